@@ -1,0 +1,147 @@
+"""Baselines: which expected row is for which case, and what stands in the way of comparing the two."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from torchstone.errors import InputError
+from torchstone.model import AXES, Case, Outcome, Reading
+from torchstone.vocabulary import ACCURACY, Probe
+
+
+class ExpectedRow(Struct, frozen=True, gc=False):
+    """One expected outcome, the file it is from, and its number among all."""
+
+    outcome: Outcome
+    reading: Reading
+    index: int
+    number: int
+
+    @property
+    def place(self) -> str:
+        """Where it was read, as ``file:line``."""
+        return self.reading.place(self.index)
+
+
+class Match(Struct, frozen=True):
+    """The expected row for a case, and how the two differ where they should not."""
+
+    row: ExpectedRow
+    differences: tuple[str, ...] = ()
+
+
+def main_metric(outcome: Outcome) -> str:
+    """The metric that stands for a whole row: accuracy where a status is expected, else the first that is."""
+    if outcome.case.probe == Probe.ACCURACY or not outcome.measurements:
+        return ACCURACY
+    return outcome.measurements[0].metric
+
+
+class Baseline:
+    """All expected rows of one or several files, found by case; remembers which have been found."""
+
+    def __init__(self, readings: Sequence[Reading]) -> None:
+        self.readings = tuple(readings)
+        self._by_name: dict[str, int | list[int]] = {}
+        self._starts: list[int] = []
+        self.size = 0
+        for reading in readings:
+            self._starts.append(self.size)
+            for outcome in reading.run.outcomes:
+                self._add(outcome)
+                self.size += 1
+        self._found_at = array("q", bytes(8 * self.size))
+        self.probes = {outcome.case.probe for reading in readings for outcome in reading.run.outcomes}
+
+    def _add(self, outcome: Outcome) -> None:
+        name, number = outcome.case.benchmark, self.size
+        before = self._by_name.setdefault(name, number)
+        if before == number:
+            return
+        others = before if isinstance(before, list) else [before]
+        self._by_name[name] = [*others, number]
+        for other in others:
+            if self._outcome(other).case == outcome.case:
+                row = self._row(number)
+                raise InputError(
+                    f"{outcome.case.name} is expected twice; the first is in {self._row(other).place}",
+                    path=row.reading.path,
+                    line=row.reading.lines[row.index],
+                    column="name",
+                    advice="remove one of the two rows",
+                )
+
+    def _outcome(self, number: int) -> Outcome:
+        return self._row(number).outcome
+
+    def _row(self, number: int) -> ExpectedRow:
+        file = next(f for f in reversed(range(len(self._starts))) if self._starts[f] <= number)
+        reading, index = self.readings[file], number - self._starts[file]
+        return ExpectedRow(reading.run.outcomes[index], reading, index, number)
+
+    def find(self, case: Case, *, by_name_only: bool = False) -> Match | None:
+        """The row that expects something of this case. ``by_name_only`` is how the original scripts look."""
+        found = self._by_name.get(case.benchmark)
+        if found is None:
+            return None
+        numbers = found if isinstance(found, list) else [found]
+        rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
+        if by_name_only and len(rows) == 1:
+            return Match(rows[0])
+        matches = [Match(row, tuple(_differences(row.outcome.case, case))) for row in rows]
+        agreeing = [match for match in matches if not match.differences]
+        if len(agreeing) > 1:
+            agreeing = self._closest(agreeing, case)
+        if agreeing:
+            return agreeing[0]
+        return matches[0] if matches and matches[0].row.reading.kind != "expected-by-dtype" else None
+
+    def _closest(self, matches: list[Match], case: Case) -> list[Match]:
+        """Of several rows that agree with a case, the one that states most of it; it must be one."""
+        closeness = [len(match.row.outcome.case.variant.axes().items() & case.variant.axes().items()) for match in matches]
+        closest = [match for match, close in zip(matches, closeness, strict=True) if close == max(closeness)]
+        if len(closest) > 1:
+            first, second = closest[0].row, closest[1].row
+            axes = {axis for match in closest for axis in match.row.outcome.case.variant.axes()} - set(case.variant.axes())
+            axis = next((axis for axis in AXES if axis in axes), "dtype")
+            raise InputError(
+                f"{case.name}: both {first.place} and {second.place} could be meant",
+                path=second.reading.path,
+                line=second.reading.lines[second.index],
+                column="name",
+                advice=f"say which with --set {axis}=... (the results do not)",
+            )
+        return closest
+
+    def claim(self, row: ExpectedRow, number: int) -> int:
+        """Note that result ``number`` (from 1) is judged by this row; gives the number of the one before it, or 0."""
+        before = self._found_at[row.number]
+        self._found_at[row.number] = number
+        return before
+
+    def unclaimed(self) -> Iterator[ExpectedRow]:
+        """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
+        dtypes = {self._outcome(n).case.variant.dtype for n, found in enumerate(self._found_at) if found} if self._wide else set()
+        for number, found in enumerate(self._found_at):
+            if not found:
+                row = self._row(number)
+                if row.reading.kind != "expected-by-dtype" or row.outcome.case.variant.dtype in dtypes:
+                    yield row
+
+    @property
+    def _wide(self) -> bool:
+        return any(reading.kind == "expected-by-dtype" for reading in self.readings)
+
+
+def _differences(expected: Case, actual: Case) -> Iterator[str]:
+    """The axes that both state and on which they disagree."""
+    if expected.suite and actual.suite and expected.suite != actual.suite:
+        yield f"suite is {actual.suite}, expected {expected.suite}"
+    if expected.variant is not actual.variant:
+        stated = actual.variant.axes()
+        for axis, value in expected.variant.axes().items():
+            if stated.get(axis, value) != value:
+                yield f"{axis} is {stated[axis]}, expected {value}"

@@ -1,0 +1,164 @@
+"""The run file: a run as strict JSON Lines, with a format version.
+
+The lines, each an object with a ``kind``: one ``run`` (format version, id, revision, environment, settings, the full plan), one
+``outcome`` a case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
+worst has half of a last line, which is passed over.
+
+History of the format:
+
+1   the first: records as in ``model``, unknown fields refused.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from torchstone.errors import InputError
+from torchstone.model import Case, Outcome, Reading, Revision, Run
+
+FORMAT = 1
+
+
+class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_unknown_fields=True):
+    """The head of a run file."""
+
+    format: int
+    id: str
+    plan: tuple[Case, ...]
+    revision: Revision = Revision()
+    environment: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+
+
+class OutcomeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", forbid_unknown_fields=True):
+    """One outcome."""
+
+    outcome: Outcome
+
+
+class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_unknown_fields=True):
+    """The end of a run that was finished, with the number of its outcomes as a check."""
+
+    outcomes: int
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(RunLine | OutcomeLine | EndLine)
+
+
+def encode_run(run: Run) -> str:
+    """A run as the text of a run file."""
+    head = RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings)
+    lines = [encode_line(head), *(encode_line(OutcomeLine(outcome)) for outcome in run.outcomes)]
+    if run.finished:
+        lines.append(encode_line(EndLine(len(run.outcomes))))
+    return "".join(lines)
+
+
+def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
+    """One line of a run file. A number that is not finite has no place in one."""
+    if isinstance(line, OutcomeLine):
+        for measurement in line.outcome.measurements:
+            if not all(map(isfinite, measurement.samples)):
+                raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
+    return _ENCODER.encode(line).decode() + "\n"
+
+
+def decode_run(path: str, text: str) -> Reading:
+    """A run file's text as a run. A last line that was torn off is passed over, with a caution."""
+    lines = text.split("\n")
+    torn = lines.pop()
+    if not lines:
+        raise InputError("the first line is cut off", path=path, line=1, advice="nothing of this run can be used")
+    head = _decode_head(path, lines[0])
+    state = _State(path, head)
+    for number, line in enumerate(lines[1:], 2):
+        if line.strip():
+            state.add(number, line)
+    return state.finish(bool(torn.strip()))
+
+
+class _State:
+    """What has been read of a run file so far."""
+
+    def __init__(self, path: str, head: RunLine) -> None:
+        self._path = path
+        self._head = head
+        self._planned = set(head.plan)
+        if len(self._planned) < len(head.plan):
+            twice = next(case for index, case in enumerate(head.plan) if case in head.plan[:index])
+            raise InputError(f"the plan has {twice.id} twice", path=path, line=1)
+        self._at: dict[Case, int] = {}
+        self._outcomes: list[Outcome] = []
+        self._ended = 0
+
+    def add(self, number: int, line: str) -> None:
+        """Take one more line."""
+        decoded = _decode_line(self._path, number, line)
+        if self._ended:
+            raise self._error(number, f"a line after the end, which is line {self._ended}")
+        if isinstance(decoded, RunLine):
+            raise self._error(number, "a second run starts here", "one run file holds one run")
+        if isinstance(decoded, EndLine):
+            self._ended = number
+            if decoded.outcomes != len(self._outcomes):
+                raise self._error(number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here")
+            return
+        outcome = decoded.outcome
+        if outcome.case in self._at:
+            problem = f"a second outcome of {outcome.case.id}; the first is in line {self._at[outcome.case]}"
+            raise self._error(number, problem)
+        if outcome.case not in self._planned:
+            raise self._error(number, f"{outcome.case.id} is not in the plan")
+        self._at[outcome.case] = number
+        self._outcomes.append(outcome)
+
+    def finish(self, torn: bool) -> Reading:
+        """The whole run."""
+        cautions = []
+        if torn:
+            cautions.append(f"{self._path}: the last line is cut off and was passed over")
+        if not self._ended:
+            left = len(self._planned) - len(self._outcomes)
+            cautions.append(f"{self._path}: the run did not finish: {left} of {len(self._planned)} planned cases have no outcome")
+        head = self._head
+        run = Run(
+            head.id, head.plan, tuple(self._outcomes), head.revision, head.environment, head.settings, bool(self._ended)
+        )
+        return Reading(self._path, "run", run, tuple(self._at.values()), tuple(cautions))
+
+    def _error(self, number: int, problem: str, advice: str = "") -> InputError:
+        return InputError(problem, path=self._path, line=number, advice=advice)
+
+
+def _decode_head(path: str, line: str) -> RunLine:
+    version = _format_of(line)
+    if version is not None and version != FORMAT:
+        advice = f"this torchstone reads format {FORMAT}: a newer one may be needed"
+        raise InputError(f"a run file of format {version}", path=path, line=1, column="format", advice=advice)
+    decoded = _decode_line(path, 1, line)
+    if not isinstance(decoded, RunLine):
+        raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
+    return decoded
+
+
+def _format_of(line: str) -> object:
+    try:
+        head = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    return head.get("format") if isinstance(head, dict) else None
+
+
+def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | EndLine:
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        problem, _, field = str(error).partition(" - at `$")
+        column = field.rstrip("`").lstrip(".") or None
+        raise InputError(problem[0].lower() + problem[1:], path=path, line=number, column=column) from None
+    except RecursionError:
+        raise InputError("lists and objects nested too deeply", path=path, line=number) from None

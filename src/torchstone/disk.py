@@ -1,0 +1,116 @@
+"""Reading a whole text file, and replacing one atomically; both with errors a person can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from torchstone.errors import InputError
+
+BOM = "\ufeff"
+
+
+def read_text(path: str) -> str:
+    """The text of a UTF-8 file. A byte-order mark is left at its start; line ends are as in the file."""
+    data = _read_bytes(path)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError("this is UTF-16 text", path=path, line=1, column=1, advice="save it as UTF-8")
+    if data[:2] == b"\x1f\x8b" or data[:4] == b"PK\x03\x04":
+        raise InputError("this is a compressed file", path=path, line=1, column=1, advice="unpack it first")
+    if (nul := data.find(b"\0")) >= 0:
+        line, column = _position(data, nul)
+        raise InputError("binary data, not text", path=path, line=line, column=column, advice="expected a UTF-8 text file")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line, column = _position(data, error.start)
+        problem = f"not UTF-8: byte 0x{data[error.start]:02x}"
+        raise InputError(problem, path=path, line=line, column=column, advice="save it as UTF-8") from None
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+                raise IsADirectoryError
+            return file.read()
+    except FileNotFoundError:
+        raise InputError("no such file", path=path, advice="check the name, and the folder it is looked for in") from None
+    except IsADirectoryError:
+        raise InputError("this is a folder, expected a file", path=path, advice="name the files in it") from None
+    except PermissionError:
+        raise InputError("no permission to read it", path=path) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {reason(error)}", path=path) from None
+    except MemoryError:
+        raise InputError("too large to read into memory", path=path) from None
+
+
+def _position(data: bytes, offset: int) -> tuple[int, int]:
+    """Line and column, both from 1, of a byte."""
+    return data.count(b"\n", 0, offset) + 1, offset - data.rfind(b"\n", 0, offset)
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace a file in one step: a reader sees the old or the new text, never a part, whatever happens meanwhile.
+
+    The permissions of an existing file are kept, and a symbolic link stays one. What is not a regular file (a pipe, a device) is
+    written to directly, for there is nothing to replace.
+    """
+    target = os.path.realpath(path)
+    try:
+        mode = _mode(target)
+        data = text.encode("utf-8")
+        if mode is not None and not stat.S_ISREG(mode):
+            _write_directly(target, data)
+        else:
+            _replace(target, data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+    except UnicodeEncodeError as error:
+        raise InputError(f"cannot be written as UTF-8: {error.reason}", path=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be written: {reason(error)}", path=path, advice="nothing was changed") from None
+
+
+def _mode(target: str) -> int | None:
+    try:
+        return os.stat(target).st_mode  # noqa: PTH116  (a mode, or the reason why not)
+    except FileNotFoundError:
+        return None
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _write_directly(target: str, data: bytes) -> None:
+    with Path(target).open("wb", buffering=0) as file:
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+
+
+def _replace(target: str, data: bytes, mode: int) -> None:
+    import tempfile  # noqa: PLC0415  (slow to import, and a gate writes nothing)
+
+    handle, temporary = tempfile.mkstemp(dir=Path(target).parent, prefix=f".{Path(target).name[:80]}.", suffix=".tmp")
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123  (a descriptor, not a path)
+            file.write(data)
+            file.flush()
+            os.fchmod(handle, mode)
+            os.fsync(handle)
+        Path(temporary).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def reason(error: Exception) -> str:
+    """The operating system's own words, without numbers and paths."""
+    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)

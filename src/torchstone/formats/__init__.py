@@ -1,0 +1,146 @@
+"""Foreign files <-> records: which kinds there are, how to tell them apart, and how to read and write them.
+
+Each kind lives in a module of its own that is imported only when such a file turns up.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from torchstone.disk import BOM, read_text
+from torchstone.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from torchstone.model import Reading, Run
+
+
+class Format(Struct, frozen=True):
+    """A kind of file: where its reader and writer are, and what it holds, in words."""
+
+    kind: str
+    module: str
+    reader: str
+    writer: str
+    meaning: str
+
+    def read(self, path: str, text: str) -> Reading:
+        """Records from the text of a file of this kind."""
+        return self._call(self.reader, path, text)  # type: ignore[no-any-return]
+
+    def write(self, run: Run) -> str:
+        """The text of a file of this kind from records."""
+        return self._call(self.writer, run)  # type: ignore[no-any-return]
+
+    def _call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401  (typed by the two callers)
+        return getattr(import_module(self.module), function)(*arguments)
+
+
+FORMATS: dict[str, Format] = {
+    f.kind: f
+    for f in (
+        Format("run", "torchstone.codec", "decode_run", "encode_run", "torchstone's own run file"),
+        Format(
+            "performance",
+            "torchstone.formats.runner_csv",
+            "read_performance",
+            "write_performance",
+            "performance CSV of PyTorch's runner",
+        ),
+        Format(
+            "accuracy", "torchstone.formats.runner_csv", "read_accuracy", "write_accuracy", "accuracy CSV of PyTorch's runner"
+        ),
+        Format(
+            "expected",
+            "torchstone.formats.expected_csv",
+            "read_expected",
+            "write_expected",
+            "expected values: one row a model, one column a metric",
+        ),
+        Format(
+            "expected-by-dtype",
+            "torchstone.formats.expected_csv",
+            "read_by_dtype",
+            "write_by_dtype",
+            "expected statuses: one row a model, one column a dtype",
+        ),
+        Format("pr-time", "torchstone.formats.pr_time", "read_results", "write_results", "instruction counts: name,metric,value"),
+        Format(
+            "pr-time-expected",
+            "torchstone.formats.pr_time",
+            "read_expected",
+            "write_expected",
+            "expected instruction counts: name,metric,expected,margin",
+        ),
+        Format("v3", "torchstone.formats.v3", "read", "write", "benchmark-database v3 JSON"),
+        Format("ddp", "torchstone.formats.ddp", "read", "write", "report of PyTorch's DDP benchmark"),
+    )
+}
+
+
+def read_file(path: str, kind: str = "") -> Reading:
+    """Read a file of any kind; ``kind`` names it, otherwise its content tells."""
+    text = read_text(path)
+    return FORMATS[kind or recognise(path, text)].read(path, text)
+
+
+def format_named(kind: str) -> Format:
+    """The format of this name."""
+    if kind not in FORMATS:
+        raise UsageError(f"no format is called '{kind}'", advice=f"the formats are: {', '.join(FORMATS)}")
+    return FORMATS[kind]
+
+
+def recognise(path: str, text: str) -> str:
+    """The kind of a file, from its content alone."""
+    start = text.removeprefix(BOM).lstrip()
+    if not start:
+        raise InputError("the file is empty", path=path, line=1, advice="did the job that wrote it fail?")
+    kind = _recognise_json(start) if start[0] in "{[" else _recognise_table(path, text)
+    if not kind:
+        line = text.count("\n", 0, len(text) - len(start)) + 1
+        advice = f"name its kind with --kind: one of {', '.join(FORMATS)}"
+        raise InputError("this is no kind of file that torchstone knows", path=path, line=line, advice=advice)
+    return kind
+
+
+def _recognise_json(start: str) -> str:
+    head = start[:100_000]
+    if '"benchmark_results"' in head:
+        return "ddp"
+    first_line = head.partition("\n")[0]
+    if '"kind":"run"' in first_line.replace(" ", ""):
+        return "run"
+    return "v3" if '"metric"' in head or head.strip("[] \r\n\t") == "" else ""
+
+
+def _recognise_table(path: str, text: str) -> str:
+    from torchstone.formats import table  # noqa: PLC0415  (a JSON file does not need it)
+    from torchstone.formats.expected_csv import DTYPES  # noqa: PLC0415
+
+    rows = iter(table.Rows(path, text[:1_000_000]))
+    _, first = next(rows, (0, []))
+    cells = [cell.strip() for cell in first]
+    if not cells:
+        raise InputError("nothing but blank lines and comments", path=path, line=1, advice="did the job that wrote it fail?")
+    if "dev" in cells and "name" in cells:
+        return "accuracy" if "accuracy" in cells else "performance"
+    if cells[:2] == ["name", "metric"]:
+        return {3: "pr-time", 4: "pr-time-expected"}.get(len(cells), "")
+    if "name" in cells:
+        return "expected-by-dtype" if all(cell in DTYPES for cell in cells if cell != "name") else "expected"
+    if len(cells) in {3, 4} and _looks_like_number(cells[2]):
+        return {3: "pr-time", 4: "pr-time-expected"}[len(cells)]
+    if len(cells) == 1:
+        table.read_header(path, iter([(1, first)]))
+    return ""
+
+
+def _looks_like_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""Expected values by name <-> outcomes: one column a metric, or one column a dtype with a status in each cell.
+
+The first kind is ``name,accuracy,graph_breaks[,...]``, ``name,compression_ratio`` and the like: any known metric may be a column. An
+empty cell means that nothing is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from torchstone.errors import InputError
+from torchstone.formats import table
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
+from torchstone.units import exact_text
+from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, METRICS, Probe
+
+DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
+_CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
+
+
+def read_expected(path: str, text: str) -> Reading:
+    """Read one row a model, one column a metric."""
+    stream = iter(table.Rows(path, text))
+    header_line, header = table.read_header(path, stream)
+    _require_columns(path, header_line, header, METRICS, "metric")
+    at_name = header.index("name")
+    columns = [(index, column) for index, column in enumerate(header) if column != "name"]
+    probe = _probe_of(header)
+    known: dict[tuple[str, str], Measurement | None] = {}
+    lines: list[int] = []
+    outcomes: list[Outcome] = []
+    for line, cells in _full_rows(path, stream, header):
+        name = table.read_name(path, line, "name", cells[at_name])
+        status = ""
+        measurements = []
+        for index, column in columns:
+            cell = cells[index]
+            if column == ACCURACY:
+                status = read_status(path, line, column, cell)
+                continue
+            key = (column, cell)
+            if key not in known:
+                known[key] = _measurement(path, line, column, cell)
+            if (measurement := known[key]) is not None:
+                measurements.append(measurement)
+        outcomes.append(Outcome(Case(name, probe), status, tuple(measurements)))
+        lines.append(line)
+    table.require_rows(path, outcomes)
+    return _reading(path, "expected", outcomes, lines)
+
+
+def read_by_dtype(path: str, text: str) -> Reading:
+    """Read the wide kind: one row a model, one column a dtype, a status in each cell."""
+    stream = iter(table.Rows(path, text))
+    header_line, header = table.read_header(path, stream)
+    _require_columns(path, header_line, header, DTYPES, "dtype")
+    lines: list[int] = []
+    outcomes: list[Outcome] = []
+    for line, cells in _full_rows(path, stream, header):
+        name = table.read_name(path, line, "name", cells[header.index("name")])
+        for dtype, cell in zip(header, cells, strict=True):
+            if dtype != "name" and (status := read_status(path, line, dtype, cell)):
+                outcomes.append(Outcome(Case(name, Probe.ACCURACY.value, variant=Variant(dtype=dtype)), status))
+                lines.append(line)
+    table.require_rows(path, outcomes)
+    return _reading(path, "expected-by-dtype", outcomes, lines)
+
+
+def _reading(path: str, kind: str, outcomes: list[Outcome], lines: list[int]) -> Reading:
+    cases = tuple(outcome.case for outcome in outcomes)
+    return Reading(path, kind, Run(PurePath(path).name, cases, tuple(outcomes)), tuple(lines))
+
+
+def _require_columns(path: str, line: int, header: Sequence[str], known: Sequence[str] | dict[str, object], noun: str) -> None:
+    if "name" not in header:
+        raise InputError("no column 'name'", path=path, line=line, column="name")
+    if unknown := [column for column in header if column != "name" and column not in known]:
+        advice = f"known: {', '.join(known)}"
+        raise InputError(f"this column is no {noun}", path=path, line=line, column=unknown[0], advice=advice)
+    if len(header) < 2:
+        raise InputError("names, but nothing expected of them", path=path, line=line, column="name")
+
+
+def _probe_of(header: Sequence[str]) -> str:
+    """The probe whose results these values are for: capture counts alone may be of any."""
+    if ACCURACY in header:
+        return Probe.ACCURACY.value
+    probes = [METRICS[column].probes for column in header if column != "name"]
+    return str(next((only[0] for only in probes if len(only) == 1), ""))
+
+
+def _full_rows(
+    path: str, stream: Iterator[tuple[int, list[str]]], header: Sequence[str]
+) -> Iterator[tuple[int, list[str]]]:
+    for line, cells in stream:
+        if len(cells) != len(header):
+            raise table.reject_row_length(path, line, cells, header)
+        yield line, cells
+
+
+def read_status(path: str, line: int, column: str, cell: str) -> str:
+    """A status, or nothing."""
+    status = cell.strip()
+    if status and (not status.isprintable() or len(status) > 100):
+        advice = "expected a status such as pass or fail_accuracy"
+        raise InputError("no usable status", path=path, line=line, column=column, advice=advice)
+    return status
+
+
+def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | None:
+    if not cell.strip():
+        return None
+    if column in CAPTURE_METRICS:
+        return Measurement(column, (table.read_count(path, line, column, cell),))
+    number = table.read_positive(path, line, column, cell)
+    if number == 0:
+        advice = "a share of 0 means nothing: leave the cell empty, or remove the row"
+        raise InputError("an expected value of 0", path=path, line=line, column=column, advice=advice)
+    return Measurement(column, (number,))
+
+
+def write_expected(run: Run) -> str:
+    """One row a benchmark: its status if it has one to state, and the customary counts, or whatever else was measured."""
+    used = {measurement.metric for outcome in run.outcomes for measurement in outcome.measurements}
+    stated = any(outcome.status and outcome.case.probe in {"", Probe.ACCURACY} for outcome in run.outcomes)
+    if stated:
+        columns = [ACCURACY, *(c for c in _CUSTOMARY if c in used)]
+    else:
+        columns = [metric for metric in METRICS if metric in used]
+    rows = [[outcome.case.benchmark, *(_cell(outcome, column) for column in columns)] for outcome in run.outcomes]
+    return table.render_rows([["name", *columns], *rows])
+
+
+def write_by_dtype(run: Run) -> str:
+    """One row a benchmark, one column a dtype."""
+    used = [dtype for dtype in DTYPES if any(outcome.case.variant.dtype == dtype for outcome in run.outcomes)]
+    statuses: dict[str, dict[str, str]] = {}
+    for outcome in run.outcomes:
+        statuses.setdefault(outcome.case.benchmark, {})[outcome.case.variant.dtype] = outcome.status
+    rows = [[name, *(by_dtype.get(dtype, "") for dtype in used)] for name, by_dtype in statuses.items()]
+    return table.render_rows([["name", *used], *rows])
+
+
+def _cell(outcome: Outcome, column: str) -> str:
+    value = outcome.value(column)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else exact_text(value)

@@ -1,0 +1,175 @@
+"""JSON text as Python values with line numbers: one value, a list of them, or one a line.
+
+Stricter than the standard: no NaN, no repeated keys, no half of a surrogate pair.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from torchstone.disk import BOM
+from torchstone.errors import InputError, printable
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_HALF_PAIR_WRITTEN = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+class _Refused(ValueError):
+    """Valid JSON that must not be believed."""
+
+
+def _refuse_constant(name: str) -> None:
+    raise _Refused(f"{name} is not a number that JSON knows")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _Refused(f"the key '{printable(twice, 40)}' stands there twice")
+    return record
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+
+
+def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
+    """The records of a text with their lines: the elements of one list, or the values that follow each other."""
+    text = text.removeprefix(BOM)
+    start = _skip_space(text, 0)
+    if start == len(text):
+        raise InputError("the file is empty", path=path, line=1, advice="expected JSON")
+    if text[start] == "[":
+        yield from _read_list(path, text, start)
+        return
+    line = 1 + text.count("\n", 0, start)
+    while start < len(text):
+        value, end = _read_value(path, text, start, line)
+        yield line, value
+        following = _skip_space(text, end)
+        line += text.count("\n", start, following)
+        start = following
+
+
+def _read_list(path: str, text: str, start: int) -> Iterator[tuple[int, Any]]:
+    position = _skip_space(text, start + 1)
+    line = 1 + text.count("\n", 0, position)
+    first = True
+    while text[position : position + 1] != "]":
+        if not first:
+            if text[position : position + 1] != ",":
+                raise _broken(path, text, position, "expected ',' or ']'")
+            following = _skip_space(text, position + 1)
+            line += text.count("\n", position, following)
+            position = following
+        first = False
+        value, end = _read_value(path, text, position, line)
+        yield line, value
+        following = _skip_space(text, end)
+        line += text.count("\n", position, following)
+        position = following
+    if (rest := _skip_space(text, position + 1)) < len(text):
+        raise _broken(path, text, rest, "something follows the end of the list")
+
+
+def _read_value(path: str, text: str, start: int, line: int) -> tuple[Any, int]:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+        if _HALF_PAIR_WRITTEN.search(text, start, end) and _HALF_PAIR.search(json.dumps(value, ensure_ascii=False)):
+            raise _Refused("half of a surrogate pair, which is no character")
+    except json.JSONDecodeError as error:
+        raise _broken(path, text, error.pos, error.msg.lower()) from None
+    except RecursionError:
+        raise InputError("lists and objects nested too deeply", path=path, line=line) from None
+    except ValueError as error:  # also: a whole number with thousands of digits
+        problem = str(error) if isinstance(error, _Refused) else "a number too large to be one"
+        raise InputError(problem, path=path, line=line, advice="expected plain JSON") from None
+    return value, end
+
+
+def _skip_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return found.end() if found else start
+
+
+def _broken(path: str, text: str, position: int, problem: str) -> InputError:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    ended = position >= len(text.rstrip())
+    advice = "was the file cut off?" if ended else "expected JSON"
+    return InputError(f"broken JSON: {problem}", path=path, line=line, column=column, advice=advice)
+
+
+class Fields:
+    """Typed access to one JSON object, with errors that name the file, the line and the field."""
+
+    def __init__(self, path: str, line: int, value: Any, name: str = "") -> None:  # noqa: ANN401  (JSON is anything)
+        self._path = path
+        self._line = line
+        self._name = name
+        if not isinstance(value, dict):
+            raise self.error(f"expected an object, found {_noun(value)}")
+        self.value: dict[str, Any] = value
+
+    def error(self, problem: str, field: str = "", advice: str = "") -> InputError:
+        """An error about this object or one of its fields."""
+        column = ".".join(part for part in (self._name, field) if part)
+        return InputError(problem, path=self._path, line=self._line, column=column or None, advice=advice)
+
+    def text(self, field: str) -> str:
+        """A string, or empty where the field is absent or null."""
+        value = self.value.get(field)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.error(f"expected a text, found {_noun(value)}", field)
+        return value
+
+    def name(self, field: str) -> str:
+        """A string that can be shown on one line."""
+        value = self.text(field)
+        if not value.isprintable():
+            raise self.error(f"{printable(value, 60)} has a control character in it", field)
+        return value
+
+    def fields(self, field: str) -> Fields:
+        """An object, or an empty one where the field is absent or null."""
+        value = self.value.get(field)
+        name = f"{self._name}.{field}" if self._name else field
+        return Fields(self._path, self._line, {} if value is None else value, name)
+
+    def items(self, field: str) -> list[Any]:
+        """A list, or an empty one where the field is absent or null."""
+        value = self.value.get(field)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.error(f"expected a list, found {_noun(value)}", field)
+        return value
+
+    def numbers(self, field: str) -> tuple[int | float, ...]:
+        """A list of finite numbers."""
+        values = self.items(field)
+        for value in values:
+            if not is_number(value):
+                raise self.error(f"expected finite numbers, found {_noun(value)}", field)
+        return tuple(values)
+
+
+def is_number(value: object) -> bool:
+    """Whether a JSON value is a number that can be measured: finite, and not true or false."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -1e308 <= value <= 1e308
+
+
+def _noun(value: object) -> str:
+    if value is None:
+        return "null"
+    nouns = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    return nouns.get(type(value), "something else")

@@ -1,0 +1,101 @@
+"""The instruction-count files of PyTorch's ``pr_time_benchmarks`` <-> outcomes.
+
+Results are ``name,metric,value``; expected results are ``name,metric,expected,margin``. Neither has a header, though one is
+understood. Rows of one benchmark are one case, with one measurement a metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from torchstone.errors import InputError
+from torchstone.formats import table
+from torchstone.model import Case, Measurement, Outcome, Reading, Run
+from torchstone.units import exact_text
+from torchstone.vocabulary import PASSED, Probe
+
+RESULT_COLUMNS = ("name", "metric", "value")
+EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
+DEFAULT_MARGIN = 0.015
+
+
+def read_results(path: str, text: str) -> Reading:
+    """Read ``name,metric,value``."""
+    return _read(path, text, "pr-time", RESULT_COLUMNS, _result)
+
+
+def read_expected(path: str, text: str) -> Reading:
+    """Read ``name,metric,expected,margin``; the margin is a share, such as 0.015 for 1.5 %."""
+    return _read(path, text, "pr-time-expected", EXPECTED_COLUMNS, _expected)
+
+
+def _result(path: str, line: int, cells: Sequence[str]) -> Measurement:
+    return Measurement(cells[1].strip(), (table.read_positive(path, line, "value", cells[2]),))
+
+
+def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
+    value = table.read_positive(path, line, "expected", cells[2])
+    if value == 0:
+        advice = "a share of 0 means nothing: remove the row, or run 'torchstone accept'"
+        raise InputError("an expected value of 0", path=path, line=line, column="expected", advice=advice)
+    margin = table.read_number(path, line, "margin", cells[3])
+    if not 0 <= margin < 1:
+        problem = f"a margin of {cells[3].strip()}"
+        advice = "expected a share from 0 to 1, such as 0.015 for 1.5 %"
+        raise InputError(problem, path=path, line=line, column="margin", advice=advice)
+    return Measurement(cells[1].strip(), (value,), {"margin": margin})
+
+
+def _read(
+    path: str,
+    text: str,
+    kind: str,
+    columns: Sequence[str],
+    measure: Callable[[str, int, Sequence[str]], Measurement],
+) -> Reading:
+    cases: dict[str, dict[str, tuple[int, Measurement]]] = {}
+    for line, cells in table.Rows(path, text):
+        if [cell.strip() for cell in cells] == list(columns):
+            continue
+        if len(cells) != len(columns):
+            raise table.reject_row_length(path, line, cells, columns)
+        name = table.read_name(path, line, "name", cells[0])
+        metric = table.read_name(path, line, "metric", cells[1])
+        of_case = cases.setdefault(name, {})
+        if metric in of_case:
+            problem = f"{name} has {metric} already in line {of_case[metric][0]}"
+            raise InputError(problem, path=path, line=line, column="name", advice="remove one of the two")
+        of_case[metric] = (line, measure(path, line, cells))
+    if not cases:
+        raise InputError("no rows", path=path, line=1, advice=f"expected {','.join(columns)}")
+    outcomes = tuple(
+        Outcome(Case(name, Probe.INSTRUCTIONS.value), PASSED, tuple(m for _, m in by_metric.values()))
+        for name, by_metric in cases.items()
+    )
+    lines = tuple(next(iter(by_metric.values()))[0] for by_metric in cases.values())
+    return Reading(path, kind, Run(PurePath(path).name, tuple(o.case for o in outcomes), outcomes), lines)
+
+
+def write_results(run: Run) -> str:
+    """One row a benchmark and metric, without a header."""
+    return table.render_rows(
+        [outcome.case.benchmark, measurement.metric, exact_text(measurement.value)]
+        for outcome in run.outcomes
+        for measurement in outcome.measurements
+    )
+
+
+def write_expected(run: Run) -> str:
+    """One row a benchmark and metric, with its margin or the customary one; three blank lines between rows, as upstream."""
+    return "\n\n\n".join(
+        table.render_row(
+            [outcome.case.benchmark, measurement.metric, exact_text(measurement.value), _margin_text(measurement.margin)]
+        )
+        for outcome in run.outcomes
+        for measurement in outcome.measurements
+    )
+
+
+def _margin_text(margin: float | None) -> str:
+    return f"{DEFAULT_MARGIN if margin is None else margin:.12g}"

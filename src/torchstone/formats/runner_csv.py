@@ -1,0 +1,205 @@
+"""The performance and accuracy CSV of PyTorch's benchmark runner <-> outcomes.
+
+Both start with ``dev,name,batch_size[,tag]``. A row of a case that failed is short, or padded with zeros, and its batch size
+is 0, which means unknown: these zeros are no measurements and are not kept as such. In an accuracy file the column ``compilation_latency`` means
+dynamo's own timers, in a performance file a difference of warm-up times; here these are two metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from torchstone.errors import InputError
+from torchstone.formats import table
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
+from torchstone.units import exact_text
+from torchstone.vocabulary import CAPTURE_METRICS, FAILED, PASSED, SKIPPED, Probe
+
+_KEYS = ("dev", "name", "batch_size", "tag")
+_PERFORMANCE_COLUMNS = (
+    "speedup",
+    "abs_latency",
+    "baseline",
+    "speedup_vs_baseline",
+    "compilation_latency",
+    "compression_ratio",
+    "eager_peak_mem",
+    "dynamo_peak_mem",
+    "cache_lookup_latency",
+    *CAPTURE_METRICS,
+)
+_ACCURACY_COLUMNS = ("accuracy", *CAPTURE_METRICS, "compilation_latency")
+_ALWAYS_WRITTEN = {Probe.PERFORMANCE: ("speedup", "abs_latency"), Probe.ACCURACY: ("accuracy",)}
+_CI_NAME = re.compile(
+    r"(?P<backend>.+)_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
+    r"_(?P<device>[a-z0-9]+)_(?:accuracy|performance)\.csv\Z"
+)
+_SCRIPTS = {"timm": "timm_models"}
+
+
+def read_performance(path: str, text: str) -> Reading:
+    """Read a performance CSV; a failed row gets the status ``failed``, for the file does not say more."""
+    return _read(path, text, Probe.PERFORMANCE)
+
+
+def read_accuracy(path: str, text: str) -> Reading:
+    """Read an accuracy CSV."""
+    return _read(path, text, Probe.ACCURACY)
+
+
+def _read(path: str, text: str, probe: Probe) -> Reading:
+    rows = table.Rows(path, text)
+    stream = iter(rows)
+    header_line, header = table.read_header(path, stream)
+    reader = _RowReader(path, header_line, header, probe)
+    lines: list[int] = []
+    outcomes: list[Outcome] = []
+    for line, cells in stream:
+        outcomes.append(reader.read(line, cells))
+        lines.append(line)
+    table.require_rows(path, outcomes)
+    cases = tuple(outcome.case for outcome in outcomes)
+    return Reading(path, probe.value, Run(PurePath(path).name, cases, tuple(outcomes)), tuple(lines))
+
+
+class _RowReader:
+    """Turns the cells of one file's rows into outcomes, sharing equal records between rows."""
+
+    def __init__(self, path: str, header_line: int, header: list[str], probe: Probe) -> None:
+        self._path = path
+        self._header = header
+        self._probe = probe
+        main = "accuracy" if probe is Probe.ACCURACY else "speedup"
+        for column in ("dev", "name", "batch_size", main):
+            if column not in header:
+                advice = f"a {probe} file has dev, name, batch_size and {main}"
+                raise InputError(f"no column '{column}'", path=path, line=header_line, column=column, advice=advice)
+        self._at = {column: header.index(column) for column in header}
+        self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
+        self._named = self._axes_of_file_name()
+        self._variants: dict[tuple[str, ...], Variant] = {}
+        self._cells: list[tuple[int, str, dict[str, Measurement | None]]] = [
+            (self._at[column], column, {}) for column in self._measured
+        ]
+
+    def read(self, line: int, cells: list[str]) -> Outcome:
+        """One row as an outcome."""
+        failed = self._is_failed_form(cells)
+        if len(cells) != len(self._header) and not failed:
+            raise table.reject_row_length(self._path, line, cells, self._header)
+        name = table.read_name(self._path, line, "name", cells[self._at["name"]])
+        case = Case(name, self._probe.value, self._named.get("suite", ""), self._variant(line, cells))
+        status = self._status(line, cells, failed)
+        measurements = () if failed or status == FAILED else tuple(self._measurements(line, cells))
+        return Outcome(case, status, measurements, repro=self._repro(name))
+
+    def _is_failed_form(self, cells: list[str]) -> bool:
+        """A case that ended in an exception: batch size 0, then the status or zeros, and nothing else but padding."""
+        first = self._at["accuracy"] + 1 if self._probe is Probe.ACCURACY else self._at["speedup"]
+        if not first <= len(cells) <= len(self._header) or cells[self._at["batch_size"]].strip() not in {"0", "0.0"}:
+            return False
+        if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, SKIPPED, ""}:
+            return False
+        return all(cell.strip(" 0.") == "" for cell in cells[first:])
+
+    def _status(self, line: int, cells: list[str], failed: bool) -> str:
+        if self._probe is Probe.ACCURACY:
+            status = cells[self._at["accuracy"]].strip()
+            if not status or not status.isprintable() or len(status) > 100:
+                advice = "expected a status such as pass or fail_accuracy"
+                raise InputError("no usable status", path=self._path, line=line, column="accuracy", advice=advice)
+            return status
+        speedup = cells[self._at["speedup"]].strip()
+        return FAILED if failed or (speedup and speedup.strip("0.") == "") else PASSED
+
+    def _variant(self, line: int, cells: list[str]) -> Variant:
+        tag = cells[self._at["tag"]] if "tag" in self._at else ""
+        key = (cells[self._at["dev"]], cells[self._at["batch_size"]], tag)
+        variant = self._variants.get(key)
+        if variant is None:
+            size = table.read_count(self._path, line, "batch_size", key[1]) if key[1].strip() else 0
+            further = (("tag", tag.strip()),) if tag.strip() else ()
+            named = {axis: self._named[axis] for axis in ("backend", "mode", "dtype") if axis in self._named}
+            device = table.read_name(self._path, line, "dev", key[0])
+            variant = Variant(device=device, batch_size=size or None, further=further, **named)
+            self._variants[key] = variant
+        return variant
+
+    def _measurements(self, line: int, cells: list[str]) -> Iterator[Measurement]:
+        for index, column, known in self._cells:
+            cell = cells[index]
+            if cell not in known:
+                if len(known) > 10_000:
+                    known.clear()
+                known[cell] = self._measurement(line, column, cell)
+            if (measurement := known[cell]) is not None:
+                yield measurement
+
+    def _measurement(self, line: int, column: str, cell: str) -> Measurement | None:
+        if not cell.strip():
+            return None
+        read = table.read_count if column in CAPTURE_METRICS else table.read_positive
+        return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
+
+    def _axes_of_file_name(self) -> dict[str, str]:
+        """What CI puts into the file's name: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``."""
+        found = _CI_NAME.match(PurePath(self._path).name)
+        return found.groupdict() if found else {}
+
+    def _repro(self, name: str) -> str:
+        """The original runner's own command for one model, where the file's name says how it was run."""
+        if not self._named:
+            return ""
+        n = self._named
+        script = _SCRIPTS.get(n["suite"], n["suite"])
+        return (
+            f"python benchmarks/dynamo/{script}.py --{self._probe} --{n['mode']} --{n['dtype']} "
+            f"--backend {n['backend']} --device {n['device']} --only {name}"
+        )
+
+
+def _metric(column: str, probe: Probe) -> str:
+    """The metric that a column means in a file of this probe."""
+    return "dynamo_compilation_latency" if (column, probe) == ("compilation_latency", Probe.ACCURACY) else column
+
+
+def write_performance(run: Run) -> str:
+    """The performance outcomes of a run as the original's CSV."""
+    return _write(run, Probe.PERFORMANCE, _PERFORMANCE_COLUMNS)
+
+
+def write_accuracy(run: Run) -> str:
+    """The accuracy outcomes of a run as the original's CSV."""
+    return _write(run, Probe.ACCURACY, _ACCURACY_COLUMNS)
+
+
+def _write(run: Run, probe: Probe, columns: tuple[str, ...]) -> str:
+    outcomes = [outcome for outcome in run.outcomes if outcome.case.probe == probe]
+    used = {measurement.metric for outcome in outcomes for measurement in outcome.measurements}
+    always = _ALWAYS_WRITTEN[probe]
+    ordered = [c for c in columns if c in always or _metric(c, probe) in used]
+    ordered += sorted(used - {_metric(c, probe) for c in columns})
+    tagged = any(_tag(outcome) for outcome in outcomes)
+    header = ["dev", "name", "batch_size", *(["tag"] if tagged else []), *ordered]
+    return table.render_rows([header, *(_cells(outcome, probe, ordered, tagged) for outcome in outcomes)])
+
+
+def _cells(outcome: Outcome, probe: Probe, columns: list[str], tagged: bool) -> list[str]:
+    variant = outcome.case.variant
+    failed = not outcome.measurements and outcome.status not in {PASSED, SKIPPED}
+    row = [variant.device, outcome.case.benchmark, str(variant.batch_size or 0), *([_tag(outcome)] if tagged else [])]
+    return row + [_cell(outcome, column, probe, failed) for column in columns]
+
+
+def _cell(outcome: Outcome, column: str, probe: Probe, failed: bool) -> str:
+    value = outcome.value(_metric(column, probe))
+    if value is None:
+        always = _ALWAYS_WRITTEN[Probe.PERFORMANCE]
+        return ("0.0" if column in always else "0") if failed else ""
+    return value if isinstance(value, str) else exact_text(value)
+
+
+def _tag(outcome: Outcome) -> str:
+    return dict(outcome.case.variant.further).get("tag", "")

@@ -1,0 +1,157 @@
+"""Comma-separated text: rows with their line numbers, cells as numbers, and the same rows back as text.
+
+Blank lines are passed over, and so are lines that start with ``#`` (a name that does is quoted when written).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from math import isfinite
+
+from torchstone.disk import BOM
+from torchstone.errors import InputError, printable
+from torchstone.model import Number
+
+MOST_CHARACTERS = 100_000
+_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class Rows:
+    """The rows of a comma-separated text, as ``(first line, cells)``; ``ends`` is the last line of the row just given."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.ends = 0
+        self._inside_row = False
+        self._source = StringIO(text.removeprefix(BOM), newline="")
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        csv.field_size_limit(MOST_CHARACTERS)
+        reader = csv.reader(self._lines(), strict=True)
+        self._starts = 1
+        try:
+            for cells in reader:
+                self._inside_row = False
+                if len(cells) > 1 or (cells and cells[0].strip()):
+                    yield self._starts, cells
+        except csv.Error as error:
+            raise self._explain(error) from None
+
+    def _lines(self) -> Iterator[str]:
+        """The lines of the rows. A line that continues a quoted cell is never a comment."""
+        for number, line in enumerate(self._source, 1):
+            self.ends = number
+            if not self._inside_row:
+                if line.startswith("#"):
+                    continue
+                self._inside_row = True
+                self._starts = number
+            yield line
+
+    def _explain(self, error: csv.Error) -> InputError:
+        message = str(error)
+        if "field limit" in message:
+            problem = f"a cell of more than {MOST_CHARACTERS:,} characters"
+            return InputError(problem, path=self.path, line=self._starts, advice="is this the file you meant?")
+        if "unexpected end of data" in message:
+            problem = "a quoted cell that never ends"
+            return InputError(problem, path=self.path, line=self._starts, advice='close the quotation mark (")')
+        problem = f"not comma-separated text: {message}"
+        return InputError(problem, path=self.path, line=self._starts, advice='write a quotation mark inside a cell as ""')
+
+
+def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
+    """The first row, checked as a header: present, without empty or repeated names."""
+    first = next(rows, None)
+    if first is None:
+        raise InputError("the file is empty", path=path, line=1, advice="expected a header line and at least one row")
+    line, header = first[0], [cell.strip() for cell in first[1]]
+    if len(header) == 1 and (found := [d for d in _DELIMITERS if d in header[0]]):
+        raise InputError(
+            f"the columns are separated by {_DELIMITERS[found[0]]}",
+            path=path,
+            line=line,
+            column=header[0].index(found[0]) + 1,
+            advice="expected commas",
+        )
+    for number, name in enumerate(header):
+        if not name:
+            raise InputError(f"column {number + 1} has no name", path=path, line=line, column=number + 1)
+        if name in header[:number]:
+            raise InputError("this column stands there twice", path=path, line=line, column=name)
+    return line, header
+
+
+def require_rows(path: str, rows: Sequence[object]) -> None:
+    """Refuse a file that has a header and nothing else: no data never reads as success."""
+    if not rows:
+        raise InputError("a header, but no rows", path=path, line=1, advice="did the job that wrote it fail?")
+
+
+def reject_row_length(path: str, line: int, cells: Sequence[str], header: Sequence[str]) -> InputError:
+    """The error for a row with too few or too many cells."""
+    problem = f"{len(cells)} cells, but the header has {len(header)}"
+    column = header[len(cells)] if len(cells) < len(header) else len(header) + 1
+    return InputError(problem, path=path, line=line, column=column, advice="was the file cut off, or a comma left unquoted?")
+
+
+def read_name(path: str, line: int, column: str, cell: str) -> str:
+    """A name: not empty, and nothing in it that cannot be shown on one line."""
+    name = cell.strip()
+    if not name:
+        raise InputError("the name is empty", path=path, line=line, column=column)
+    if not name.isprintable():
+        problem = f"the name {printable(name, 60)!s} has a control character in it"
+        raise InputError(problem, path=path, line=line, column=column, advice="expected a name on one line")
+    return name
+
+
+def read_number(path: str, line: int, column: str, cell: str) -> Number:
+    """A finite decimal number; whole ones come back as int, exactly."""
+    text = cell.strip()
+    try:
+        number: Number = int(text) if text.lstrip("+-").isdigit() else float(text)
+        if isfinite(number) and text.isascii() and "_" not in text:
+            return number
+    except (ValueError, OverflowError):
+        pass
+    shown = printable(text, 40)
+    problem = f"'{shown}' is not a finite number" if text.lower().strip("+-") in _NOT_FINITE else f"'{shown}' is not a number"
+    raise InputError(problem, path=path, line=line, column=column, advice="expected a decimal number, or an empty cell for none")
+
+
+_NOT_FINITE = {"nan", "inf", "infinity", "1e999"}
+
+
+def read_positive(path: str, line: int, column: str, cell: str) -> Number:
+    """A number that is not negative."""
+    number = read_number(path, line, column, cell)
+    if number < 0:
+        raise InputError(f"{cell.strip()} is negative", path=path, line=line, column=column, advice="expected 0 or more")
+    return number
+
+
+def read_count(path: str, line: int, column: str, cell: str) -> int:
+    """A whole number that is not negative; ``3.0`` counts as 3."""
+    number = read_positive(path, line, column, cell)
+    if number != int(number):
+        problem = f"{cell.strip()} is not a whole number"
+        raise InputError(problem, path=path, line=line, column=column, advice="expected a count")
+    return int(number)
+
+
+def render_rows(rows: Iterable[Sequence[str]]) -> str:
+    """Rows as comma-separated text, quoted only where that is needed to read the same back."""
+    return "".join(render_row(row) for row in rows)
+
+
+def render_row(cells: Sequence[str], line_end: str = "\n") -> str:
+    """One row as text, with its line end."""
+    buffer = StringIO()
+    csv.writer(buffer, lineterminator="").writerow(cells)
+    text = buffer.getvalue()
+    if text.startswith("#"):
+        text = f'"{cells[0]}"{text[len(cells[0]) :]}'
+    return text + line_end

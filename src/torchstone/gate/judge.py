@@ -1,0 +1,405 @@
+"""Judging: every case that was planned, expected or measured gets its verdicts, and all rules run even when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from msgspec import Struct
+
+from torchstone.baseline import Baseline, ExpectedRow, main_metric
+from torchstone.errors import InputError, UsageError
+from torchstone.gate.policy import UPSTREAM_COUNTS, Policy, upstream_label, upstream_metrics
+from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, decide_number, decide_status, limits_of
+from torchstone.model import Case, Measurement, Outcome, Reading, Rule, matches_name
+from torchstone.quarantine import QuarantineEntry
+from torchstone.results import Results
+from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
+
+_QUIET = frozenset({Verdict.PASS, Verdict.EXPECTED_FAILURE})
+_NEVER_COVERED = frozenset({Verdict.MISSING, Verdict.INVALID})
+
+
+class Row(Struct, frozen=True, gc=False):
+    """The verdict on one metric of one case, and all that led to it."""
+
+    verdict: Verdict
+    case: Case
+    metric: str
+    actual: Outcome | None
+    expected: Outcome | None
+    rule: Rule | None
+    blocks: bool = False
+    label: str = ""
+    detail: str = ""
+    place: str = ""
+    expected_place: str = ""
+    quarantine: QuarantineEntry | None = None
+
+    @property
+    def actual_value(self) -> str | int | float | None:
+        """What was measured, or the status of a case that failed before anything could be."""
+        if self.actual is None:
+            return None
+        value = self.actual.value(self.metric)
+        return self.actual.status if value is None and self.actual.status != PASSED else value
+
+    @property
+    def expected_value(self) -> str | int | float | None:
+        """What was expected."""
+        value = self.expected.value(self.metric) if self.expected else None
+        return None if value == "" else value
+
+    @property
+    def margin(self) -> float | None:
+        """The margin that the baseline states for this row."""
+        found = (m for m in self.expected.measurements if m.metric == self.metric) if self.expected else ()
+        return next((m.margin for m in found), None)
+
+
+class Counts(Struct):
+    """How many cases there were of each sort; ``rows`` counts the rows they have."""
+
+    planned: int = 0
+    judged: int = 0
+    red: int = 0
+    improved: int = 0
+    quarantined: int = 0
+    missing: int = 0
+    new: int = 0
+    rows: int = 0
+
+
+class Release(Struct, frozen=True):
+    """A quarantined case that passed, and how often it did in the files given."""
+
+    entry: QuarantineEntry
+    case: Case
+    passed: int
+    seen: int
+
+
+class Judgement(Struct, frozen=True):
+    """Everything the gate found out."""
+
+    policy: Policy
+    rows: list[Row]
+    counts: Counts
+    expired: list[QuarantineEntry]
+    releases: list[Release]
+    cautions: list[str]
+    ignored: list[Row]
+
+    @property
+    def exit_code(self) -> int:
+        """0 where nothing blocks, 1 otherwise."""
+        return 1 if self.counts.red or self.expired else 0
+
+    @property
+    def red(self) -> list[Row]:
+        """The rows that block, worst first."""
+        return sorted((row for row in self.rows if row.blocks), key=severity)
+
+
+def severity(row: Row) -> tuple[int, float, str]:
+    """The key that sorts rows from worst to best: by verdict, a status before a number, the largest change first."""
+    actual, expected = row.actual_value, row.expected_value
+    change = float("inf")
+    if isinstance(actual, int | float) and isinstance(expected, int | float):
+        change = abs(actual - expected) / (abs(expected) or 1)
+    return list(Verdict).index(row.verdict), -change, row.case.benchmark
+
+
+class Conditions(Struct, frozen=True):
+    """What rows are judged by besides the baseline."""
+
+    policy: Policy
+    rules: RuleBook
+    quarantine: tuple[QuarantineEntry, ...] = ()
+    platforms: frozenset[str] = frozenset()
+    metrics: tuple[str, ...] = ()
+    today: date = date.max
+    compare_anyway: bool = False
+
+
+def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
+    """Judge plan, baseline and results together, so that nothing can vanish and stay green."""
+    judging = _Judging(results, baseline, conditions)
+    for number, (reading, index, outcome) in enumerate(results, 1):
+        judging.take(judging.rows_of(outcome, reading, index, number))
+    for reading, case in results.unmeasured():
+        judging.take([judging.unmeasured_row(case, reading)])
+    for row in baseline.unclaimed():
+        judging.take(judging.missing_rows(row))
+    return judging.finish()
+
+
+class _Judging:
+    """The state of one judgement."""
+
+    def __init__(self, results: Results, baseline: Baseline, conditions: Conditions) -> None:
+        self._results = results
+        self._baseline = baseline
+        self._conditions = conditions
+        self._upstream = conditions.policy.is_upstream
+        expired = [entry for entry in conditions.quarantine if entry.is_expired(conditions.today)]
+        self._expired = {} if self._upstream else {entry: False for entry in expired}
+        self._active = [entry for entry in conditions.quarantine if entry not in self._expired]
+        self._counts = Counts(planned=baseline.size)
+        self._rows: list[Row] = []
+        self._ignored: list[Row] = []
+        self._releases: list[Release] = []
+        self._unruled: dict[str, int] = {}
+        self._alone = conditions.rules.metrics_without_baseline()
+        self._judged_metrics: set[str] = set()
+        self._wanted = self._wanted_metrics()
+
+    def _wanted_metrics(self) -> set[str] | None:
+        """The metrics to judge, where not simply all that are expected."""
+        asked = self._conditions.metrics
+        if not asked and not self._upstream:
+            return None
+        known = dict.fromkeys([ACCURACY] if Probe.ACCURACY in self._baseline.probes else [])
+        for reading in self._baseline.readings:
+            for outcome in reading.run.outcomes:
+                known.update(dict.fromkeys(m.metric for m in outcome.measurements))
+        if not asked:
+            return upstream_metrics(known)
+        measured = {m.metric for _, _, outcome in self._results for m in outcome.measurements} | {ACCURACY}
+        chosen = {metric for metric in [*known, *measured] if any(matches_name(pattern, metric) for pattern in asked)}
+        for pattern in asked:
+            if not any(matches_name(pattern, metric) for metric in chosen):
+                raise UsageError(
+                    f"--metric {pattern}: neither results nor baseline have it", advice=f"there are: {', '.join(known)}"
+                )
+        return chosen
+
+    def _is_wanted(self, metric: str) -> bool:
+        return self._wanted is None or metric in self._wanted
+
+    def rows_of(self, outcome: Outcome, reading: Reading, index: int, number: int) -> list[Row]:
+        """All rows of one result."""
+        match = self._baseline.find(outcome.case, by_name_only=self._upstream or self._conditions.compare_anyway)
+        if match is None:
+            return self._rows_without_baseline(outcome, reading, index)
+        if before := self._baseline.claim(match.row, number):
+            self._reject_second(match.row, reading, index, before)
+        if match.differences and not self._conditions.compare_anyway:
+            row = self._row(Verdict.INCONCLUSIVE, outcome.case, main_metric(match.row.outcome), outcome, match.row.outcome)
+            return [self._place(row, reading, index, match.row, detail="not comparable: " + "; ".join(match.differences))]
+        rows = [self._judge_metric(outcome, match.row.outcome, metric) for metric in self._metrics_of(outcome, match.row)]
+        return [self._placed(row, reading, index, match.row) for row in rows if row is not None]
+
+    def _reject_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
+        first = next((r, i) for number, (r, i, _) in enumerate(self._results, 1) if number == before)
+        name = expected.outcome.case.name
+        raise InputError(
+            f"{name}: a second result for the baseline row {expected.place}; the first is in {first[0].place(first[1])}",
+            path=reading.path,
+            line=reading.lines[index],
+            column="name",
+            advice="judge one of them with --only, or use a baseline that tells them apart",
+        )
+
+    def _metrics_of(self, outcome: Outcome, row: ExpectedRow) -> Iterator[str]:
+        """The metrics to judge of one result: those expected, and those whose rule needs no baseline."""
+        expected = row.outcome
+        if (expected.status and expected.case.probe in {"", Probe.ACCURACY}) and self._is_wanted(ACCURACY):
+            yield ACCURACY
+        for measurement in expected.measurements:
+            if self._is_wanted(measurement.metric):
+                yield measurement.metric
+        if self._alone:
+            stated = {measurement.metric for measurement in expected.measurements}
+            yield from (m for m in self._metrics_alone(outcome) if m not in stated and (m != ACCURACY or not expected.status))
+
+    def _metrics_alone(self, outcome: Outcome) -> Iterator[str]:
+        """The metrics of a result that some rule judges without a baseline."""
+        probe = outcome.case.probe
+        has = {m.metric for m in outcome.measurements} | {ACCURACY}
+        due = {name for name, metric in METRICS.items() if probe in metric.probes}
+        for metric in sorted(has | due):
+            rule = self._conditions.rules.find(metric, outcome.case)
+            if rule is not None and rule.kind in NEEDS_NO_BASELINE and self._is_wanted(metric):
+                yield metric
+
+    def _rows_without_baseline(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
+        rows = [self._judge_metric(outcome, None, metric) for metric in self._metrics_alone(outcome)]
+        placed = [self._placed(row, reading, index, None) for row in rows if row is not None]
+        if outcome.case.probe in self._baseline.probes or "" in self._baseline.probes:
+            metric = self._main_metric_without_baseline(outcome)
+            rule = self._conditions.rules.find(metric, outcome.case)
+            row = self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule)
+            placed.append(self._place(row, reading, index, None, detail="no baseline row"))
+        return placed
+
+    def _main_metric_without_baseline(self, outcome: Outcome) -> str:
+        of_case = [ACCURACY, *(m.metric for m in outcome.measurements)]
+        if self._wanted is not None:
+            return next((metric for metric in of_case if metric in self._wanted), next(iter(self._wanted), ACCURACY))
+        return main_metric(outcome)
+
+    def _judge_metric(self, outcome: Outcome, expected: Outcome | None, metric: str) -> Row | None:
+        rule = self._conditions.rules.find(metric, outcome.case)
+        measurement = _measurement(expected, metric)
+        if rule is None and measurement is not None and measurement.margin is not None:
+            rule = Rule("margin")
+        if rule is None:
+            self._unruled[metric] = self._unruled.get(metric, 0) + 1
+            return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, f"no rule for {metric}")
+        if rule.kind == "ignore":
+            return None
+        self._judged_metrics.add(metric)
+        if metric == ACCURACY:
+            verdict = decide_status(rule, outcome.status, expected.status if expected else "")
+            return self._row(verdict, outcome.case, metric, outcome, expected, rule)
+        return self._judge_number(outcome, expected, metric, rule, measurement)
+
+    def _judge_number(
+        self, outcome: Outcome, expected: Outcome | None, metric: str, rule: Rule, measurement: Measurement | None
+    ) -> Row | None:
+        actual = outcome.value(metric)
+        if self._upstream and metric in UPSTREAM_COUNTS and (actual is None or outcome.value("unique_graphs") == 0):
+            detail = "nothing was compiled, which the original lets pass"
+            return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule, detail)
+        if actual is None:
+            return self._judge_absent(outcome, expected, metric, rule)
+        if not isinstance(actual, int | float):
+            return self._row(Verdict.INVALID, outcome.case, metric, outcome, expected, rule, "a text, not a number")
+        value = measurement.value if measurement else None
+        limits = limits_of(rule, value, measurement.margin if measurement else None)
+        verdict = decide_number(rule, actual, value, limits)
+        if self._upstream and verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio"):
+            verdict = Verdict.PASS
+        return self._row(verdict, outcome.case, metric, outcome, expected, rule)
+
+    def _judge_absent(self, outcome: Outcome, expected: Outcome | None, metric: str, rule: Rule) -> Row | None:
+        """A metric that should be there and is not. A case that failed as expected need not have it; one that failed otherwise
+        is red already by its status, if there is one to judge.
+        """
+        if outcome.status in {PASSED, SKIPPED, ""}:
+            detail = f"the result has no {metric}"
+            return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
+        if expected is not None and (expected.status == outcome.status or expected.case.probe == Probe.ACCURACY):
+            return None
+        known = "" if outcome.status == FAILED else f": {outcome.status}"
+        return self._row(Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, f"the case failed{known}")
+
+    def unmeasured_row(self, case: Case, reading: Reading) -> Row:
+        """The row of a case that was planned, but has no outcome."""
+        match = self._baseline.find(case, by_name_only=self._upstream)
+        expected = match.row if match else None
+        if expected:
+            self._baseline.claim(expected, -1)
+        metric = main_metric(expected.outcome) if expected else ACCURACY
+        rule = self._conditions.rules.find(metric, case)
+        row = self._row(Verdict.MISSING, case, metric, None, expected.outcome if expected else None, rule)
+        if not expected:
+            self._counts.planned += 1
+        return self._place(row, reading, None, expected, detail="planned, but the run has no outcome of it")
+
+    def missing_rows(self, expected: ExpectedRow) -> list[Row]:
+        """The rows of a case that is expected, but has no result."""
+        case, outcome = expected.outcome.case, expected.outcome
+        every = [m.metric for m in outcome.measurements] if outcome.case.probe == Probe.INSTRUCTIONS else [main_metric(outcome)]
+        rows = []
+        for metric in every:
+            rule = self._conditions.rules.find(metric, case)
+            if rule is None and _measurement(outcome, metric):
+                rule = Rule("margin")
+            row = self._row(Verdict.MISSING, case, metric, None, outcome, rule)
+            rows.append(self._place(row, None, None, expected, detail="expected, but there is no result"))
+        return rows
+
+    def _row(
+        self,
+        verdict: Verdict,
+        case: Case,
+        metric: str,
+        actual: Outcome | None,
+        expected: Outcome | None,
+        rule: Rule | None = None,
+        detail: str = "",
+    ) -> Row:
+        """A row, with quarantine and policy applied."""
+        entry = self._covering(case, metric)
+        label = upstream_label(verdict, metric, actual) if self._upstream else ""
+        if entry is not None:
+            if verdict is Verdict.PASS or (verdict is Verdict.IMPROVEMENT and metric == ACCURACY):
+                self._releases.append(Release(entry, case, 1, 1))
+            if verdict not in _QUIET and (verdict not in _NEVER_COVERED or entry.allow_missing):
+                detail = detail or f"would be: {verdict}"
+                verdict = Verdict.QUARANTINED
+                label = upstream_label(verdict, metric, actual) if self._upstream else ""
+        blocks = self._conditions.policy.blocks(verdict, rule)
+        return Row(verdict, case, metric, actual, expected, rule, blocks, label, detail, quarantine=entry)
+
+    def _covering(self, case: Case, metric: str) -> QuarantineEntry | None:
+        platforms = self._conditions.platforms
+        for expired in self._expired:
+            if not self._expired[expired] and expired.covers(case, metric, platforms):
+                self._expired[expired] = True
+        return next((entry for entry in self._active if entry.covers(case, metric, platforms)), None)
+
+    def _placed(self, row: Row, reading: Reading, index: int, expected: ExpectedRow | None) -> Row:
+        """Rows that nobody will look for need no place."""
+        return row if row.verdict in _QUIET else self._place(row, reading, index, expected)
+
+    def _place(self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None, detail: str = "") -> Row:
+        place = "" if reading is None else reading.path if index is None else reading.place(index)
+        return Row(
+            row.verdict,
+            row.case,
+            row.metric,
+            row.actual,
+            row.expected,
+            row.rule,
+            row.blocks,
+            row.label,
+            row.detail or detail,
+            place,
+            expected.place if expected else "",
+            row.quarantine,
+        )
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Count the rows of one case, and keep them."""
+        counts, verdicts = self._counts, {row.verdict for row in rows}
+        if self._upstream and verdicts == {Verdict.MISSING} and not any(row.blocks for row in rows):
+            self._ignored += rows
+            return
+        self._rows += rows
+        counts.rows += len(rows)
+        counts.judged += any(row.actual is not None for row in rows)
+        counts.red += any(row.blocks for row in rows)
+        counts.improved += Verdict.IMPROVEMENT in verdicts
+        counts.quarantined += Verdict.QUARANTINED in verdicts
+        counts.missing += Verdict.MISSING in verdicts
+        counts.new += Verdict.NEW in verdicts
+
+    def finish(self) -> Judgement:
+        """The whole judgement."""
+        for rule in self._conditions.rules.rules:
+            if rule.asked and not any(matches_name(rule.metric, metric) for metric in self._judged_metrics):
+                if rule.rule.kind == "ignore":
+                    continue
+                there = sorted({m.metric for _, _, outcome in self._results for m in outcome.measurements})
+                advice = f"the results have: {', '.join([ACCURACY, *there])}"
+                raise UsageError(f"the rule for '{rule.metric}' applies to nothing", advice=advice)
+        cautions = [caution for reading in self._results.readings for caution in reading.cautions]
+        for metric, times in self._unruled.items():
+            cautions.append(
+                f"nothing says how to judge '{metric}' ({times} rows): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
+            )
+        if self._ignored:
+            cautions.append(f"{len(self._ignored)} expected rows have no result; this policy ignores that, as the original does")
+        expired = [entry for entry, matched in self._expired.items() if matched]
+        return Judgement(
+            self._conditions.policy, self._rows, self._counts, expired, self._releases, cautions, self._ignored
+        )
+
+
+def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
+    if outcome is None:
+        return None
+    return next((measurement for measurement in outcome.measurements if measurement.metric == metric), None)

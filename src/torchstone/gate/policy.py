@@ -1,0 +1,76 @@
+"""Policies: which verdicts block. ``strict`` is ours; ``upstream`` decides as the scripts it replaces do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from torchstone.model import Outcome, Rule
+from torchstone.vocabulary import ACCURACY, PASSED, Verdict
+
+STRICT_BLOCKS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW})
+
+_TWO_SIDED = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INVALID})
+_UPSTREAM_BLOCKS: dict[str, frozenset[Verdict]] = {
+    "status_equal": _TWO_SIDED | {Verdict.NEW},
+    "count": _TWO_SIDED | {Verdict.NEW},
+    "margin": _TWO_SIDED | {Verdict.MISSING},
+}
+_LABELS = {
+    Verdict.PASS: "PASS",
+    Verdict.EXPECTED_FAILURE: "XFAIL",
+    Verdict.REGRESSION: "FAIL",
+    Verdict.IMPROVEMENT: "IMPROVED",
+}
+UPSTREAM_COUNTS = ("graph_breaks", "calls_captured", "unique_graphs", "fallbacks_to_eager")
+
+
+class Policy(Struct, frozen=True):
+    """A policy, with what the user asked to block or to let through in addition."""
+
+    name: str = "strict"
+    block: frozenset[Verdict] = frozenset()
+    allow: frozenset[Verdict] = frozenset()
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether decisions follow the original scripts."""
+        return self.name == "upstream"
+
+    def blocks(self, verdict: Verdict, rule: Rule | None) -> bool:
+        """Whether a row with this verdict makes the exit code 1."""
+        if verdict in self.allow or verdict is Verdict.QUARANTINED:
+            return False
+        if verdict in self.block:
+            return True
+        if self.is_upstream:
+            return verdict in _UPSTREAM_BLOCKS.get(rule.kind if rule else "", frozenset({Verdict.REGRESSION, Verdict.INVALID}))
+        return verdict in STRICT_BLOCKS
+
+
+def make_policy(name: str, block: Iterable[Verdict], allow: Iterable[Verdict]) -> Policy:
+    """A policy by its name."""
+    return Policy(name, frozenset(block), frozenset(allow))
+
+
+def upstream_metrics(metrics: Iterable[str]) -> set[str]:
+    """What the original would judge of these expected metrics: one script, one gate."""
+    known = set(metrics)
+    if ACCURACY in known:
+        return {ACCURACY}
+    if "compression_ratio" in known:
+        return {"compression_ratio"}
+    return known
+
+
+def upstream_label(verdict: Verdict, metric: str, actual: Outcome | None) -> str:
+    """The original's own word for a row."""
+    if verdict in _LABELS:
+        return _LABELS[verdict]
+    passed = actual is not None and actual.value(metric) == PASSED
+    if verdict is Verdict.QUARANTINED:
+        return "PASS_BUT_FLAKY" if passed else "FAIL_BUT_FLAKY"
+    if verdict is Verdict.NEW and metric == ACCURACY:
+        return "IMPROVED" if passed else "FAIL"
+    return "MISSING"

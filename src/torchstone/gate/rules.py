@@ -1,0 +1,170 @@
+"""One rule on one number: within the limits, better, or worse; and which rule is for which metric and case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from torchstone.model import Case, Number, Rule, ScopedRule, matches, matches_name
+from torchstone.units import format_limit, format_number
+from torchstone.vocabulary import PASSED, SKIPPED, Verdict
+
+DEFAULT_MARGIN = 0.015
+
+DEFAULT_RULES: tuple[ScopedRule, ...] = (
+    ScopedRule(Rule("status_equal"), "accuracy"),
+    ScopedRule(Rule("ratio_floor", ratio=0.95), "speedup"),
+    ScopedRule(Rule("ratio_floor", ratio=0.95), "compression_ratio"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "abs_latency"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "compilation_latency"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_compilation_latency"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "iteration_time"),
+    ScopedRule(Rule("count", better="lower"), "graph_breaks"),
+    ScopedRule(Rule("count", better="lower"), "unique_graph_breaks"),
+    ScopedRule(Rule("count", better="lower"), "fallbacks_to_eager"),
+    ScopedRule(Rule("count", better="lower"), "cudagraph_skips"),
+    ScopedRule(Rule("count", better="higher"), "calls_captured"),
+    ScopedRule(Rule("count", better="higher"), "unique_graphs"),
+    ScopedRule(Rule("margin"), "instruction_count"),
+    ScopedRule(Rule("margin"), "compile_time_instruction_count"),
+    # Not judged unless asked for: what eager needs, and what is neither good nor bad.
+    ScopedRule(Rule("ignore"), "eager_peak_mem"),
+    ScopedRule(Rule("ignore"), "baseline"),
+    ScopedRule(Rule("ignore"), "speedup_vs_baseline"),
+    ScopedRule(Rule("ignore"), "cache_lookup_latency"),
+    ScopedRule(Rule("ignore"), "autograd_captures"),
+    ScopedRule(Rule("ignore"), "autograd_compiles"),
+)
+
+NEEDS_NO_BASELINE = frozenset({"must_pass", "floor", "ceiling", "between"})
+
+
+class RuleBook:
+    """Finds the rule for a metric of a case: the last one that fits, so that later ones refine earlier ones."""
+
+    def __init__(self, further: Iterable[ScopedRule] = ()) -> None:
+        self.rules = (*DEFAULT_RULES, *further)
+        self._of_metric: dict[str, list[ScopedRule]] = {}
+
+    def find(self, metric: str, case: Case) -> Rule | None:
+        """The rule, or None where nothing says how to judge this metric."""
+        scoped = self._of_metric.get(metric)
+        if scoped is None:
+            scoped = [rule for rule in reversed(self.rules) if matches_name(rule.metric, metric)]
+            self._of_metric[metric] = scoped
+        for rule in scoped:
+            if rule.case == "*" or matches(rule.case, case):
+                return rule.rule
+        return None
+
+    def metrics_without_baseline(self) -> list[str]:
+        """The metrics (or patterns of them) that some rule judges by itself."""
+        return list(dict.fromkeys(r.metric for r in self.rules if r.rule.kind in NEEDS_NO_BASELINE))
+
+
+class Limits(Struct, frozen=True):
+    """The range of values that a rule allows; None means no limit on that side."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> Limits:
+    """The allowed range. ``margin`` is what the baseline row says; a rule's own margin comes first."""
+    value = 0 if expected is None else expected
+    match rule.kind:
+        case "ratio_floor":
+            return Limits(low=value * _given(rule.ratio))
+        case "ratio_ceiling":
+            return Limits(high=value * _given(rule.ratio))
+        case "margin":
+            share = margin_of(rule, margin)
+            return Limits(value * (1 - share), value * (1 + share))
+        case "count":
+            below = None if rule.better == "lower" else value - rule.tolerance
+            above = None if rule.better == "higher" else value + rule.tolerance
+            return Limits(below, above)
+        case _:
+            return Limits(rule.low, rule.high)
+
+
+def margin_of(rule: Rule, stated: float | None) -> float:
+    """The margin that counts: the rule's, the baseline row's, or the customary one."""
+    if rule.margin is not None:
+        return rule.margin
+    return DEFAULT_MARGIN if stated is None else stated
+
+
+def _given(number: float | None) -> float:
+    return 1.0 if number is None else number
+
+
+def decide_number(rule: Rule, actual: Number, expected: Number | None, limits: Limits) -> Verdict:
+    """The verdict on a number."""
+    too_low = limits.low is not None and actual < limits.low
+    too_high = limits.high is not None and actual > limits.high
+    if rule.kind == "margin":
+        return Verdict.REGRESSION if too_high else Verdict.IMPROVEMENT if too_low else Verdict.PASS
+    if too_low or too_high:
+        return Verdict.REGRESSION
+    return Verdict.IMPROVEMENT if _is_better(rule, actual, expected) else Verdict.PASS
+
+
+def _is_better(rule: Rule, actual: Number, expected: Number | None) -> bool:
+    """Whether a number within the limits is better by more than the rule lets pass in the other direction."""
+    if expected is None:
+        return False
+    match rule.kind:
+        case "count":
+            if rule.better == "lower":
+                return actual < expected - rule.tolerance
+            return rule.better == "higher" and actual > expected + rule.tolerance
+        case "ratio_floor":
+            return actual > expected / _given(rule.ratio)
+        case "ratio_ceiling":
+            return actual < expected / _given(rule.ratio)
+        case _:
+            return False
+
+
+def decide_status(rule: Rule, actual: str, expected: str) -> Verdict:
+    """The verdict on a status: the expected one, or ``pass`` where something else was expected, or worse."""
+    if rule.kind == "must_pass":
+        return Verdict.PASS if actual in {PASSED, SKIPPED} else Verdict.REGRESSION
+    if actual == expected:
+        return Verdict.PASS if actual == PASSED else Verdict.EXPECTED_FAILURE
+    return Verdict.IMPROVEMENT if actual == PASSED else Verdict.REGRESSION
+
+
+def describe_rule(rule: Rule, margin: float | None = None) -> str:
+    """The rule in words."""
+    match rule.kind:
+        case "status_equal":
+            return "status equals the expected one"
+        case "must_pass":
+            return "status is pass or pass_due_to_skip"
+        case "ratio_floor":
+            return f"at least {format_limit(_given(rule.ratio))} x expected"
+        case "ratio_ceiling":
+            return f"at most {format_limit(_given(rule.ratio))} x expected"
+        case "margin":
+            return f"within {100 * margin_of(rule, margin):.4g}% of expected"
+        case "count":
+            return _describe_count(rule)
+        case "floor":
+            return f"at least {format_number(rule.low or 0)}"
+        case "ceiling":
+            return f"at most {format_number(rule.high or 0)}"
+        case "between":
+            return f"from {format_number(rule.low or 0)} to {format_number(rule.high or 0)}"
+        case _:
+            return "not judged"
+
+
+def _describe_count(rule: Rule) -> str:
+    if rule.better == "equal":
+        return f"expected, give or take {format_number(rule.tolerance)}" if rule.tolerance else "exactly as expected"
+    side, sign = ("at most", "+") if rule.better == "lower" else ("at least", "-")
+    return f"{side} expected" + (f" {sign} {format_number(rule.tolerance)}" if rule.tolerance else "")

@@ -1,0 +1,194 @@
+"""The records: frozen, tuples inside, no I/O, no clock, no formatting.
+
+Seconds, bytes and counts are plain numbers; the unit belongs to the metric. ``gc=False`` marks records that hold no
+cycles, which keeps a million of them cheap.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from statistics import median
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.vocabulary import ACCURACY, METRICS
+
+Number = int | float
+
+AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
+
+
+class Variant(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """The axes a benchmark is run under; an axis that is not known is left at its default.
+
+    ``further`` holds axes that only some probes have (``ranks``, ``strategy``, ``tag``), sorted by name.
+    """
+
+    device: str = ""
+    backend: str = ""
+    mode: str = ""
+    dtype: str = ""
+    dynamic: bool | None = None
+    batch_size: int | None = None
+    further: tuple[tuple[str, str], ...] = ()
+
+    def axes(self) -> dict[str, str]:
+        """The axes that are known, as text, in a fixed order."""
+        known = {axis: getattr(self, axis) for axis in AXES}
+        stated = {axis: axis_text(value) for axis, value in known.items() if value not in ("", None)}
+        return stated | dict(self.further)
+
+
+def axis_text(value: object) -> str:
+    """An axis value as it stands in an id: ``true`` and ``false`` in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_NEEDS_ESCAPE = re.compile(r"[%\[\]\x00-\x1f\x7f]|::")
+
+
+class Case(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Benchmark x variant x probe: what is measured, and the key of every comparison."""
+
+    benchmark: str
+    probe: str
+    suite: str = ""
+    variant: Variant = Variant()
+
+    @property
+    def id(self) -> str:
+        """The stable name: ``suite::benchmark[axis=value,...]::probe``, with ``%xx`` for characters it uses itself."""
+        axes = ",".join(f"{axis}={_escape(value)}" for axis, value in self.variant.axes().items())
+        suite = f"{_escape(self.suite)}::" if self.suite else ""
+        return f"{suite}{_escape(self.benchmark)}{f'[{axes}]' if axes else ''}::{self.probe}"
+
+    @property
+    def name(self) -> str:
+        """The benchmark's name, or a stand-in for one that has none."""
+        return self.benchmark or "(unnamed)"
+
+
+def _escape(text: str) -> str:
+    return _NEEDS_ESCAPE.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), text)
+
+
+def matches(pattern: str, case: Case) -> bool:
+    """Whether a case pattern means this case: the exact name or id, or a shell pattern (``*``, ``?``, ``[abc]``) on either."""
+    return matches_name(pattern, case.benchmark) or pattern == (case_id := case.id) or fnmatchcase(case_id, pattern)
+
+
+def matches_name(pattern: str, name: str) -> bool:
+    """Whether a pattern means this name: exactly, or as a shell pattern."""
+    return pattern == name or fnmatchcase(name, pattern)
+
+
+class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Samples of one metric. ``extra`` keeps what a foreign file said about them beyond the numbers."""
+
+    metric: str
+    samples: tuple[Number, ...]
+    extra: dict[str, Any] = {}
+
+    @property
+    def margin(self) -> float | None:
+        """How far off the value may be, as a share of it, where the file says so for this row."""
+        return self.extra.get("margin")
+
+    @property
+    def value(self) -> Number:
+        """The one number that stands for the samples, by the metric's estimator."""
+        if len(self.samples) == 1:
+            return self.samples[0]
+        metric = METRICS.get(self.metric)
+        return min(self.samples) if metric and metric.estimator == "min" else median(self.samples)
+
+
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Why a case has no result: the phase it ended in, the message, where, and the last lines it printed."""
+
+    phase: str = ""
+    message: str = ""
+    traceback: str = ""
+    log: str = ""
+
+
+class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """The one result of one planned case. ``repro`` is a command that measures just this case again."""
+
+    case: Case
+    status: str
+    measurements: tuple[Measurement, ...] = ()
+    failure: Failure | None = None
+    repro: str = ""
+    extra: dict[str, Any] = {}
+
+    def value(self, metric: str) -> str | Number | None:
+        """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
+        if metric == ACCURACY:
+            return self.status
+        for measurement in self.measurements:
+            if measurement.metric == metric:
+                return measurement.value
+        return None
+
+
+class Revision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The code under test: a commit, or a label where there is none."""
+
+    commit: str = ""
+    branch: str = ""
+    dirty: bool | None = None
+    label: str = ""
+
+
+class Run(Struct, frozen=True):
+    """All outcomes of one plan, of one revision in one environment. ``plan`` names every case that was to be measured."""
+
+    id: str
+    plan: tuple[Case, ...]
+    outcomes: tuple[Outcome, ...]
+    revision: Revision = Revision()
+    environment: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    finished: bool = True
+
+
+class Reading(Struct, frozen=True):
+    """A run as read from one file: ``lines[i]`` is where ``run.outcomes[i]`` stands; ``cautions`` are worth telling the user.
+
+    Expected values are read as a run too: a row's outcome is then the expected one. It states only what the file states: a status
+    may be empty, a probe may be empty (any), a variant may name no axis.
+    """
+
+    path: str
+    kind: str
+    run: Run
+    lines: tuple[int, ...]
+    cautions: tuple[str, ...] = ()
+
+    def place(self, index: int) -> str:
+        """Where outcome ``index`` was read, as ``file:line``."""
+        return f"{self.path}:{self.lines[index]}"
+
+
+class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How one metric is judged. ``kind`` says which of the other fields count: see docs/gate.md."""
+
+    kind: str
+    ratio: float | None = None
+    margin: float | None = None
+    better: str = ""
+    tolerance: float = 0
+    low: float | None = None
+    high: float | None = None
+
+
+class ScopedRule(Struct, frozen=True):
+    """A rule and the metrics and cases it is for; ``asked`` marks one given on the command line."""
+
+    rule: Rule
+    metric: str
+    case: str = "*"
+    asked: bool = False

@@ -1,0 +1,167 @@
+"""The quarantine: which cases may not block, why, since when and until when. Read, matched, and edited in place.
+
+An entry covers what its pattern, metric and platform name. It covers a wrong result, never a result that is not there, unless
+it says ``allow_missing``. An entry whose ``expires`` has passed covers nothing, and itself blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.disk import write_text
+from torchstone.errors import InputError, UsageError
+from torchstone.model import Case, matches, matches_name
+from torchstone.toml_file import Entry, header_lines, parse_toml, read_toml, tables
+
+DEFAULT_NAME = "quarantine.toml"
+_KEYS = ("case", "reason", "link", "owner", "since", "expires", "metric", "platform", "allow_missing")
+
+
+Fields = dict[str, "str | date | bool | tuple[str, ...]"]
+
+
+class QuarantineEntry(Struct, frozen=True):
+    """One entry, and where it stands."""
+
+    case: str
+    reason: str
+    path: str
+    line: int
+    link: str = ""
+    owner: str = ""
+    since: date | None = None
+    expires: date | None = None
+    metrics: tuple[str, ...] = ()
+    platform: str = ""
+    allow_missing: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it was read, as ``file:line``."""
+        return f"{self.path}:{self.line}"
+
+    def is_expired(self, today: date) -> bool:
+        """Whether its last day has passed."""
+        return self.expires is not None and self.expires < today
+
+    def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
+        """Whether it is about this case and metric on one of these platforms."""
+        if self.metrics and not any(matches_name(pattern, metric) for pattern in self.metrics):
+            return False
+        if self.platform and self.platform not in platforms | {case.variant.device}:
+            return False
+        return matches(self.case, case)
+
+
+def read_quarantine(path: str) -> list[QuarantineEntry]:
+    """The entries of a quarantine file."""
+    document, text = read_toml(path)
+    return _entries(path, document, text)
+
+
+def _entries(path: str, document: dict[str, Any], text: str) -> list[QuarantineEntry]:
+    if unknown := [name for name in document if name != "quarantine"]:
+        problem = "expected tables [[quarantine]] and nothing else"
+        raise InputError(problem, path=path, line=1, column=unknown[0])
+    return [_entry(each) for each in tables(path, document, text, "quarantine", _KEYS)]
+
+
+def _entry(entry: Entry) -> QuarantineEntry:
+    for needed in ("case", "reason"):
+        if not entry.text(needed).strip():
+            raise entry.error(f"an entry needs a {needed}", needed, "say which cases, and why they may not block")
+    since, expires = (entry.get(key, date, "a date such as 2026-12-31, without quotes") for key in ("since", "expires"))
+    if since and expires and expires < since:
+        raise entry.error("expires before it begins", "expires")
+    return QuarantineEntry(
+        entry.text("case"),
+        entry.text("reason"),
+        entry.path,
+        entry.line,
+        entry.text("link"),
+        entry.text("owner"),
+        since,
+        expires,
+        entry.texts("metric"),
+        entry.text("platform"),
+        entry.get("allow_missing", bool, "true or false", default=False),
+    )
+
+
+def render_entry(fields: Fields) -> str:
+    """An entry as TOML text."""
+    lines = ["[[quarantine]]"]
+    for key in _KEYS:
+        value = fields.get(key, "")
+        if value not in ("", None, False, ()):
+            lines.append(f"{key} = {_toml(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: str | date | bool | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return _toml(value[0]) if len(value) == 1 else f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, date):
+        return value.isoformat()
+    escaped = re.sub(r'[\\"]', lambda found: "\\" + found[0], value)
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'
+
+
+def add_entry(path: str, text: str, fields: Fields) -> str:
+    """The text of a quarantine file with one more entry at its end; everything else stays as it is."""
+    before = _entries(path, parse_toml(path, text), text)
+    if any((entry.case, entry.metrics, entry.platform) == _key(fields) for entry in before):
+        raise UsageError(
+            f"{path} has an entry for {fields['case']} already", advice="remove it first, or edit the file by hand"
+        )
+    separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    added = text + separator + render_entry(fields)
+    after = _entries(path, parse_toml(path, added), added)
+    if [entry.case for entry in after] != [*(entry.case for entry in before), fields["case"]]:
+        raise InputError("cannot be added to without changing what it says", path=path, advice="edit it by hand")
+    return added
+
+
+def _key(fields: Fields) -> tuple[object, object, object]:
+    return fields["case"], fields.get("metric", ()), fields.get("platform", "")
+
+
+def remove_entries(path: str, text: str, pattern: str) -> tuple[str, list[QuarantineEntry]]:
+    """The text without the entries for exactly this pattern, and those entries. Comments above an entry go with it."""
+    before = _entries(path, parse_toml(path, text), text)
+    gone = [entry for entry in before if entry.case == pattern]
+    lines = text.split("\n")
+    starts = header_lines(text, "quarantine")
+    for entry in reversed(gone):
+        begin = _with_comments(lines, entry.line - 1)
+        following = [start - 1 for start in starts if start > entry.line]
+        end = _with_comments(lines, following[0]) if following else len(lines) - (lines[-1] == "")
+        del lines[begin:end]
+    left = "\n".join(lines)
+    after = _entries(path, parse_toml(path, left), left)
+    if [_identity(e) for e in after] != [_identity(e) for e in before if e.case != pattern]:
+        raise InputError("cannot be edited without changing what it says", path=path, advice="edit it by hand")
+    return left, gone
+
+
+def _with_comments(lines: list[str], start: int) -> int:
+    """Where an entry begins, counting the comment lines right above it."""
+    while start > 0 and lines[start - 1].lstrip().startswith("#"):
+        start -= 1
+    return start
+
+
+def _identity(entry: QuarantineEntry) -> tuple[object, ...]:
+    return tuple(getattr(entry, "metrics" if key == "metric" else key) for key in _KEYS)
+
+
+def write_quarantine(path: str, text: str) -> None:
+    """Replace the file, after checking that what is written can be read."""
+    _entries(path, parse_toml(path, text), text)
+    write_text(path, text)

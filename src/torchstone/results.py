@@ -1,0 +1,116 @@
+"""Several files as one set of results: shards merged, the same case twice refused, gaps filled in by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from torchstone.errors import InputError, UsageError
+from torchstone.model import AXES, Case, Outcome, Reading, Variant, axis_text, matches
+
+
+class Results(Struct, frozen=True):
+    """What is to be judged, from one or several files."""
+
+    readings: tuple[Reading, ...]
+
+    def __iter__(self) -> Iterator[tuple[Reading, int, Outcome]]:
+        for reading in self.readings:
+            for index, outcome in enumerate(reading.run.outcomes):
+                yield reading, index, outcome
+
+    def __len__(self) -> int:
+        return sum(len(reading.run.outcomes) for reading in self.readings)
+
+    def unmeasured(self) -> Iterator[tuple[Reading, Case]]:
+        """The cases that a run file planned and has no outcome of."""
+        for reading in self.readings:
+            if len(reading.run.plan) > len(reading.run.outcomes):
+                measured = {outcome.case for outcome in reading.run.outcomes}
+                yield from ((reading, case) for case in reading.run.plan if case not in measured)
+
+
+def merge(readings: Iterable[Reading]) -> Results:
+    """Several files as one. The same case twice is an error that names both places."""
+    results = Results(tuple(readings))
+    seen: dict[Case, int] = {}
+    for number, (reading, index, outcome) in enumerate(results):
+        if seen.setdefault(outcome.case, number) != number:
+            first, first_index = _place_of(results, seen[outcome.case])
+            raise InputError(
+                f"{outcome.case.name} stands already in {first.place(first_index)}, as {outcome.case.id}",
+                path=reading.path,
+                line=reading.lines[index],
+                column="name",
+                advice="remove one of the two; repeats of a measurement are for 'torchstone accept'",
+            )
+    return results
+
+
+def _place_of(results: Results, number: int) -> tuple[Reading, int]:
+    for reading in results.readings:
+        if number < len(reading.run.outcomes):
+            return reading, number
+        number -= len(reading.run.outcomes)
+    raise IndexError(number)
+
+
+def select(reading: Reading, patterns: Sequence[str]) -> Reading:
+    """Only the cases that one of the patterns means; all of them where there is no pattern."""
+    if not patterns:
+        return reading
+
+    def wanted(case: Case) -> bool:
+        return any(matches(pattern, case) for pattern in patterns)
+
+    kept = [(line, outcome) for line, outcome in zip(reading.lines, reading.run.outcomes, strict=True) if wanted(outcome.case)]
+    plan = tuple(case for case in reading.run.plan if wanted(case))
+    run = structs.replace(reading.run, plan=plan, outcomes=tuple(outcome for _, outcome in kept))
+    return structs.replace(reading, run=run, lines=tuple(line for line, _ in kept))
+
+
+def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
+    """``axis=value`` as given on the command line."""
+    axes: dict[str, str] = {}
+    for text in assignments:
+        axis, found, value = text.partition("=")
+        if not found or axis not in {*AXES, "suite"} or not value or not value.isprintable():
+            known = ", ".join(("suite", *AXES))
+            raise UsageError(f"--set {text}: expected AXIS=VALUE", advice=f"the axes are {known}; for example --set dtype=bfloat16")
+        axes[axis] = value
+    if "batch_size" in axes and not axes["batch_size"].isdigit():
+        raise UsageError(f"--set batch_size={axes['batch_size']}: expected a whole number")
+    if axes.get("dynamic", "true") not in {"true", "false"}:
+        raise UsageError(f"--set dynamic={axes['dynamic']}: expected true or false")
+    return axes
+
+
+def fill_in(reading: Reading, axes: dict[str, str]) -> Reading:
+    """The same results with axes that the file does not state; one that it states otherwise is an error."""
+    if not axes:
+        return reading
+    filled: dict[Case, Case] = {}
+    for index, outcome in enumerate(reading.run.outcomes):
+        try:
+            filled[outcome.case] = _fill_case(outcome.case, axes)
+        except ValueError as error:
+            raise InputError(f"{outcome.case.name}: {error}", path=reading.path, line=reading.lines[index]) from None
+    plan = tuple(filled.get(case) or _fill_case(case, axes) for case in reading.run.plan)
+    outcomes = tuple(structs.replace(outcome, case=filled[outcome.case]) for outcome in reading.run.outcomes)
+    return structs.replace(reading, run=structs.replace(reading.run, plan=plan, outcomes=outcomes))
+
+
+def _fill_case(case: Case, axes: dict[str, str]) -> Case:
+    stated = case.variant.axes() | ({"suite": case.suite} if case.suite else {})
+    for axis, value in axes.items():
+        if stated.get(axis, value) != value:
+            raise ValueError(f"the file says {axis}={stated[axis]}, but --set says {value}")
+    known = {axis: getattr(case.variant, axis) for axis in AXES} | {a: _value_of(a, v) for a, v in axes.items() if a != "suite"}
+    return Case(case.benchmark, case.probe, axes.get("suite", case.suite), Variant(**known, further=case.variant.further))
+
+
+def _value_of(axis: str, text: str) -> str | int | bool:
+    if axis == "batch_size":
+        return int(text)
+    return text == axis_text(True) if axis == "dynamic" else text

@@ -1,0 +1,76 @@
+"""The one place a number becomes text."""
+
+from __future__ import annotations
+
+
+def format_number(value: float) -> str:
+    """A number for people: whole numbers with their digits grouped, others with four significant digits.
+
+    >>> format_number(12), format_number(1234567), format_number(1.0526315), format_number(0.00001234)
+    ('12', '1,234,567', '1.053', '1.234e-05')
+    """
+    if value == int(value) and abs(value) < 1e18:
+        return f"{int(value):,}"
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def format_value(value: str | float | None, unit: str = "") -> str:
+    """A measured or expected value with its unit; ``-`` where there is none."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return f"{format_number(value)}{_spaced(unit)}"
+
+
+def _spaced(unit: str) -> str:
+    """The unit as it follows a number: ``1.2x`` but ``3 ms``; counted things need no unit."""
+    if unit in {"x", "%"}:
+        return unit
+    return f" {unit}" if unit in {"ms", "s", "GB"} else ""
+
+
+def format_change(actual: float, expected: float) -> str:
+    """The relative change, signed: ``+3.2%``; the plain difference where a percentage says nothing."""
+    if expected == 0:
+        return f"{actual - expected:+,.6g}"
+    change = 100 * (actual - expected) / abs(expected)
+    return f"{change:+.1f}%" if abs(change) >= 0.1 or change == 0 else f"{change:+.2g}%"
+
+
+def format_limit(ratio: float) -> str:
+    """A ratio or margin as people write it: 0.95, 0.015."""
+    return f"{ratio:.6g}"
+
+
+def exact_text(value: float) -> str:
+    """A number as a file holds it: whole numbers plainly, others with six decimals unless that would lose digits.
+
+    >>> exact_text(1.5), exact_text(7), exact_text(0.1234567891)
+    ('1.500000', '7', '0.1234567891')
+    """
+    if isinstance(value, int):
+        return str(value)
+    six = f"{value:.6f}"
+    return six if float(six) == value else repr(value)
+
+
+def truncate_digits(value: float, digits: int) -> int:
+    """``value`` cut, not rounded, to so many significant digits, as the original updater does.
+
+    >>> truncate_digits(1234567, 4), truncate_digits(99, 4)
+    (1234000, 99)
+    """
+    whole = int(value)
+    step: int = 10 ** max(0, len(str(abs(whole))) - digits)
+    return (abs(whole) // step) * step * (-1 if whole < 0 else 1)
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``, ``3 entries``."""
+    if number == 1:
+        return f"{number:,} {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {plural}"

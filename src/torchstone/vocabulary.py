@@ -1,0 +1,153 @@
+"""The closed lists of words: statuses, verdicts, probes and metrics, each with its meaning.
+
+These words are the same in code, command line, files and docs (docs/reference.md lists them, and a test compares).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Verdict(StrEnum):
+    """The gate's decision on one row, from worst to best."""
+
+    INVALID = "invalid"
+    MISSING = "missing"
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+    NEW = "new"
+    IMPROVEMENT = "improvement"
+    QUARANTINED = "quarantined"
+    EXPECTED_FAILURE = "expected_failure"
+    PASS = "pass"  # noqa: S105  (a verdict, not a password)
+
+
+VERDICTS: dict[Verdict, str] = {
+    Verdict.INVALID: "the input contradicts itself, such as an outcome that was never planned",
+    Verdict.MISSING: "planned or expected, but there is no result",
+    Verdict.REGRESSION: "worse than the baseline allows",
+    Verdict.INCONCLUSIVE: "the two cannot be compared, or nothing says how",
+    Verdict.NEW: "a result without a baseline",
+    Verdict.IMPROVEMENT: "better than the baseline by more than the rule calls equal",
+    Verdict.QUARANTINED: "would block, but a quarantine entry says that it may not",
+    Verdict.EXPECTED_FAILURE: "fails exactly as the baseline says it does",
+    Verdict.PASS: "as the baseline says, within the rule",
+}
+
+PASSED = "pass"
+SKIPPED = "pass_due_to_skip"
+FAILED = "failed"
+
+STATUSES: dict[str, str] = {
+    PASSED: "ran, and its results are right",
+    SKIPPED: "not compared, on purpose: too large, or not comparable by nature",
+    "fail_accuracy": "the compiled results differ from eager",
+    "fail_to_run": "the compiled run raised an error",
+    "OOM": "the compiled run went out of memory",
+    "eager_1st_run_fail": "the first eager run raised an error",
+    "eager_1st_run_OOM": "the first eager run went out of memory",
+    "eager_2nd_run_fail": "the second eager run raised an error",
+    "eager_2nd_run_OOM": "the second eager run went out of memory",
+    "eager_two_runs_differ": "eager does not even agree with itself",
+    "eager_fail_to_run": "loading or checking the model raised an error",
+    "model_fail_to_load": "the model says that it does not support this",
+    "timeout": "did not end in time and was stopped",
+    "worker_died": "the worker process ended without a result: a crash, or a kill",
+    "worker_fail": "the original's word for a worker that died",
+    "warmup_failed": "warming up raised an error before anything was timed",
+    "not_bitwise_equivalent": "differs from the outputs saved earlier",
+    "fail_batch_invariance_at_N": "results change with the batch size; N is the first that does",
+    "fail_to_run_at_batch_N": "fails at batch size N",
+    "eager_variation": "old word for eager_two_runs_differ",
+    "infra_error": "old word: the machine or the job failed, not the model",
+    "0.0000": "old form of a failure without a word for it",
+    FAILED: "a performance file says only that it failed; its accuracy file may say how",
+}
+
+_NUMBERED_STATUS = re.compile(r"(fail_batch_invariance_at|fail_to_run_at_batch)_\d+\Z")
+
+
+def is_known_status(status: str) -> bool:
+    """Whether ``status`` is in the list, the numbered ones with any number."""
+    return status in STATUSES or _NUMBERED_STATUS.match(status) is not None
+
+
+class Probe(StrEnum):
+    """What is measured of a benchmark."""
+
+    PERFORMANCE = "performance"
+    ACCURACY = "accuracy"
+    COMPILE_CACHE = "compile_cache"
+    INSTRUCTIONS = "instructions"
+    SCALING = "scaling"
+
+
+PROBES: dict[Probe, str] = {
+    Probe.PERFORMANCE: "how fast, and with how much memory and compile time",
+    Probe.ACCURACY: "whether the compiled results are right",
+    Probe.COMPILE_CACHE: "what a cold start costs and a warm one saves",
+    Probe.INSTRUCTIONS: "how many instructions the compiler or the work executes",
+    Probe.SCALING: "how iteration time changes with the number of ranks",
+}
+
+
+class Metric(Struct, frozen=True):
+    """A named quantity. Two definitions never share a name.
+
+    ``better`` is ``lower``, ``higher``, or ``equal`` where any change is worth a look. ``estimator`` says which one number stands for
+    several samples: ``median`` or ``min``. ``probes`` are the probes that measure it.
+    """
+
+    name: str
+    unit: str
+    better: str
+    meaning: str
+    probes: tuple[str, ...] = (Probe.PERFORMANCE,)
+    estimator: str = "median"
+
+
+ACCURACY = "accuracy"
+_BOTH = (Probe.PERFORMANCE, Probe.ACCURACY)
+_COUNTED = (Probe.INSTRUCTIONS,)
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(ACCURACY, "status", "equal", "how the case ended: its status", (Probe.ACCURACY,)),
+        Metric("speedup", "x", "higher", "median eager time over median compiled time"),
+        Metric("abs_latency", "ms", "lower", "median time of one compiled call"),
+        Metric("baseline", "x", "higher", "the speedup that the runner's --baseline file had"),
+        Metric("speedup_vs_baseline", "x", "higher", "speedup over that of the runner's --baseline file"),
+        Metric("compilation_latency", "s", "lower", "compiled warm-up time less eager warm-up time"),
+        Metric("dynamo_compilation_latency", "s", "lower", "time that dynamo's own timers saw in compiling", _BOTH),
+        Metric("compression_ratio", "x", "higher", "eager peak memory over compiled peak memory"),
+        Metric("eager_peak_mem", "GB", "lower", "peak memory of the eager warm-up"),
+        Metric("dynamo_peak_mem", "GB", "lower", "peak memory of the compiled warm-up"),
+        Metric("cache_lookup_latency", "s", "lower", "time spent looking up compile caches"),
+        Metric("calls_captured", "calls", "higher", "operator calls that ended in a graph", _BOTH),
+        Metric("unique_graphs", "graphs", "higher", "distinct graphs captured", _BOTH),
+        Metric("graph_breaks", "breaks", "lower", "times that capture had to stop", _BOTH),
+        Metric("unique_graph_breaks", "breaks", "lower", "distinct reasons that capture had to stop", _BOTH),
+        Metric("fallbacks_to_eager", "frames", "lower", "frames that were not compiled at all", _BOTH),
+        Metric("autograd_captures", "graphs", "equal", "graphs captured by compiled autograd", _BOTH),
+        Metric("autograd_compiles", "graphs", "equal", "graphs compiled by compiled autograd", _BOTH),
+        Metric("cudagraph_skips", "graphs", "lower", "graphs that could not use CUDA graphs", _BOTH),
+        Metric("instruction_count", "instructions", "lower", "all of the work", _COUNTED, "min"),
+        Metric("compile_time_instruction_count", "instructions", "lower", "the compiler's part", _COUNTED, "min"),
+        Metric("iteration_time", "s", "lower", "one training iteration, all ranks' samples", (Probe.SCALING,)),
+    )
+}
+
+CAPTURE_METRICS = (
+    "calls_captured",
+    "unique_graphs",
+    "graph_breaks",
+    "unique_graph_breaks",
+    "fallbacks_to_eager",
+    "autograd_captures",
+    "autograd_compiles",
+    "cudagraph_skips",
+)
