@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from math import isfinite
-from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -62,7 +61,7 @@ def load_settings(path: str | None) -> Settings:
     """Read the named file, or ``torchstone.toml`` of the current folder where there is one."""
     chosen = path or os.environ.get("TORCHSTONE_CONFIG")
     if chosen is None:
-        if not Path(CONFIG_NAME).exists():
+        if not os.path.exists(CONFIG_NAME):
             return Settings()
         chosen = CONFIG_NAME
     return read_settings(chosen)
@@ -84,11 +83,11 @@ def read_settings(path: str) -> Settings:
     policy = entry.text("policy", "strict")
     if policy not in POLICIES:
         raise entry.error(f"no such policy: {policy}", "policy", f"expected one of {', '.join(POLICIES)}")
-    folder = Path(path).parent
+    folder = os.path.dirname(path)
     return Settings(
         policy,
-        tuple(str(folder / name) for name in entry.texts("baseline")),
-        tuple(str(folder / name) for name in entry.texts("quarantine")),
+        tuple(os.path.join(folder, name) for name in entry.texts("baseline")),
+        tuple(os.path.join(folder, name) for name in entry.texts("quarantine")),
         _verdicts(entry.texts("block"), entry.error, "block"),
         _verdicts(entry.texts("allow"), entry.error, "allow"),
         rules,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from pathlib import Path
 
 from torchstone.errors import InputError
 
@@ -32,7 +31,7 @@ def read_text(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
                 raise IsADirectoryError
             return file.read()
@@ -75,7 +74,7 @@ def write_text(path: str, text: str) -> None:
 
 def _mode(target: str) -> int | None:
     try:
-        return os.stat(target).st_mode  # noqa: PTH116  (a mode, or the reason why not)
+        return os.stat(target).st_mode
     except FileNotFoundError:
         return None
 
@@ -88,7 +87,7 @@ def _umask() -> int:
 
 
 def _write_directly(target: str, data: bytes) -> None:
-    with Path(target).open("wb", buffering=0) as file:
+    with open(target, "wb", buffering=0) as file:
         view = memoryview(data)
         while view:
             view = view[file.write(view) :]
@@ -97,17 +96,17 @@ def _write_directly(target: str, data: bytes) -> None:
 def _replace(target: str, data: bytes, mode: int) -> None:
     import tempfile  # noqa: PLC0415  (slow to import, and a gate writes nothing)
 
-    handle, temporary = tempfile.mkstemp(dir=Path(target).parent, prefix=f".{Path(target).name[:80]}.", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=f".{os.path.basename(target)[:80]}.", suffix=".tmp")
     try:
-        with open(handle, "wb") as file:  # noqa: PTH123  (a descriptor, not a path)
+        with open(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(handle, mode)
             os.fsync(handle)
-        Path(temporary).replace(target)
+        os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+            os.unlink(temporary)
         raise
 
 

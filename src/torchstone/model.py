@@ -7,8 +7,8 @@ cycles, which keeps a million of them cheap.
 from __future__ import annotations
 
 import re
+from datetime import date
 from fnmatch import fnmatchcase
-from statistics import median
 from typing import Any
 
 from msgspec import Struct
@@ -102,7 +102,11 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
         if len(self.samples) == 1:
             return self.samples[0]
         metric = METRICS.get(self.metric)
-        return min(self.samples) if metric and metric.estimator == "min" else median(self.samples)
+        if metric and metric.estimator == "min":
+            return min(self.samples)
+        ordered = sorted(self.samples)
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
@@ -192,3 +196,36 @@ class ScopedRule(Struct, frozen=True):
     metric: str
     case: str = "*"
     asked: bool = False
+
+
+class QuarantineEntry(Struct, frozen=True):
+    """One entry, and where it stands."""
+
+    case: str
+    reason: str
+    path: str
+    line: int
+    link: str = ""
+    owner: str = ""
+    since: date | None = None
+    expires: date | None = None
+    metrics: tuple[str, ...] = ()
+    platform: str = ""
+    allow_missing: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it was read, as ``file:line``."""
+        return f"{self.path}:{self.line}"
+
+    def is_expired(self, today: date) -> bool:
+        """Whether its last day has passed."""
+        return self.expires is not None and self.expires < today
+
+    def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
+        """Whether it is about this case and metric on one of these platforms."""
+        if self.metrics and not any(matches_name(pattern, metric) for pattern in self.metrics):
+            return False
+        if self.platform and self.platform not in platforms | {case.variant.device}:
+            return False
+        return matches(self.case, case)

@@ -10,51 +10,15 @@ import re
 from datetime import date
 from typing import Any
 
-from msgspec import Struct
-
 from torchstone.disk import write_text
 from torchstone.errors import InputError, UsageError
-from torchstone.model import Case, matches, matches_name
+from torchstone.model import QuarantineEntry
 from torchstone.toml_file import Entry, header_lines, parse_toml, read_toml, tables
 
-DEFAULT_NAME = "quarantine.toml"
 _KEYS = ("case", "reason", "link", "owner", "since", "expires", "metric", "platform", "allow_missing")
 
 
 Fields = dict[str, "str | date | bool | tuple[str, ...]"]
-
-
-class QuarantineEntry(Struct, frozen=True):
-    """One entry, and where it stands."""
-
-    case: str
-    reason: str
-    path: str
-    line: int
-    link: str = ""
-    owner: str = ""
-    since: date | None = None
-    expires: date | None = None
-    metrics: tuple[str, ...] = ()
-    platform: str = ""
-    allow_missing: bool = False
-
-    @property
-    def place(self) -> str:
-        """Where it was read, as ``file:line``."""
-        return f"{self.path}:{self.line}"
-
-    def is_expired(self, today: date) -> bool:
-        """Whether its last day has passed."""
-        return self.expires is not None and self.expires < today
-
-    def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
-        """Whether it is about this case and metric on one of these platforms."""
-        if self.metrics and not any(matches_name(pattern, metric) for pattern in self.metrics):
-            return False
-        if self.platform and self.platform not in platforms | {case.variant.device}:
-            return False
-        return matches(self.case, case)
 
 
 def read_quarantine(path: str) -> list[QuarantineEntry]:

@@ -5,8 +5,8 @@ Each model has rounds; the first is without DDP, the others with it on a growing
 
 from __future__ import annotations
 
+import os
 import json
-from pathlib import PurePath
 from typing import Any
 
 from torchstone.errors import InputError
@@ -29,7 +29,7 @@ def read(path: str, text: str) -> Reading:
         outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line)
     if not outcomes:
         raise report.error("no results", "benchmark_results", "did the job that wrote it fail?")
-    run = Run(PurePath(path).name, tuple(o.case for o in outcomes), tuple(outcomes), settings=settings)
+    run = Run(os.path.basename(path), tuple(o.case for o in outcomes), tuple(outcomes), settings=settings)
     return Reading(path, "ddp", run, (line,) * len(outcomes))
 
 

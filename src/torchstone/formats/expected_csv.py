@@ -6,8 +6,8 @@ empty cell means that nothing is expected.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
 from torchstone.errors import InputError
 from torchstone.formats import table
@@ -69,7 +69,7 @@ def read_by_dtype(path: str, text: str) -> Reading:
 
 def _reading(path: str, kind: str, outcomes: list[Outcome], lines: list[int]) -> Reading:
     cases = tuple(outcome.case for outcome in outcomes)
-    return Reading(path, kind, Run(PurePath(path).name, cases, tuple(outcomes)), tuple(lines))
+    return Reading(path, kind, Run(os.path.basename(path), cases, tuple(outcomes)), tuple(lines))
 
 
 def _require_columns(path: str, line: int, header: Sequence[str], known: Sequence[str] | dict[str, object], noun: str) -> None:

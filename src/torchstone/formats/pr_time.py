@@ -6,8 +6,8 @@ understood. Rows of one benchmark are one case, with one measurement a metric.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
 
 from torchstone.errors import InputError
 from torchstone.formats import table
@@ -74,7 +74,7 @@ def _read(
         for name, by_metric in cases.items()
     )
     lines = tuple(next(iter(by_metric.values()))[0] for by_metric in cases.values())
-    return Reading(path, kind, Run(PurePath(path).name, tuple(o.case for o in outcomes), outcomes), lines)
+    return Reading(path, kind, Run(os.path.basename(path), tuple(o.case for o in outcomes), outcomes), lines)
 
 
 def write_results(run: Run) -> str:

@@ -7,9 +7,9 @@ dynamo's own timers, in a performance file a difference of warm-up times; here t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from torchstone.errors import InputError
 from torchstone.formats import table
@@ -61,7 +61,7 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
         lines.append(line)
     table.require_rows(path, outcomes)
     cases = tuple(outcome.case for outcome in outcomes)
-    return Reading(path, probe.value, Run(PurePath(path).name, cases, tuple(outcomes)), tuple(lines))
+    return Reading(path, probe.value, Run(os.path.basename(path), cases, tuple(outcomes)), tuple(lines))
 
 
 class _RowReader:
@@ -145,7 +145,7 @@ class _RowReader:
 
     def _axes_of_file_name(self) -> dict[str, str]:
         """What CI puts into the file's name: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``."""
-        found = _CI_NAME.match(PurePath(self._path).name)
+        found = _CI_NAME.match(os.path.basename(self._path))
         return found.groupdict() if found else {}
 
     def _repro(self, name: str) -> str:

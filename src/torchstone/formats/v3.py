@@ -6,8 +6,8 @@ with the measurement and written back, so that reading and writing changes nothi
 
 from __future__ import annotations
 
+import os
 import json
-from pathlib import PurePath
 from typing import Any
 
 from torchstone.errors import InputError
@@ -15,6 +15,7 @@ from torchstone.formats.json_text import Fields, read_records
 from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, Probe
 
+_FURTHER_AXES = ("ranks", "strategy", "tag")
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 
@@ -42,7 +43,7 @@ def read(path: str, text: str) -> Reading:
     if not groups:
         raise InputError("a list without records", path=path, line=1, advice="did the job that wrote it fail?")
     outcomes = tuple(_outcome(key, group) for key, group in groups.items())
-    run = Run(PurePath(path).name, tuple(outcome.case for outcome in outcomes), outcomes)
+    run = Run(os.path.basename(path), tuple(outcome.case for outcome in outcomes), outcomes)
     return Reading(path, "v3", run, tuple(group.line for group in groups.values()))
 
 
@@ -76,16 +77,23 @@ def _case_of(record: Fields) -> tuple[str, str, Variant]:
     extra = benchmark.fields("extra_info")
     origins = model.items("origins")
     suite = origins[0] if len(origins) == 1 and isinstance(origins[0], str) and origins[0].isprintable() else ""
-    device = extra.value.get("device")
-    dynamic = extra.value.get("is_dynamic")
+    dynamic, size = extra.value.get("is_dynamic"), _plain(extra.value.get("batch_size"))
+    further = tuple((axis, value) for axis in _FURTHER_AXES if (value := _plain(extra.value.get(axis))))
     variant = Variant(
-        device=device if isinstance(device, str) and device.isprintable() else "",
+        device=_plain(extra.value.get("device")),
         backend=model.name("backend"),
         mode=benchmark.name("mode"),
         dtype=benchmark.name("dtype"),
         dynamic=_BOOLEANS.get(dynamic) if isinstance(dynamic, bool | str) else None,
+        batch_size=int(size) if size.isascii() and size.isdigit() and len(size) < 10 and int(size) else None,
+        further=further,
     )
     return suite, model.name("name") or benchmark.name("name"), variant
+
+
+def _plain(value: object) -> str:
+    """A text that can be part of a case's id, or nothing."""
+    return value if isinstance(value, str) and value.isprintable() else ""
 
 
 def _outcome(key: tuple[str, str, Variant], group: _Group) -> Outcome:
@@ -95,10 +103,11 @@ def _outcome(key: tuple[str, str, Variant], group: _Group) -> Outcome:
         Measurement(_metric_name(metric, probe), samples, {"v3": rest} if rest else {})
         for metric, (_, samples, rest) in group.found.items()
     )
-    failed = not group.status and group.found.get("speedup", (0, (1,), {}))[1] == (0,)
-    status = group.status or (FAILED if failed else PASSED)
+    case = Case(benchmark, probe, suite, variant)
+    if not group.status and measurements[0].metric == "speedup" and measurements[0].samples == (0,):
+        return Outcome(case, FAILED, (), extra=measurements[0].extra)
     extra = {"v3": group.extra} if group.extra else {}
-    return Outcome(Case(benchmark, probe, suite, variant), status, measurements, extra=extra)
+    return Outcome(case, group.status or PASSED, measurements, extra=extra)
 
 
 def _probe_of(group: _Group) -> str:
@@ -126,6 +135,9 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     if case.probe == Probe.ACCURACY and outcome.status:
         of_status = {"name": ACCURACY, "benchmark_values": [], "extra_info": {"benchmark_values": [outcome.status]}}
         records.append(_merge(_merge(common, {"metric": of_status}), outcome.extra.get("v3", {})))
+    if case.probe == Probe.PERFORMANCE and outcome.status == FAILED:
+        of_failure = {"metric": {"name": "speedup", "benchmark_values": [0.0]}}
+        records.append(_merge(_merge(common, of_failure), outcome.extra.get("v3", {})))
     for measurement in outcome.measurements:
         accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
         name = "compilation_latency" if accuracy_name else measurement.metric
@@ -136,7 +148,12 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
 
 def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
     """The part of a record that names the case, from what is known of it."""
-    extra = {"device": variant.device, "is_dynamic": "" if variant.dynamic is None else str(variant.dynamic)}
+    extra = {
+        "device": variant.device,
+        "is_dynamic": "" if variant.dynamic is None else str(variant.dynamic),
+        "batch_size": str(variant.batch_size or ""),
+        **dict(variant.further),
+    }
     of_benchmark = {"mode": variant.mode, "dtype": variant.dtype, "extra_info": _stated(extra)}
     of_model = {"name": benchmark, "backend": variant.backend, "origins": [suite] if suite else ""}
     return _stated({"benchmark": _stated(of_benchmark), "model": _stated(of_model)})

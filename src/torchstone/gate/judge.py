@@ -11,8 +11,7 @@ from torchstone.baseline import Baseline, ExpectedRow, main_metric
 from torchstone.errors import InputError, UsageError
 from torchstone.gate.policy import UPSTREAM_COUNTS, Policy, upstream_label, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, decide_number, decide_status, limits_of
-from torchstone.model import Case, Measurement, Outcome, Reading, Rule, matches_name
-from torchstone.quarantine import QuarantineEntry
+from torchstone.model import Case, Measurement, Outcome, QuarantineEntry, Reading, Rule, matches_name
 from torchstone.results import Results
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 

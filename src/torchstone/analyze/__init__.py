@@ -1,0 +1,1 @@
+"""Pure functions on numbers: no files, no clock, no judgement."""

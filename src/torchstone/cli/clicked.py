@@ -1,0 +1,33 @@
+"""Options as data -> click's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from torchstone.cli.plain import Option
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def make_command(
+    name: str, function: Callable[..., int], options: Sequence[Option], arguments: str, *, required: bool
+) -> click.Command:
+    """A click command from options as data. ``function`` takes the positional arguments, then the options by name."""
+
+    def call(arguments: tuple[str, ...], **values: object) -> int:
+        return function(arguments, **values)
+
+    parameters: list[click.Parameter] = [click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required)]
+    parameters += [_parameter(option) for option in options]
+    return click.Command(name, callback=call, params=parameters, help=function.__doc__, no_args_is_help=True)
+
+
+def _parameter(option: Option) -> click.Option:
+    names = [option.flag, option.name]
+    if not option.metavar:
+        return click.Option(names, is_flag=True, help=option.help)
+    kind = click.Choice(option.choices) if option.choices else None
+    return click.Option(names, multiple=option.multiple, metavar=option.metavar, help=option.help, type=kind)

@@ -1,0 +1,106 @@
+"""``torchstone import`` and ``torchstone export``: any format to any other, losing nothing silently."""
+
+from __future__ import annotations
+
+import sys
+
+from torchstone.cli.clicked import make_command
+from torchstone.cli.plain import Option
+from torchstone.cli.reading import KIND, KINDS, ONLY, SET, patience, read_results
+from torchstone.conversion import convert, merge_runs
+from torchstone.disk import write_text
+from torchstone.errors import UsageError
+from torchstone.results import merge, select
+from torchstone.units import count_of
+
+_OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.")
+IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
+EXPORT_OPTIONS = (
+    Option("--to", "to", "KIND", f"The format to write: {', '.join(KINDS)}.", choices=KINDS),
+    _OUTPUT,
+    Option("--lossy", "lossy", "", "Write even if the format cannot hold everything; what is lost is said."),
+    ONLY,
+    SET,
+    KIND,
+)
+
+
+def import_files(
+    arguments: tuple[str, ...],
+    *,
+    output: str | None,
+    only: tuple[str, ...],
+    assignments: tuple[str, ...],
+    kind: str | None,
+) -> int:
+    """Turn FILES of any format into a run file.
+
+    Several files are merged, and the same case twice is an error.
+
+    \b
+    Examples:
+      torchstone import results.csv --output results.jsonl
+      torchstone import shard*.csv --set backend=inductor --output run.jsonl
+    """
+    return _convert(arguments, "run", output, only, assignments, kind, lossy=False)
+
+
+def export_files(
+    arguments: tuple[str, ...],
+    *,
+    to: str | None,
+    output: str | None,
+    lossy: bool,
+    only: tuple[str, ...],
+    assignments: tuple[str, ...],
+    kind: str | None,
+) -> int:
+    """Turn FILES of any format into another format.
+
+    If the format cannot hold all that the files say, nothing is written
+    unless --lossy is given.
+
+    \b
+    Examples:
+      torchstone export run.jsonl --to accuracy --output accuracy.csv
+      torchstone export results.csv --to v3 --output results.json
+      torchstone export results.csv --to expected --lossy --output expected.csv
+    """
+    if not to:
+        raise UsageError("which format?", advice=f"say --to and one of {', '.join(KINDS)}")
+    return _convert(arguments, to, output, only, assignments, kind, lossy=lossy)
+
+
+def _convert(
+    paths: tuple[str, ...],
+    to: str,
+    output: str | None,
+    only: tuple[str, ...],
+    assignments: tuple[str, ...],
+    kind: str | None,
+    *,
+    lossy: bool,
+) -> int:
+    with patience("converting"):
+        readings = [select(reading, only) for reading in read_results(paths, kind, assignments)]
+        merge(readings)
+        run = merge_runs(readings, "")
+        if not run.plan:
+            raise UsageError(f"--only {' '.join(only)}: no case matches")
+        text, losses = convert(run, to)
+    for caution in (caution for reading in readings for caution in reading.cautions):
+        sys.stderr.write(f"caution: {caution}\n")
+    if losses and not lossy:
+        raise UsageError(f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them")
+    if losses:
+        sys.stderr.write(f"lost: {'; '.join(losses)}\n")
+    if output:
+        write_text(output, text)
+        print(f"wrote {count_of(len(run.outcomes), 'case')} to {output}")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+import_command = make_command("import", import_files, IMPORT_OPTIONS, "FILES...", required=True)
+export_command = make_command("export", export_files, EXPORT_OPTIONS, "FILES...", required=True)

@@ -1,0 +1,68 @@
+"""The command line as click sees it: all commands, their help texts, and what is said about a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from torchstone import __version__
+from torchstone.cli.clicked import make_command
+
+COMMANDS = {
+    "check": "torchstone.cli.check",
+    "accept": "torchstone.cli.accept",
+    "quarantine": "torchstone.cli.quarantine",
+    "import": "torchstone.cli.convert",
+    "export": "torchstone.cli.convert",
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is called."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """All commands, in the order in which people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """The command of this name."""
+        if name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[name])
+        if name == "check":
+            return make_command("check", module.check, module.OPTIONS, "[RESULTS]...", required=False)
+        command: click.Command = getattr(module, f"{name}_command")
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(__version__, prog_name="torchstone")
+def torchstone() -> None:
+    """Continuous benchmarking for PyTorch and torch.compile.
+
+    \b
+    Judge results against a committed baseline:
+      torchstone check results.csv --baseline expected.csv
+    Adopt the results as the new baseline:
+      torchstone accept results.csv --baseline expected.csv
+
+    Exit codes: 0 fine, 1 the gate says no, 2 bad input or usage, 3 the
+    measurement itself could not be done.
+    """
+
+
+def run_group(arguments: Sequence[str]) -> int:
+    """Run a command line, and give its exit code."""
+    try:
+        result = torchstone.main(list(arguments), prog_name="torchstone", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.Abort:
+        click.echo("\nstopped; nothing was written", err=True)
+        return 130
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,51 @@
+"""The ``torchstone`` command: runs one subcommand, and turns errors into one message and an exit code."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+from torchstone.errors import TorchstoneError
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command, and give its exit code."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except TorchstoneError as error:
+        sys.stdout.flush()
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped; nothing was written\n")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has seen enough
+        return 141
+    except MemoryError:
+        sys.stderr.write("error: out of memory\n")
+        return 2
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments and arguments[0] == "check":
+        from torchstone.cli.check import OPTIONS, check  # noqa: PLC0415  (other commands do not need it)
+        from torchstone.cli.plain import parse_plainly  # noqa: PLC0415
+
+        plain = parse_plainly(arguments[1:], OPTIONS)
+        if plain is not None:
+            positional, values = plain
+            given: dict[str, Any] = values
+            return check(positional, **given)
+    from torchstone.cli.group import run_group  # noqa: PLC0415  (click takes longer to import than a gate to judge)
+
+    return run_group(arguments)
+
+
+def main() -> None:
+    """The console command."""
+    gc.disable()  # a short process with many records and no cycles: collecting only costs time
+    sys.exit(run(sys.argv[1:]))

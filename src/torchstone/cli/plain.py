@@ -1,0 +1,50 @@
+"""Options of a command as data, and a parser for command lines in which they are written out plainly.
+
+click makes the help texts and the error messages, but takes longer to import than a gate takes to judge. So a command line is first
+tried here; whatever is not plainly right (a mistake, a request for help) is left to click.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+
+class Option(Struct, frozen=True):
+    """One option: a flag if it has no ``metavar``."""
+
+    flag: str
+    name: str
+    metavar: str
+    help: str
+    multiple: bool = False
+    choices: tuple[str, ...] = ()
+
+
+Parameters = dict[str, "str | bool | tuple[str, ...] | None"]
+
+
+def parse_plainly(arguments: Sequence[str], options: Sequence[Option]) -> tuple[tuple[str, ...], Parameters] | None:
+    """The positional arguments and the options' values, or None where click had better look."""
+    by_flag = {option.flag: option for option in options}
+    values: Parameters = {option.name: () if option.multiple else None if option.metavar else False for option in options}
+    positional: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith("-"):
+            positional.append(argument)
+            continue
+        flag, assigned, value = argument.partition("=")
+        option = by_flag.get(flag)
+        if option is None or (assigned and not option.metavar):
+            return None
+        if not option.metavar:
+            values[option.name] = True
+            continue
+        text = value if assigned else next(rest, None)
+        if text is None or (option.choices and text not in option.choices):
+            return None
+        before = values[option.name]
+        values[option.name] = (*before, text) if isinstance(before, tuple) else text
+    return tuple(positional), values

@@ -1,0 +1,68 @@
+"""Options that several commands share, and reading the files they name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from torchstone.cli.plain import Option
+from torchstone.formats import FORMATS, read_file
+from torchstone.model import Reading
+from torchstone.results import fill_in, parse_axes
+
+KINDS = tuple(FORMATS)
+
+ONLY = Option("--only", "only", "PATTERN", "Only cases that match: a name, an id, or a shell pattern. Repeatable.", multiple=True)
+SET = Option(
+    "--set",
+    "assignments",
+    "AXIS=VALUE",
+    "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size or suite. Repeatable.",
+    multiple=True,
+)
+KIND = Option("--kind", "kind", "KIND", "The kind of the result files, if it is not to be recognised.", choices=KINDS)
+CONFIG = Option("--config", "config", "FILE", "Settings; by default torchstone.toml in the current folder, if there is one.")
+RULE = Option(
+    "--rule",
+    "rules",
+    "RULE",
+    "How to judge a metric, as METRIC[@CASE]=KIND[:VALUE[:VALUE]], such as speedup=floor:1.2. Repeatable.",
+    multiple=True,
+)
+
+
+def read_results(paths: Sequence[str], kind: str | None, assignments: Sequence[str]) -> list[Reading]:
+    """Read result files, with the axes that the user states filled in."""
+    axes = parse_axes(assignments)
+    return [fill_in(read_file(path, kind or ""), axes) for path in paths]
+
+
+@contextmanager
+def patience(what: str) -> Iterator[None]:
+    """Say on a terminal what is going on, once it takes longer than people like to wait in the dark."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    import threading  # noqa: PLC0415
+    import time  # noqa: PLC0415
+
+    done = threading.Event()
+
+    def tell() -> None:
+        start, told = time.monotonic(), False
+        while not done.wait(1.0):
+            told = True
+            sys.stderr.write(f"\r{what} ... {time.monotonic() - start:.0f} s")
+            sys.stderr.flush()
+        if told:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()

@@ -1,0 +1,99 @@
+"""From one format to another, and what would be lost on the way: found by reading back what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from torchstone.errors import InputError, UsageError
+from torchstone.formats import FORMATS
+from torchstone.model import AXES, Case, Outcome, Reading, Revision, Run
+
+
+def convert(run: Run, kind: str) -> tuple[str, list[str]]:
+    """The text of a file of this kind, and what it does not say of the run."""
+    text = FORMATS[kind].write(run)
+    if not text:
+        raise UsageError(f"nothing of these results can be written as {kind}", advice="see docs/formats.md for what a format holds")
+    try:
+        back = FORMATS[kind].read(f"(as {kind})", text)
+    except InputError as error:
+        raise UsageError(
+            f"these results cannot be written as {kind}: {error.message}", advice="see docs/formats.md for what a format holds"
+        ) from None
+    return text, list(dict.fromkeys(_losses(run, back.run)))
+
+
+def _losses(run: Run, back: Run) -> Iterator[str]:
+    """What the run says and the copy does not. The order of outcomes is kept by every format."""
+    for field, nothing in (("revision", Revision()), ("environment", {}), ("settings", {})):
+        if getattr(run, field) not in (nothing, getattr(back, field)):
+            yield field
+    if not run.finished:
+        yield "that the run did not finish"
+    kept = _pairs(run, back)
+    if unwritten := [outcome.case.name for outcome, copy in kept if copy is None]:
+        yield f"{len(unwritten)} cases ({', '.join(unwritten[:3])}{', ...' if len(unwritten) > 3 else ''})"
+    for outcome, copy in kept:
+        if copy is not None:
+            yield from _case_losses(outcome.case, copy.case)
+            yield from _outcome_losses(outcome, copy)
+
+
+def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
+    """Each outcome with its copy: by position if nothing is missing, else by name and probe."""
+    if len(run.outcomes) == len(back.outcomes):
+        return list(zip(run.outcomes, back.outcomes, strict=True))
+    copies = {(copy.case.benchmark, copy.case.variant.dtype): copy for copy in back.outcomes}
+    by_name = {copy.case.benchmark: copy for copy in back.outcomes}
+    probes = {copy.case.probe for copy in back.outcomes}
+    return [
+        (o, (copies.get((o.case.benchmark, o.case.variant.dtype)) or by_name.get(o.case.benchmark)) if o.case.probe in probes else None)
+        for o in run.outcomes
+    ]
+
+
+def _case_losses(case: Case, copy: Case) -> Iterator[str]:
+    if case.suite and case.suite != copy.suite:
+        yield "suite"
+    for axis in AXES:
+        if getattr(case.variant, axis) not in ("", None, getattr(copy.variant, axis)):
+            yield axis
+    for axis, value in case.variant.further:
+        if (axis, value) not in copy.variant.further:
+            yield axis
+    if case.probe not in {"", copy.probe}:
+        yield f"the probe ({case.probe})"
+
+
+def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
+    if outcome.status not in {"", copy.status}:
+        yield f"the status {outcome.status}"
+    for field in ("failure", "repro", "extra"):
+        if (value := getattr(outcome, field)) and value != getattr(copy, field):
+            yield field
+    copies = {measurement.metric: measurement for measurement in copy.measurements}
+    for measurement in outcome.measurements:
+        found = copies.get(measurement.metric)
+        if found is None:
+            yield f"the metric {measurement.metric}"
+            continue
+        if found.samples != measurement.samples:
+            yield f"samples of {measurement.metric}" if len(found.samples) < len(measurement.samples) else f"values of {measurement.metric}"
+        for key in measurement.extra:
+            if found.extra.get(key) != measurement.extra[key]:
+                yield f"{key} fields" if key == "v3" else key
+
+
+def merge_runs(readings: list[Reading], identity: str) -> Run:
+    """Several files as one run; what only one file can have (revision and the like) must be the same in all."""
+    first = readings[0].run
+    for reading in readings[1:]:
+        for field in ("revision", "environment", "settings"):
+            if getattr(reading.run, field) != getattr(first, field):
+                raise UsageError(f"{readings[0].path} and {reading.path} differ in their {field}", advice="import them one by one")
+    plan = tuple(case for reading in readings for case in reading.run.plan)
+    outcomes = tuple(outcome for reading in readings for outcome in reading.run.outcomes)
+    finished = all(reading.run.finished for reading in readings)
+    return structs.replace(first, id=identity or first.id, plan=plan, outcomes=outcomes, finished=finished)

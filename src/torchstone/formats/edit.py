@@ -1,0 +1,101 @@
+"""Changing a comma-separated file and nothing else in it: row order, comments, blank lines, quoting and line ends stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from io import StringIO
+
+from msgspec import Struct
+
+from torchstone.disk import BOM
+from torchstone.formats.table import Rows, render_row
+
+
+class TextRow(Struct):
+    """A row of a table: its cells, and the lines (from 0, the end excluded) it stands in."""
+
+    cells: list[str]
+    start: int
+    end: int
+
+
+class TableText:
+    """The text of a table, and where its rows are. Edits are collected, then applied from the end to the start."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._bom = BOM if text.startswith(BOM) else ""
+        self.lines = _split_lines(text.removeprefix(BOM))
+        self.line_end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
+        rows = Rows(path, text)
+        self.rows = [TextRow(cells, start - 1, rows.ends) for start, cells in rows]
+        self._edits: list[tuple[int, int, list[str]]] = []
+
+    def row_at(self, line: int) -> TextRow:
+        """The row that starts in this line, from 1."""
+        return next(row for row in self.rows if row.start == line - 1)
+
+    def set_cells(self, row: TextRow, changes: dict[int, str]) -> None:
+        """Put new text into some cells of a row."""
+        text = "".join(self.lines[row.start : row.end])
+        body = text.rstrip("\r\n")
+        end = text[len(body) :]
+        if '"' in body or row.end - row.start > 1 or any(set(change) & set(',"\r\n') for change in changes.values()):
+            cells = [changes.get(index, cell) for index, cell in enumerate(row.cells)]
+            self._edits.append((row.start, row.end, [render_row(cells, end)]))
+            return
+        parts = body.split(",")
+        for index, change in changes.items():
+            old = parts[index]
+            parts[index] = old.replace(old.strip(), change) if old.strip() else change
+        self._edits.append((row.start, row.end, [",".join(parts) + end]))
+
+    def remove(self, row: TextRow) -> None:
+        """Take out a row, with the blank lines that set it apart from the next, or from the one before if it is the last."""
+        start, end = row.start, row.end
+        while end < len(self.lines) and not self.lines[end].strip():
+            end += 1
+        if end == len(self.lines):
+            while start > 0 and not self.lines[start - 1].strip():
+                start -= 1
+        self._edits.append((start, end, []))
+
+    def insert(self, cells: Sequence[str], key: Callable[[TextRow], str], value: str, *, first_row: int) -> None:
+        """Add a row, in its place if the rows are sorted by ``key``, else at the end; set apart as the others are."""
+        rows = self.rows[first_row:]
+        keys = [key(row) for row in rows]
+        text, gap = render_row(cells, self.line_end), [self.line_end] * self._gap(rows)
+        following = [row for row, found in zip(rows, keys, strict=True) if found > value] if keys == sorted(keys) else []
+        if following:
+            at = self._above_comments(following[0].start)
+            self._edits.append((at, at, [text, *gap]))
+            return
+        at = self.rows[-1].end if self.rows else len(self.lines)
+        last = [] if at == 0 or self.lines[at - 1].endswith(("\n", "\r")) else [self.line_end]
+        self._edits.append((at, at, [*last, *gap, text]))
+
+    def _gap(self, rows: Sequence[TextRow]) -> int:
+        """How many blank lines customarily stand between two rows."""
+        gaps = Counter(
+            sum(not line.strip() for line in self.lines[before.end : after.start])
+            for before, after in zip(rows, rows[1:], strict=False)
+        )
+        return gaps.most_common(1)[0][0] if gaps else 0
+
+    def _above_comments(self, line: int) -> int:
+        while line > 0 and self.lines[line - 1].startswith("#"):
+            line -= 1
+        return line
+
+    def apply(self) -> str:
+        """The text with all edits made. Rows inserted at one place come out in the order of their insertion."""
+        lines = list(self.lines)
+        numbered = sorted(enumerate(self._edits), key=lambda item: (item[1][0], item[0]), reverse=True)
+        for _, (start, end, new) in numbered:
+            lines[start:end] = new
+        return self._bom + "".join(lines)
+
+
+def _split_lines(text: str) -> list[str]:
+    """Lines with their ends, split only where the table reader splits."""
+    return list(StringIO(text, newline=""))

@@ -1,0 +1,57 @@
+"""The report as GitHub workflow commands: annotations on the baseline's own lines, worst first.
+
+GitHub shows at most ten of each level a step, so the first one is the summary.
+"""
+
+from __future__ import annotations
+
+from torchstone.gate.judge import Row
+from torchstone.report.rows import Report, describe, describe_finding
+from torchstone.vocabulary import Verdict
+
+
+def render_github(report: Report) -> str:
+    """One command a line."""
+    judgement = report.judgement
+    summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
+    lines = [_command("error" if judgement.exit_code else "notice", f"{report.headline}\n{summary}", title="torchstone")]
+    lines += [_red(report, row) for row in judgement.red]
+    for entry in judgement.expired:
+        text = f"the quarantine of {entry.case} ended {entry.expires}: mend the case, or give the entry a new date"
+        lines.append(_command("error", text, title="expired quarantine", file=entry.path, line=str(entry.line)))
+    lines += [_command("warning", caution, title="torchstone") for caution in judgement.cautions]
+    for verdict, level in ((Verdict.QUARANTINED, "warning"), (Verdict.IMPROVEMENT, "notice")):
+        for row in report.of_verdict(verdict):
+            lines.append(_command(level, describe_finding(row), title=f"{verdict}: {row.case.name}", **_location(row)))
+    for release in judgement.releases:
+        text = f"passed in {release.passed} of {release.seen}: could be released"
+        location = {"file": release.entry.path, "line": str(release.entry.line)}
+        lines.append(_command("notice", text, title=f"quarantine of {release.case.name}", **location))
+    return "\n".join(lines) + "\n"
+
+
+def _red(report: Report, row: Row) -> str:
+    words = describe(row, report.context)
+    text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
+    if words.accept:
+        text += f"\naccept: {words.accept}"
+    return _command("error", text, title=f"{row.verdict}: {row.case.name}", **_location(row))
+
+
+def _location(row: Row) -> dict[str, str]:
+    """The baseline's line, for it is in the repository; the result's where there is none."""
+    path, _, line = (row.expected_place or row.place).rpartition(":")
+    return {"file": path, "line": line} if path else {}
+
+
+def _command(level: str, message: str, **properties: str) -> str:
+    stated = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{level} {stated}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,75 @@
+"""The report as one JSON object, for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from torchstone.gate.judge import Release, Row
+from torchstone.model import QuarantineEntry
+from torchstone.report.rows import Context, Report, describe
+from torchstone.vocabulary import Verdict
+
+FORMAT = 1
+_QUIET = (Verdict.PASS, Verdict.EXPECTED_FAILURE)
+
+
+def render_json(report: Report) -> str:
+    """Everything, with all rows; what a row has is in docs/formats.md."""
+    judgement = report.judgement
+    upstream = judgement.policy.is_upstream
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "policy": judgement.policy.name,
+        "exit_code": judgement.exit_code,
+        "headline": report.headline,
+        "summary": report.summary,
+        "rows": [_row(row, report.context, upstream) for row in judgement.rows],
+        "ignored": [_row(row, report.context, upstream) for row in judgement.ignored],
+        "expired_quarantine": [_entry(entry) for entry in judgement.expired],
+        "could_be_released": [_release(release) for release in judgement.releases],
+        "cautions": judgement.cautions,
+    }
+    if report.scaling:
+        document["header_keys"] = report.scaling.header_keys
+        document["ddp_rows"] = msgspec.to_builtins(report.scaling.rows)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "name": row.case.benchmark,
+        "case": row.case.id,
+        "metric": row.metric,
+        "verdict": row.verdict.value,
+        "blocks": row.blocks,
+        "actual": row.actual_value,
+        "expected": row.expected_value,
+        "rule": row.rule.kind if row.rule else None,
+    }
+    if upstream:
+        record["label"] = row.label
+    if row.verdict not in _QUIET:
+        words = describe(row, context)
+        record |= {
+            "detail": words.finding,
+            "rule_text": words.rule,
+            "place": row.place or None,
+            "expected_place": row.expected_place or None,
+            "reproduce": words.repro,
+            "accept": words.accept or None,
+        }
+    if row.quarantine:
+        record["quarantine"] = _entry(row.quarantine)
+    return record
+
+
+def _entry(entry: QuarantineEntry) -> dict[str, Any]:
+    stated = {"case": entry.case, "reason": entry.reason, "place": entry.place, "link": entry.link, "owner": entry.owner}
+    dates = {"since": entry.since, "expires": entry.expires}
+    return {key: value for key, value in stated.items() if value} | {k: d.isoformat() for k, d in dates.items() if d}
+
+
+def _release(release: Release) -> dict[str, Any]:
+    return {"name": release.case.benchmark, "passed": release.passed, "seen": release.seen, "entry": _entry(release.entry)}

@@ -1,0 +1,64 @@
+"""The report as JUnit XML, in the dialect that Jenkins, GitLab and GitHub's test reporters share: one test a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from torchstone.gate.judge import Row
+from torchstone.report.rows import Report, describe, describe_finding
+from torchstone.vocabulary import Verdict
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ERRORS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.INCONCLUSIVE})
+
+
+def render_junit(report: Report) -> str:
+    """One test suite. A red row is a failure, or an error where there was nothing to judge; a quarantined one is skipped."""
+    judgement = report.judgement
+    rows = judgement.rows
+    errors = sum(row.blocks and row.verdict in _ERRORS for row in rows)
+    failures = sum(row.blocks for row in rows) - errors + len(judgement.expired)
+    skipped = sum(row.verdict is Verdict.QUARANTINED for row in rows)
+    counts = f'tests="{len(rows) + len(judgement.expired)}" failures="{failures}" errors="{errors}"'
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites name="torchstone" {counts} time="0">',
+        f'  <testsuite name="torchstone check" {counts} skipped="{skipped}" time="0">',
+    ]
+    for row in rows:
+        lines += _testcase(report, row)
+    for entry in judgement.expired:
+        lines.append(f'    <testcase classname="torchstone.quarantine" name={_attribute(entry.case)} time="0">')
+        lines.append(f'      <failure type="expired" message={_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>')
+        lines.append("    </testcase>")
+    if notes := "\n".join([report.headline, *judgement.cautions]):
+        lines.append(f"    <system-out>{_text(notes)}</system-out>")
+    lines += ["  </testsuite>", "</testsuites>"]
+    return "\n".join(lines) + "\n"
+
+
+def _testcase(report: Report, row: Row) -> Iterator[str]:
+    head = f'    <testcase classname={_attribute(f"torchstone.{row.case.probe}")} name={_attribute(f"{row.case.id} {row.metric}")} time="0"'
+    if not row.blocks and row.verdict is not Verdict.QUARANTINED:
+        yield f"{head}/>"
+        return
+    yield f"{head}>"
+    if row.verdict is Verdict.QUARANTINED:
+        reason = row.quarantine.reason if row.quarantine else ""
+        yield f"      <skipped message={_attribute(f'quarantined: {describe_finding(row)} [{reason}]')}/>"
+    else:
+        words = describe(row, report.context)
+        kind = "error" if row.verdict in _ERRORS else "failure"
+        body = f"rule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}\naccept: {words.accept or '(no baseline)'}"
+        yield f'      <{kind} type="{row.verdict}" message={_attribute(words.finding)}>{_text(body)}</{kind}>'
+    yield "    </testcase>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_NOT_XML.sub("?", text))
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub("?", text))

@@ -1,0 +1,125 @@
+"""The report as Markdown for a pull-request comment: red rows first, the rest folded, never over GitHub's limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from torchstone.errors import printable
+from torchstone.gate.judge import Row, severity
+from torchstone.report.rows import Report, describe
+from torchstone.units import count_of
+from torchstone.vocabulary import Verdict
+
+GITHUB_LIMIT = 65_536
+_ROOM = 64_000  # what is left is for the lines that say what was left out
+
+_FOLDED = {
+    Verdict.IMPROVEMENT: "improved",
+    Verdict.QUARANTINED: "quarantined",
+    Verdict.NEW: "new",
+    Verdict.MISSING: "missing, not blocking",
+    Verdict.REGRESSION: "regressed, not blocking",
+    Verdict.INCONCLUSIVE: "inconclusive, not blocking",
+}
+
+
+def render_markdown(report: Report) -> str:
+    """The comment. Sections are added while there is room; what did not fit is counted."""
+    page = _Page(_ROOM)
+    judgement = report.judgement
+    page.add(f"### torchstone: {report.headline}\n\n")
+    page.add(_table([list(report.summary), [f"{number:,}" for number in report.summary.values()]]) + "\n")
+    page.add("".join(f"> **caution** {escape(caution)}\n\n" for caution in judgement.cautions[:10]))
+    red = judgement.red
+    if red:
+        page.add("| | case | metric | found | rule |\n|---|---|---|---|---|\n")
+        page.add_each((_red_line(report, row) for row in red), "\n_{} more red rows are not shown here._\n")
+        page.add("\n")
+    page.add("".join(f"- quarantine of {code(e.case)} ended {e.expires} ({code(e.place)})\n" for e in judgement.expired[:50]))
+    if red:
+        page.add("\n<details><summary>How to reproduce or accept each red row</summary>\n\n")
+        page.add_each((_commands(report, row) for row in red), "_{} more are not shown here._\n")
+        page.add("\n</details>\n", must=True)
+    for verdict, noun in _FOLDED.items():
+        _fold(page, report, verdict, noun)
+    _fold_releases(page, report)
+    return page.text
+
+
+class _Page:
+    """Text that stops growing at a limit."""
+
+    def __init__(self, room: int) -> None:
+        self.text = ""
+        self._room = room
+
+    def add(self, part: str, *, must: bool = False) -> bool:
+        """Add a part if there is room for it."""
+        fits = must or len(self.text.encode()) + len(part.encode()) <= self._room
+        self.text += part if fits else ""
+        return fits
+
+    def add_each(self, parts: Iterable[str], left_out: str) -> None:
+        """Add part after part; once one does not fit, only count."""
+        left = 0
+        for part in parts:
+            if left or not self.add(part):
+                left += 1
+        if left:
+            self.add(left_out.format(f"{left:,}"), must=True)
+
+
+def _red_line(report: Report, row: Row) -> str:
+    words = describe(row, report.context)
+    cells = [f"**{row.verdict}**", code(row.case.name), code(row.metric), escape(words.finding), escape(words.rule)]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _commands(report: Report, row: Row) -> str:
+    words = describe(row, report.context)
+    lines = [f"- {code(row.case.id)} ({escape(words.places)})\n  - reproduce: {code(words.repro)}\n"]
+    if words.accept:
+        lines.append(f"  - accept: {code(words.accept)}\n")
+    return "".join(lines)
+
+
+def _fold(page: _Page, report: Report, verdict: Verdict, noun: str) -> None:
+    rows = sorted(report.of_verdict(verdict), key=severity)
+    if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {noun}</summary>\n\n"):
+        page.add_each(_bullets(report, rows), "- _{} more are not shown here._\n")
+        page.add("\n</details>\n", must=True)
+
+
+def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        reason = f" ({escape(row.quarantine.reason)})" if row.quarantine and row.verdict is Verdict.QUARANTINED else ""
+        yield f"- {code(row.case.name)} {escape(describe(row, report.context).finding)}{reason}\n"
+
+
+def _fold_releases(page: _Page, report: Report) -> None:
+    releases = report.judgement.releases
+    if releases and page.add(f"\n<details><summary>{len(releases)} could be released from quarantine</summary>\n\n"):
+        lines = (f"- {code(r.case.name)} passed in {r.passed} of {r.seen} ({code(r.entry.place)})\n" for r in releases)
+        page.add_each(lines, "- _{} more are not shown here._\n")
+        page.add("\n</details>\n", must=True)
+
+
+def _table(rows: list[list[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def code(text: str) -> str:
+    """Text as a code span, whatever is in it; fit for a table cell."""
+    shown = printable(text, 400).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {shown} {fence}" if longest else f"{fence}{shown}{fence}"
+
+
+def escape(text: str) -> str:
+    """Text in which nothing is markup, a mention or a link to an issue."""
+    shown = printable(text, 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", shown).replace("@", "&#64;")

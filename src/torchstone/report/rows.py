@@ -1,0 +1,157 @@
+"""What a row of the report says: the words, the numbers, the commands. Decided here, once, for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from torchstone.gate.judge import Judgement, Row
+from torchstone.gate.rules import NEEDS_NO_BASELINE, describe_rule, limits_of
+from torchstone.units import count_of, format_change, format_number, format_value
+from torchstone.vocabulary import METRICS, Verdict
+
+if TYPE_CHECKING:
+    from torchstone.analyze.scaling import RoundChange
+
+
+class Context(Struct, frozen=True):
+    """The files a judgement is about, as the user named them: they are part of the commands it suggests."""
+
+    results: tuple[str, ...]
+    baselines: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+class ScalingTable(Struct, frozen=True):
+    """The rounds of two DDP reports compared, and the keys of their heads."""
+
+    header_keys: list[str]
+    rows: list["RoundChange"]
+
+
+class Report(Struct, frozen=True):
+    """A judgement, and what is needed to put it into words."""
+
+    judgement: Judgement
+    context: Context
+    scaling: ScalingTable | None = None
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        counts, judgement = self.judgement.counts, self.judgement
+        policy = f"policy {judgement.policy.name}"
+        if judgement.exit_code == 0:
+            return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
+        parts = [f"{count_of(counts.red, 'case')} red of {counts.planned + counts.new:,}"] if counts.red else []
+        if judgement.expired:
+            parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
+        return f"FAIL: {', '.join(parts)} ({policy})"
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """The counts, in the order in which they are shown."""
+        counts = self.judgement.counts
+        return {
+            "planned": counts.planned,
+            "judged": counts.judged,
+            "red": counts.red,
+            "improved": counts.improved,
+            "quarantined": counts.quarantined,
+            "missing": counts.missing,
+            "new": counts.new,
+        }
+
+    def of_verdict(self, verdict: Verdict) -> list[Row]:
+        """The rows with this verdict that do not block."""
+        return [row for row in self.judgement.rows if row.verdict is verdict and not row.blocks]
+
+
+class Words(Struct, frozen=True):
+    """A row in words."""
+
+    finding: str
+    rule: str
+    places: str
+    repro: str
+    accept: str
+
+
+def describe(row: Row, context: Context) -> Words:
+    """All that a row says to a person."""
+    return Words(
+        describe_finding(row),
+        describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
+        ", baseline ".join(place for place in (row.place or "no result", row.expected_place) if place),
+        repro_command(row, context),
+        accept_command(row, context),
+    )
+
+
+def describe_finding(row: Row) -> str:
+    """What was found: ``accuracy: fail_to_run, expected pass``; with the change in percent where there is one."""
+    metric = METRICS.get(row.metric)
+    unit = metric.unit if metric else ""
+    actual, expected = row.actual_value, row.expected_value
+    if actual is None:
+        text = f"{row.metric}: no result"
+    else:
+        text = f"{row.metric}: {format_value(actual, unit)}"
+    if expected is not None:
+        text += f", expected {format_value(expected, unit)}"
+    if isinstance(actual, int | float) and isinstance(expected, int | float):
+        text += f" ({format_change(actual, expected)})"
+    return f"{text}; {row.detail}" if row.detail else text
+
+
+def _describe_limits(row: Row) -> str:
+    """The range that the rule allows here, in numbers."""
+    expected = row.expected_value
+    if row.rule is None or not isinstance(expected, int | float):
+        return ""
+    limits = limits_of(row.rule, expected, row.margin)
+    parts = []
+    if limits.low is not None:
+        parts.append(f">= {format_number(limits.low)}")
+    if limits.high is not None:
+        parts.append(f"<= {format_number(limits.high)}")
+    return f" ({' and '.join(parts)})" if parts else ""
+
+
+def repro_command(row: Row, context: Context) -> str:
+    """The command that measures the case again, where it is known; else the one that judges it again."""
+    if row.actual is not None and row.actual.repro:
+        return row.actual.repro
+    files = _results_of(row, context)
+    return _command("check", *files, *_baselines(row, context), *context.options, "--only", _pattern(row))
+
+
+def accept_command(row: Row, context: Context) -> str:
+    """The command that makes what was measured the new baseline; empty where no baseline is at issue."""
+    if not context.baselines or (row.rule and row.rule.kind in NEEDS_NO_BASELINE):
+        return ""
+    how = {Verdict.NEW: ("--add-new",), Verdict.MISSING: ("--prune",) if row.actual is None else ()}.get(row.verdict, ())
+    return _command("accept", *_results_of(row, context), *_baselines(row, context)[:2], *how, "--only", _pattern(row))
+
+
+def _results_of(row: Row, context: Context) -> Sequence[str]:
+    """The file the row is from; all files where it is from none."""
+    return [row.place.rpartition(":")[0]] if row.actual is not None and row.place else context.results
+
+
+def _baselines(row: Row, context: Context) -> list[str]:
+    stated = [row.expected_place.rpartition(":")[0]] if row.expected_place else context.baselines
+    return [part for path in stated for part in ("--baseline", path)]
+
+
+def _pattern(row: Row) -> str:
+    """A pattern that means just this case: its name, which most baselines know it by."""
+    return row.case.benchmark
+
+
+def _command(name: str, *arguments: str) -> str:
+    from shlex import join  # noqa: PLC0415  (only a red row needs it)
+
+    return join(["torchstone", name, *arguments])

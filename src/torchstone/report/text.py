@@ -1,0 +1,119 @@
+"""The report as plain text for a terminal of 80 columns, colored if asked."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from torchstone.errors import printable
+from torchstone.gate.judge import Row, severity
+from torchstone.report.rows import Report, ScalingTable, describe, describe_finding
+from torchstone.units import count_of
+from torchstone.vocabulary import Verdict
+
+WIDTH = 80
+MOST_OTHERS = 20
+
+_COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
+_VERDICT_COLORS = {
+    Verdict.IMPROVEMENT: "green",
+    Verdict.PASS: "green",
+    Verdict.QUARANTINED: "yellow",
+    Verdict.NEW: "blue",
+}
+
+
+def render_text(report: Report, *, color: bool = False) -> str:
+    """The report: how it stands, then every red row with what to do about it, then what else is worth a look."""
+    paint = _Paint(color)
+    judgement = report.judgement
+    lines = [paint(report.headline, "bold", "red" if judgement.exit_code else "green"), ""]
+    lines.append("  " + "   ".join(f"{name} {paint(f'{number:,}', 'bold')}" for name, number in report.summary.items()))
+    for row in judgement.red:
+        lines += ["", *_red_block(report, row, paint)]
+    for entry in judgement.expired:
+        lines += ["", paint("expired", "red") + f"      quarantine of {printable(entry.case)}: ended {entry.expires}"]
+        lines += _fields({"at": entry.place, "reason": entry.reason, "what now": "mend the case, or give the entry a new date"})
+    lines += _others(report, paint)
+    lines += [f"caution: {caution}" for caution in judgement.cautions]
+    if report.scaling:
+        lines += ["", *_scaling_lines(report.scaling)]
+    if len(judgement.red) > 3:
+        lines += ["", paint(report.headline, "bold", "red")]
+    return "\n".join(lines) + "\n"
+
+
+class _Paint:
+    """Puts color around text, or not."""
+
+    def __init__(self, color: bool) -> None:
+        self._color = color
+
+    def __call__(self, text: str, *names: str) -> str:
+        if not self._color:
+            return text
+        return f"\x1b[{';'.join(_COLORS[name] for name in names)}m{text}\x1b[0m"
+
+
+def _red_block(report: Report, row: Row, paint: _Paint) -> Iterator[str]:
+    words = describe(row, report.context)
+    yield f"{paint(f'{row.verdict:<12}', 'red')} {paint(printable(row.case.name), 'bold')}"
+    yield from textwrap.wrap(words.finding, WIDTH, initial_indent=" " * 13, subsequent_indent=" " * 15)
+    yield from _fields({"case": printable(row.case.id, 400), "rule": words.rule, "at": words.places})
+    for name, command in (("reproduce", words.repro), ("accept", words.accept)):
+        if command:
+            yield from wrap_command(command, f"  {paint(f'{name:<10}', 'dim')} ", 13)
+
+
+def _fields(fields: dict[str, str]) -> Iterator[str]:
+    for name, value in fields.items():
+        if value:
+            yield from textwrap.wrap(
+                value, WIDTH, initial_indent=f"  {name:<10} ", subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False
+            )
+
+
+def wrap_command(command: str, first: str, indent: int) -> list[str]:
+    """A command over several lines that can be pasted into a shell as they stand."""
+    words = command.split(" ")
+    lines, line, room = [], first, WIDTH - indent - 2
+    used = 0
+    for word in words:
+        if used and used + 1 + len(word) > room:
+            lines.append(line + " \\")
+            line, used = " " * (indent + 2), 2
+        line += (" " if used > 2 or (used and not lines) else "") + word
+        used += len(word) + 1
+    return [*lines, line]
+
+
+def _others(report: Report, paint: _Paint) -> list[str]:
+    """What does not block, but is worth a look."""
+    lines: list[str] = []
+    for verdict in (Verdict.IMPROVEMENT, Verdict.QUARANTINED, Verdict.NEW, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE):
+        lines += _other_rows(verdict, sorted(report.of_verdict(verdict), key=severity), paint)
+    for release in report.judgement.releases[:MOST_OTHERS]:
+        how = f"passed in {release.passed} of {count_of(release.seen, 'file')} given"
+        lines.append(f"could be released: {printable(release.case.name)} {how} ({release.entry.place})")
+    return ["", *lines] if lines else []
+
+
+def _other_rows(verdict: Verdict, rows: Sequence[Row], paint: _Paint) -> Iterator[str]:
+    for row in rows[:MOST_OTHERS]:
+        reason = f" [{row.quarantine.reason}]" if row.quarantine and verdict is Verdict.QUARANTINED else ""
+        text = f"{printable(row.case.name)}  {describe_finding(row)}{reason}"
+        wrapped = textwrap.wrap(text, WIDTH - 13, break_long_words=False, break_on_hyphens=False)
+        yield f"{paint(f'{verdict:<12}', _VERDICT_COLORS.get(verdict, 'yellow'))} {wrapped[0]}"
+        yield from (" " * 15 + line for line in wrapped[1:])
+    if len(rows) > MOST_OTHERS:
+        yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json has them all"
+
+
+def _scaling_lines(table: ScalingTable) -> Iterator[str]:
+    yield f"{'model':<24}{'batch':>6}{'ranks':>6}   {'p75 s':>8}{'ex/s':>8}{'faster':>9}{'p95 s':>9}{'ex/s':>8}"
+    for row in table.rows:
+        p75, p95 = row.percentiles["75"], row.percentiles["95"]
+        yield (
+            f"{printable(row.model, 24):<24}{row.batch_size:>6}{row.ranks:>6}   {p75['sec_per_iter']:>8.3f}{p75['ex_per_sec']:>8}"
+            f"{p75['change_pct']:>8.1f}%{p95['sec_per_iter']:>9.3f}{p95['ex_per_sec']:>8}"
+        )
