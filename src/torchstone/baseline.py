@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from torchstone.errors import InputError
-from torchstone.model import AXES, Case, Outcome, Reading
+from torchstone.model import AXES, Case, Outcome, Reading, Variant
 from torchstone.vocabulary import ACCURACY, Probe
+
+
+_ANY_VARIANT = Variant()
 
 
 class ExpectedRow(Struct, frozen=True, gc=False):
@@ -45,19 +49,25 @@ class Baseline:
 
     def __init__(self, readings: Sequence[Reading]) -> None:
         self.readings = tuple(readings)
-        self._by_name: dict[str, int | list[int]] = {}
-        self._starts: list[int] = []
-        self.size = 0
-        for reading in readings:
-            self._starts.append(self.size)
-            for outcome in reading.run.outcomes:
-                self._add(outcome)
-                self.size += 1
+        sizes = [len(reading.run.outcomes) for reading in readings]
+        self._starts = [sum(sizes[:file]) for file in range(len(sizes))]
+        self.size = sum(sizes)
+        names = (outcome.case.benchmark for reading in readings for outcome in reading.run.outcomes)
+        self._by_name: dict[str, int | list[int]] = dict(zip(names, range(self.size), strict=True))
+        if len(self._by_name) < self.size:
+            self._index_repeated_names()
         self._found_at = array("q", bytes(8 * self.size))
         self.probes = {outcome.case.probe for reading in readings for outcome in reading.run.outcomes}
 
-    def _add(self, outcome: Outcome) -> None:
-        name, number = outcome.case.benchmark, self.size
+    def _index_repeated_names(self) -> None:
+        """Index rows that share a name with another; two for the very same case are refused."""
+        self._by_name = {}
+        for number in range(self.size):
+            self._add(number)
+
+    def _add(self, number: int) -> None:
+        outcome = self._outcome(number)
+        name = outcome.case.benchmark
         before = self._by_name.setdefault(name, number)
         if before == number:
             return
@@ -78,7 +88,7 @@ class Baseline:
         return self._row(number).outcome
 
     def _row(self, number: int) -> ExpectedRow:
-        file = next(f for f in reversed(range(len(self._starts))) if self._starts[f] <= number)
+        file = bisect(self._starts, number) - 1
         reading, index = self.readings[file], number - self._starts[file]
         return ExpectedRow(reading.run.outcomes[index], reading, index, number)
 
@@ -87,6 +97,13 @@ class Baseline:
         found = self._by_name.get(case.benchmark)
         if found is None:
             return None
+        if isinstance(found, int):
+            row = self._row(found)
+            expected = row.outcome.case
+            if expected.probe not in {"", case.probe}:
+                return None
+            if expected.variant == _ANY_VARIANT and not expected.suite:
+                return Match(row)
         numbers = found if isinstance(found, list) else [found]
         rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
         if by_name_only and len(rows) == 1:

@@ -81,8 +81,8 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
             continue
         if found.samples != measurement.samples:
             yield f"samples of {measurement.metric}" if len(found.samples) < len(measurement.samples) else f"values of {measurement.metric}"
-        for key in measurement.extra:
-            if found.extra.get(key) != measurement.extra[key]:
+        for key, value in (measurement.extra or {}).items():
+            if (found.extra or {}).get(key) != value:
                 yield f"{key} fields" if key == "v3" else key
 
 

@@ -1,12 +1,13 @@
 """The records: frozen, tuples inside, no I/O, no clock, no formatting.
 
 Seconds, bytes and counts are plain numbers; the unit belongs to the metric. ``gc=False`` marks records that hold no
-cycles, which keeps a million of them cheap.
+cycles, which keeps a million of them cheap; that is also why ``extra`` is None rather than an empty dictionary.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any
@@ -89,12 +90,12 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
 
     metric: str
     samples: tuple[Number, ...]
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] | None = None
 
     @property
     def margin(self) -> float | None:
         """How far off the value may be, as a share of it, where the file says so for this row."""
-        return self.extra.get("margin")
+        return self.extra.get("margin") if self.extra else None
 
     @property
     def value(self) -> Number:
@@ -126,7 +127,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     measurements: tuple[Measurement, ...] = ()
     failure: Failure | None = None
     repro: str = ""
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] | None = None
 
     def value(self, metric: str) -> str | Number | None:
         """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
@@ -159,6 +160,11 @@ class Run(Struct, frozen=True):
     finished: bool = True
 
 
+def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
+    """A run that was read from a foreign file: its plan is what it has outcomes of, its id the file's name."""
+    return Run(path.replace("\\", "/").rpartition("/")[2], tuple(outcome.case for outcome in outcomes), tuple(outcomes))
+
+
 class Reading(Struct, frozen=True):
     """A run as read from one file: ``lines[i]`` is where ``run.outcomes[i]`` stands; ``cautions`` are worth telling the user.
 
@@ -169,7 +175,7 @@ class Reading(Struct, frozen=True):
     path: str
     kind: str
     run: Run
-    lines: tuple[int, ...]
+    lines: Sequence[int]
     cautions: tuple[str, ...] = ()
 
     def place(self, index: int) -> str:

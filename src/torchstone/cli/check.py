@@ -99,9 +99,9 @@ def check(
     if not expected_paths and not rule_book.metrics_without_baseline():
         raise UsageError("nothing to judge by", advice="name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2")
     with patience("judging"):
-        readings = [select(reading, only) for reading in read_results(paths, kind, assignments)]
+        results = merge(select(reading, only) for reading in read_results(paths, kind, assignments))
         expectations = [select(read_file(path, baseline_kind or ""), only) for path in expected_paths]
-        _require_cases(readings, expectations, only)
+        _require_cases(results.readings, expectations, only)
         conditions = Conditions(
             chosen,
             rule_book,
@@ -110,9 +110,10 @@ def check(
             metrics,
             _day(as_of),
             compare_anyway,
+            keep_quiet=style in {"json", "junit"},
         )
-        scaling = _scaling(readings, expectations)
-        judgement = _judge(merge(readings), expectations, conditions)
+        scaling = _scaling(results.readings, expectations)
+        judgement = _judge(results, expectations, conditions)
     report = Report(judgement, Context(paths, expected_paths, _options_again(policy, rules)), scaling)
     _show(report, style or "text", output)
     return judgement.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Any
 
@@ -48,4 +49,7 @@ def _run(arguments: list[str]) -> int:
 def main() -> None:
     """The console command."""
     gc.disable()  # a short process with many records and no cycles: collecting only costs time
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if not sys.stderr.closed:
+        sys.stderr.flush()
+    os._exit(code)  # everything is written: taking millions of records apart again would only cost time

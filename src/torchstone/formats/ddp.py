@@ -5,13 +5,14 @@ Each model has rounds; the first is without DDP, the others with it on a growing
 
 from __future__ import annotations
 
-import os
 import json
 from typing import Any
 
+from msgspec import structs
+
 from torchstone.errors import InputError
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import PASSED, Probe
 
 METRIC = "iteration_time"
@@ -29,7 +30,7 @@ def read(path: str, text: str) -> Reading:
         outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line)
     if not outcomes:
         raise report.error("no results", "benchmark_results", "did the job that wrote it fail?")
-    run = Run(os.path.basename(path), tuple(o.case for o in outcomes), tuple(outcomes), settings=settings)
+    run = structs.replace(run_of(path, outcomes), settings=settings)
     return Reading(path, "ddp", run, (line,) * len(outcomes))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from io import StringIO
 
 from msgspec import Struct
 
 from torchstone.disk import BOM
-from torchstone.formats.table import Rows, render_row
+from torchstone.formats.table import Rows, render_row, split_lines
 
 
 class TextRow(Struct):
@@ -25,7 +24,7 @@ class TableText:
 
     def __init__(self, path: str, text: str) -> None:
         self._bom = BOM if text.startswith(BOM) else ""
-        self.lines = _split_lines(text.removeprefix(BOM))
+        self.lines = list(split_lines(text.removeprefix(BOM)))
         self.line_end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
         rows = Rows(path, text)
         self.rows = [TextRow(cells, start - 1, rows.ends) for start, cells in rows]
@@ -94,8 +93,3 @@ class TableText:
         for _, (start, end, new) in numbered:
             lines[start:end] = new
         return self._bom + "".join(lines)
-
-
-def _split_lines(text: str) -> list[str]:
-    """Lines with their ends, split only where the table reader splits."""
-    return list(StringIO(text, newline=""))

@@ -6,16 +6,17 @@ empty cell means that nothing is expected.
 
 from __future__ import annotations
 
-import os
+from array import array
 from collections.abc import Iterator, Sequence
 
 from torchstone.errors import InputError
 from torchstone.formats import table
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, METRICS, Probe
 
 DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
+MOST_SHARED = 20_000
 _CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
 
 
@@ -25,29 +26,37 @@ def read_expected(path: str, text: str) -> Reading:
     header_line, header = table.read_header(path, stream)
     _require_columns(path, header_line, header, METRICS, "metric")
     at_name = header.index("name")
-    columns = [(index, column) for index, column in enumerate(header) if column != "name"]
+    columns = [column for column in header if column != "name"]
+    pick = table.cell_picker([header.index(column) for column in columns])
     probe = _probe_of(header)
-    known: dict[tuple[str, str], Measurement | None] = {}
-    lines: list[int] = []
+    known: dict[tuple[str, ...], tuple[str, tuple[Measurement, ...]]] = {}
+    lines = array("L")
     outcomes: list[Outcome] = []
     for line, cells in _full_rows(path, stream, header):
+        picked = pick(cells)
+        if picked not in known:
+            if len(known) > MOST_SHARED:
+                known.clear()
+            known[picked] = _read_cells(path, line, columns, picked)
         name = table.read_name(path, line, "name", cells[at_name])
-        status = ""
-        measurements = []
-        for index, column in columns:
-            cell = cells[index]
-            if column == ACCURACY:
-                status = read_status(path, line, column, cell)
-                continue
-            key = (column, cell)
-            if key not in known:
-                known[key] = _measurement(path, line, column, cell)
-            if (measurement := known[key]) is not None:
-                measurements.append(measurement)
-        outcomes.append(Outcome(Case(name, probe), status, tuple(measurements)))
+        outcomes.append(Outcome(Case(name, probe), *known[picked]))
         lines.append(line)
     table.require_rows(path, outcomes)
-    return _reading(path, "expected", outcomes, lines)
+    return Reading(path, "expected", run_of(path, outcomes), lines)
+
+
+def _read_cells(
+    path: str, line: int, columns: Sequence[str], cells: Sequence[str]
+) -> tuple[str, tuple[Measurement, ...]]:
+    """The expected status and numbers of a row; rows that expect the same share them."""
+    status = ""
+    measurements = []
+    for column, cell in zip(columns, cells, strict=True):
+        if column == ACCURACY:
+            status = read_status(path, line, column, cell)
+        elif (measurement := _measurement(path, line, column, cell)) is not None:
+            measurements.append(measurement)
+    return status, tuple(measurements)
 
 
 def read_by_dtype(path: str, text: str) -> Reading:
@@ -64,12 +73,7 @@ def read_by_dtype(path: str, text: str) -> Reading:
                 outcomes.append(Outcome(Case(name, Probe.ACCURACY.value, variant=Variant(dtype=dtype)), status))
                 lines.append(line)
     table.require_rows(path, outcomes)
-    return _reading(path, "expected-by-dtype", outcomes, lines)
-
-
-def _reading(path: str, kind: str, outcomes: list[Outcome], lines: list[int]) -> Reading:
-    cases = tuple(outcome.case for outcome in outcomes)
-    return Reading(path, kind, Run(os.path.basename(path), cases, tuple(outcomes)), tuple(lines))
+    return Reading(path, "expected-by-dtype", run_of(path, outcomes), lines)
 
 
 def _require_columns(path: str, line: int, header: Sequence[str], known: Sequence[str] | dict[str, object], noun: str) -> None:

@@ -6,12 +6,11 @@ understood. Rows of one benchmark are one case, with one measurement a metric.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from torchstone.errors import InputError
 from torchstone.formats import table
-from torchstone.model import Case, Measurement, Outcome, Reading, Run
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import PASSED, Probe
 
@@ -74,7 +73,7 @@ def _read(
         for name, by_metric in cases.items()
     )
     lines = tuple(next(iter(by_metric.values()))[0] for by_metric in cases.values())
-    return Reading(path, kind, Run(os.path.basename(path), tuple(o.case for o in outcomes), outcomes), lines)
+    return Reading(path, kind, run_of(path, outcomes), lines)
 
 
 def write_results(run: Run) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from array import array
 
 from torchstone.errors import InputError
 from torchstone.formats import table
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
+from torchstone.formats.table import cell_picker
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import CAPTURE_METRICS, FAILED, PASSED, SKIPPED, Probe
 
@@ -32,10 +33,11 @@ _PERFORMANCE_COLUMNS = (
 )
 _ACCURACY_COLUMNS = ("accuracy", *CAPTURE_METRICS, "compilation_latency")
 _ALWAYS_WRITTEN = {Probe.PERFORMANCE: ("speedup", "abs_latency"), Probe.ACCURACY: ("accuracy",)}
-_CI_NAME = re.compile(
+_CI_NAME = (
     r"(?P<backend>.+)_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
     r"_(?P<device>[a-z0-9]+)_(?:accuracy|performance)\.csv\Z"
 )
+MOST_SHARED = 20_000
 _SCRIPTS = {"timm": "timm_models"}
 
 
@@ -54,14 +56,13 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
     stream = iter(rows)
     header_line, header = table.read_header(path, stream)
     reader = _RowReader(path, header_line, header, probe)
-    lines: list[int] = []
+    lines = array("L")
     outcomes: list[Outcome] = []
     for line, cells in stream:
         outcomes.append(reader.read(line, cells))
         lines.append(line)
     table.require_rows(path, outcomes)
-    cases = tuple(outcome.case for outcome in outcomes)
-    return Reading(path, probe.value, Run(os.path.basename(path), cases, tuple(outcomes)), tuple(lines))
+    return Reading(path, probe.value, run_of(path, outcomes), lines)
 
 
 class _RowReader:
@@ -80,9 +81,9 @@ class _RowReader:
         self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
         self._named = self._axes_of_file_name()
         self._variants: dict[tuple[str, ...], Variant] = {}
-        self._cells: list[tuple[int, str, dict[str, Measurement | None]]] = [
-            (self._at[column], column, {}) for column in self._measured
-        ]
+        self._pick = cell_picker([self._at[column] for column in self._measured])
+        self._known: dict[tuple[str, ...], tuple[Measurement, ...]] = {}
+        self._known_cells: dict[tuple[str, str], Measurement | None] = {}
 
     def read(self, line: int, cells: list[str]) -> Outcome:
         """One row as an outcome."""
@@ -92,7 +93,7 @@ class _RowReader:
         name = table.read_name(self._path, line, "name", cells[self._at["name"]])
         case = Case(name, self._probe.value, self._named.get("suite", ""), self._variant(line, cells))
         status = self._status(line, cells, failed)
-        measurements = () if failed or status == FAILED else tuple(self._measurements(line, cells))
+        measurements = () if failed or status == FAILED else self._measurements(line, cells)
         return Outcome(case, status, measurements, repro=self._repro(name))
 
     def _is_failed_form(self, cells: list[str]) -> bool:
@@ -127,15 +128,25 @@ class _RowReader:
             self._variants[key] = variant
         return variant
 
-    def _measurements(self, line: int, cells: list[str]) -> Iterator[Measurement]:
-        for index, column, known in self._cells:
-            cell = cells[index]
-            if cell not in known:
-                if len(known) > 10_000:
-                    known.clear()
-                known[cell] = self._measurement(line, column, cell)
-            if (measurement := known[cell]) is not None:
-                yield measurement
+    def _measurements(self, line: int, cells: list[str]) -> tuple[Measurement, ...]:
+        """The measurements of a row. Rows that say the same share them: most counts are small, and most rows alike."""
+        picked = self._pick(cells)
+        measurements = self._known.get(picked)
+        if measurements is None:
+            found = [self._shared(line, column, cell) for column, cell in zip(self._measured, picked, strict=True)]
+            measurements = tuple(measurement for measurement in found if measurement is not None)
+            if len(self._known) < MOST_SHARED:
+                self._known[picked] = measurements
+        return measurements
+
+    def _shared(self, line: int, column: str, cell: str) -> Measurement | None:
+        key = (column, cell)
+        if key in self._known_cells:
+            return self._known_cells[key]
+        measurement = self._measurement(line, column, cell)
+        if len(self._known_cells) < MOST_SHARED:
+            self._known_cells[key] = measurement
+        return measurement
 
     def _measurement(self, line: int, column: str, cell: str) -> Measurement | None:
         if not cell.strip():
@@ -145,7 +156,7 @@ class _RowReader:
 
     def _axes_of_file_name(self) -> dict[str, str]:
         """What CI puts into the file's name: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``."""
-        found = _CI_NAME.match(os.path.basename(self._path))
+        found = re.match(_CI_NAME, os.path.basename(self._path)) if self._path.endswith(f"_{self._probe}.csv") else None
         return found.groupdict() if found else {}
 
     def _repro(self, name: str) -> str:

@@ -6,9 +6,11 @@ Blank lines are passed over, and so are lines that start with ``#`` (a name that
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
 from math import isfinite
+from operator import itemgetter
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
@@ -25,7 +27,7 @@ class Rows:
         self.path = path
         self.ends = 0
         self._inside_row = False
-        self._source = StringIO(text.removeprefix(BOM), newline="")
+        self._source = split_lines(text.removeprefix(BOM))
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(MOST_CHARACTERS)
@@ -60,6 +62,19 @@ class Rows:
             return InputError(problem, path=self.path, line=self._starts, advice='close the quotation mark (")')
         problem = f"not comma-separated text: {message}"
         return InputError(problem, path=self.path, line=self._starts, advice='write a quotation mark inside a cell as ""')
+
+
+def split_lines(text: str) -> Iterator[str]:
+    """The lines with their ends, which are ``\\n``, ``\\r\\n`` or ``\\r``, and no other character that Unicode calls a line end."""
+    if "\r" in text:
+        yield from (found[0] for found in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text))
+        return
+    start = 0
+    while end := text.find("\n", start) + 1:
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
 
 
 def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
@@ -140,6 +155,13 @@ def read_count(path: str, line: int, column: str, cell: str) -> int:
         problem = f"{cell.strip()} is not a whole number"
         raise InputError(problem, path=path, line=line, column=column, advice="expected a count")
     return int(number)
+
+
+def cell_picker(indices: Sequence[int]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """A function that takes these cells out of a row."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return lambda cells: tuple(cells[index] for index in indices)
 
 
 def render_rows(rows: Iterable[Sequence[str]]) -> str:

@@ -6,13 +6,12 @@ with the measurement and written back, so that reading and writing changes nothi
 
 from __future__ import annotations
 
-import os
 import json
 from typing import Any
 
 from torchstone.errors import InputError
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant
+from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, Probe
 
 _FURTHER_AXES = ("ranks", "strategy", "tag")
@@ -43,8 +42,7 @@ def read(path: str, text: str) -> Reading:
     if not groups:
         raise InputError("a list without records", path=path, line=1, advice="did the job that wrote it fail?")
     outcomes = tuple(_outcome(key, group) for key, group in groups.items())
-    run = Run(os.path.basename(path), tuple(outcome.case for outcome in outcomes), outcomes)
-    return Reading(path, "v3", run, tuple(group.line for group in groups.values()))
+    return Reading(path, "v3", run_of(path, outcomes), tuple(group.line for group in groups.values()))
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
@@ -100,13 +98,13 @@ def _outcome(key: tuple[str, str, Variant], group: _Group) -> Outcome:
     suite, benchmark, variant = key
     probe = _probe_of(group)
     measurements = tuple(
-        Measurement(_metric_name(metric, probe), samples, {"v3": rest} if rest else {})
+        Measurement(_metric_name(metric, probe), samples, {"v3": rest} if rest else None)
         for metric, (_, samples, rest) in group.found.items()
     )
     case = Case(benchmark, probe, suite, variant)
     if not group.status and measurements[0].metric == "speedup" and measurements[0].samples == (0,):
         return Outcome(case, FAILED, (), extra=measurements[0].extra)
-    extra = {"v3": group.extra} if group.extra else {}
+    extra = {"v3": group.extra} if group.extra else None
     return Outcome(case, group.status or PASSED, measurements, extra=extra)
 
 
@@ -134,16 +132,22 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     records = []
     if case.probe == Probe.ACCURACY and outcome.status:
         of_status = {"name": ACCURACY, "benchmark_values": [], "extra_info": {"benchmark_values": [outcome.status]}}
-        records.append(_merge(_merge(common, {"metric": of_status}), outcome.extra.get("v3", {})))
+        records.append(_merge(_merge(common, {"metric": of_status}), _foreign(outcome.extra)))
     if case.probe == Probe.PERFORMANCE and outcome.status == FAILED:
         of_failure = {"metric": {"name": "speedup", "benchmark_values": [0.0]}}
-        records.append(_merge(_merge(common, of_failure), outcome.extra.get("v3", {})))
+        records.append(_merge(_merge(common, of_failure), _foreign(outcome.extra)))
     for measurement in outcome.measurements:
         accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
         name = "compilation_latency" if accuracy_name else measurement.metric
         of_metric = {"metric": {"name": name, "benchmark_values": list(measurement.samples)}}
-        records.append(_merge(_merge(common, of_metric), measurement.extra.get("v3", {})))
+        records.append(_merge(_merge(common, of_metric), _foreign(measurement.extra)))
     return records
+
+
+def _foreign(extra: dict[str, Any] | None) -> dict[str, Any]:
+    """What was kept of a record when it was read."""
+    kept: dict[str, Any] = extra.get("v3", {}) if extra else {}
+    return kept
 
 
 def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:

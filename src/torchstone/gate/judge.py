@@ -9,14 +9,27 @@ from msgspec import Struct
 
 from torchstone.baseline import Baseline, ExpectedRow, main_metric
 from torchstone.errors import InputError, UsageError
-from torchstone.gate.policy import UPSTREAM_COUNTS, Policy, upstream_label, upstream_metrics
+from torchstone.gate.policy import UPSTREAM_COUNTS, Policy, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, decide_number, decide_status, limits_of
 from torchstone.model import Case, Measurement, Outcome, QuarantineEntry, Reading, Rule, matches_name
 from torchstone.results import Results
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 
 _QUIET = frozenset({Verdict.PASS, Verdict.EXPECTED_FAILURE})
+_BY_OWN_MARGIN = Rule("margin")
 _NEVER_COVERED = frozenset({Verdict.MISSING, Verdict.INVALID})
+
+
+class Remarks(Struct, frozen=True, gc=False):
+    """What only a row that somebody will look at has: why, where, and under which quarantine entry."""
+
+    detail: str = ""
+    place: str = ""
+    expected_place: str = ""
+    quarantine: QuarantineEntry | None = None
+
+
+_NO_REMARKS = Remarks()
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -29,11 +42,7 @@ class Row(Struct, frozen=True, gc=False):
     expected: Outcome | None
     rule: Rule | None
     blocks: bool = False
-    label: str = ""
-    detail: str = ""
-    place: str = ""
-    expected_place: str = ""
-    quarantine: QuarantineEntry | None = None
+    remarks: Remarks = _NO_REMARKS
 
     @property
     def actual_value(self) -> str | int | float | None:
@@ -119,6 +128,7 @@ class Conditions(Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     today: date = date.max
     compare_anyway: bool = False
+    keep_quiet: bool = True  # whether rows that pass are kept, or only counted: a million of them take their room
 
 
 def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
@@ -186,8 +196,12 @@ class _Judging:
         if match.differences and not self._conditions.compare_anyway:
             row = self._row(Verdict.INCONCLUSIVE, outcome.case, main_metric(match.row.outcome), outcome, match.row.outcome)
             return [self._place(row, reading, index, match.row, detail="not comparable: " + "; ".join(match.differences))]
-        rows = [self._judge_metric(outcome, match.row.outcome, metric) for metric in self._metrics_of(outcome, match.row)]
-        return [self._placed(row, reading, index, match.row) for row in rows if row is not None]
+        rows = []
+        for metric in self._metrics_of(outcome, match.row):
+            row = self._judge_metric(outcome, match.row.outcome, metric)
+            if row is not None:
+                rows.append(row if row.verdict in _QUIET else self._place(row, reading, index, match.row))
+        return rows
 
     def _reject_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
         first = next((r, i) for number, (r, i, _) in enumerate(self._results, 1) if number == before)
@@ -200,17 +214,16 @@ class _Judging:
             advice="judge one of them with --only, or use a baseline that tells them apart",
         )
 
-    def _metrics_of(self, outcome: Outcome, row: ExpectedRow) -> Iterator[str]:
+    def _metrics_of(self, outcome: Outcome, row: ExpectedRow) -> list[str]:
         """The metrics to judge of one result: those expected, and those whose rule needs no baseline."""
-        expected = row.outcome
-        if (expected.status and expected.case.probe in {"", Probe.ACCURACY}) and self._is_wanted(ACCURACY):
-            yield ACCURACY
-        for measurement in expected.measurements:
-            if self._is_wanted(measurement.metric):
-                yield measurement.metric
+        expected, wanted = row.outcome, self._wanted
+        metrics = [ACCURACY] if expected.status and expected.case.probe in {"", Probe.ACCURACY} else []
+        metrics += [measurement.metric for measurement in expected.measurements]
+        if wanted is not None:
+            metrics = [metric for metric in metrics if metric in wanted]
         if self._alone:
-            stated = {measurement.metric for measurement in expected.measurements}
-            yield from (m for m in self._metrics_alone(outcome) if m not in stated and (m != ACCURACY or not expected.status))
+            metrics += [metric for metric in self._metrics_alone(outcome) if metric not in metrics]
+        return metrics
 
     def _metrics_alone(self, outcome: Outcome) -> Iterator[str]:
         """The metrics of a result that some rule judges without a baseline."""
@@ -224,7 +237,7 @@ class _Judging:
 
     def _rows_without_baseline(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
         rows = [self._judge_metric(outcome, None, metric) for metric in self._metrics_alone(outcome)]
-        placed = [self._placed(row, reading, index, None) for row in rows if row is not None]
+        placed = [self._place(row, reading, index, None) for row in rows if row is not None]
         if outcome.case.probe in self._baseline.probes or "" in self._baseline.probes:
             metric = self._main_metric_without_baseline(outcome)
             rule = self._conditions.rules.find(metric, outcome.case)
@@ -240,15 +253,16 @@ class _Judging:
 
     def _judge_metric(self, outcome: Outcome, expected: Outcome | None, metric: str) -> Row | None:
         rule = self._conditions.rules.find(metric, outcome.case)
-        measurement = _measurement(expected, metric)
+        measurement = None if metric == ACCURACY else _measurement(expected, metric)
         if rule is None and measurement is not None and measurement.margin is not None:
-            rule = Rule("margin")
+            rule = _BY_OWN_MARGIN
         if rule is None:
             self._unruled[metric] = self._unruled.get(metric, 0) + 1
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, f"no rule for {metric}")
         if rule.kind == "ignore":
             return None
-        self._judged_metrics.add(metric)
+        if metric not in self._judged_metrics:
+            self._judged_metrics.add(metric)
         if metric == ACCURACY:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
             return self._row(verdict, outcome.case, metric, outcome, expected, rule)
@@ -266,6 +280,8 @@ class _Judging:
         if not isinstance(actual, int | float):
             return self._row(Verdict.INVALID, outcome.case, metric, outcome, expected, rule, "a text, not a number")
         value = measurement.value if measurement else None
+        if actual == value and rule.kind == "count":
+            return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule)
         limits = limits_of(rule, value, measurement.margin if measurement else None)
         verdict = decide_number(rule, actual, value, limits)
         if self._upstream and verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio"):
@@ -305,7 +321,7 @@ class _Judging:
         for metric in every:
             rule = self._conditions.rules.find(metric, case)
             if rule is None and _measurement(outcome, metric):
-                rule = Rule("margin")
+                rule = _BY_OWN_MARGIN
             row = self._row(Verdict.MISSING, case, metric, None, outcome, rule)
             rows.append(self._place(row, None, None, expected, detail="expected, but there is no result"))
         return rows
@@ -321,17 +337,17 @@ class _Judging:
         detail: str = "",
     ) -> Row:
         """A row, with quarantine and policy applied."""
+        if not self._conditions.quarantine and verdict in _QUIET and not detail:
+            return Row(verdict, case, metric, actual, expected, rule, verdict in self._conditions.policy.block)
         entry = self._covering(case, metric)
-        label = upstream_label(verdict, metric, actual) if self._upstream else ""
         if entry is not None:
             if verdict is Verdict.PASS or (verdict is Verdict.IMPROVEMENT and metric == ACCURACY):
                 self._releases.append(Release(entry, case, 1, 1))
             if verdict not in _QUIET and (verdict not in _NEVER_COVERED or entry.allow_missing):
                 detail = detail or f"would be: {verdict}"
                 verdict = Verdict.QUARANTINED
-                label = upstream_label(verdict, metric, actual) if self._upstream else ""
         blocks = self._conditions.policy.blocks(verdict, rule)
-        return Row(verdict, case, metric, actual, expected, rule, blocks, label, detail, quarantine=entry)
+        return Row(verdict, case, metric, actual, expected, rule, blocks, Remarks(detail, quarantine=entry))
 
     def _covering(self, case: Case, metric: str) -> QuarantineEntry | None:
         platforms = self._conditions.platforms
@@ -340,30 +356,23 @@ class _Judging:
                 self._expired[expired] = True
         return next((entry for entry in self._active if entry.covers(case, metric, platforms)), None)
 
-    def _placed(self, row: Row, reading: Reading, index: int, expected: ExpectedRow | None) -> Row:
-        """Rows that nobody will look for need no place."""
-        return row if row.verdict in _QUIET else self._place(row, reading, index, expected)
-
     def _place(self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None, detail: str = "") -> Row:
+        """The same row, with the places that a person will look for."""
         place = "" if reading is None else reading.path if index is None else reading.place(index)
-        return Row(
-            row.verdict,
-            row.case,
-            row.metric,
-            row.actual,
-            row.expected,
-            row.rule,
-            row.blocks,
-            row.label,
-            row.detail or detail,
-            place,
-            expected.place if expected else "",
-            row.quarantine,
-        )
+        told = row.remarks
+        remarks = Remarks(told.detail or detail, place, expected.place if expected else "", told.quarantine)
+        return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
 
     def take(self, rows: Sequence[Row]) -> None:
         """Count the rows of one case, and keep them."""
-        counts, verdicts = self._counts, {row.verdict for row in rows}
+        counts = self._counts
+        if rows and all(row.verdict in _QUIET and not row.blocks for row in rows):
+            if self._conditions.keep_quiet:
+                self._rows += rows
+            counts.rows += len(rows)
+            counts.judged += 1
+            return
+        verdicts = {row.verdict for row in rows}
         if self._upstream and verdicts == {Verdict.MISSING} and not any(row.blocks for row in rows):
             self._ignored += rows
             return
@@ -399,6 +408,8 @@ class _Judging:
 
 
 def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
-    if outcome is None:
-        return None
-    return next((measurement for measurement in outcome.measurements if measurement.metric == metric), None)
+    if outcome is not None:
+        for measurement in outcome.measurements:
+            if measurement.metric == metric:
+                return measurement
+    return None

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from torchstone.gate.judge import Release, Row
+from torchstone.gate.policy import upstream_label
 from torchstone.model import QuarantineEntry
 from torchstone.report.rows import Context, Report, describe
 from torchstone.vocabulary import Verdict
@@ -49,19 +50,19 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
         "rule": row.rule.kind if row.rule else None,
     }
     if upstream:
-        record["label"] = row.label
+        record["label"] = upstream_label(row.verdict, row.metric, row.actual)
     if row.verdict not in _QUIET:
         words = describe(row, context)
         record |= {
             "detail": words.finding,
             "rule_text": words.rule,
-            "place": row.place or None,
-            "expected_place": row.expected_place or None,
+            "place": row.remarks.place or None,
+            "expected_place": row.remarks.expected_place or None,
             "reproduce": words.repro,
             "accept": words.accept or None,
         }
-    if row.quarantine:
-        record["quarantine"] = _entry(row.quarantine)
+    if row.remarks.quarantine:
+        record["quarantine"] = _entry(row.remarks.quarantine)
     return record
 
 

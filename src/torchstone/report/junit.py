@@ -46,7 +46,7 @@ def _testcase(report: Report, row: Row) -> Iterator[str]:
         return
     yield f"{head}>"
     if row.verdict is Verdict.QUARANTINED:
-        reason = row.quarantine.reason if row.quarantine else ""
+        reason = row.remarks.quarantine.reason if row.remarks.quarantine else ""
         yield f"      <skipped message={_attribute(f'quarantined: {describe_finding(row)} [{reason}]')}/>"
     else:
         words = describe(row, report.context)

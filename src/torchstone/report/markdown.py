@@ -93,7 +93,7 @@ def _fold(page: _Page, report: Report, verdict: Verdict, noun: str) -> None:
 
 def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
     for row in rows:
-        reason = f" ({escape(row.quarantine.reason)})" if row.quarantine and row.verdict is Verdict.QUARANTINED else ""
+        reason = f" ({escape(row.remarks.quarantine.reason)})" if row.remarks.quarantine and row.verdict is Verdict.QUARANTINED else ""
         yield f"- {code(row.case.name)} {escape(describe(row, report.context).finding)}{reason}\n"
 
 

@@ -84,7 +84,7 @@ def describe(row: Row, context: Context) -> Words:
     return Words(
         describe_finding(row),
         describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
-        ", baseline ".join(place for place in (row.place or "no result", row.expected_place) if place),
+        ", baseline ".join(place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place),
         repro_command(row, context),
         accept_command(row, context),
     )
@@ -103,7 +103,7 @@ def describe_finding(row: Row) -> str:
         text += f", expected {format_value(expected, unit)}"
     if isinstance(actual, int | float) and isinstance(expected, int | float):
         text += f" ({format_change(actual, expected)})"
-    return f"{text}; {row.detail}" if row.detail else text
+    return f"{text}; {row.remarks.detail}" if row.remarks.detail else text
 
 
 def _describe_limits(row: Row) -> str:
@@ -138,11 +138,11 @@ def accept_command(row: Row, context: Context) -> str:
 
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
-    return [row.place.rpartition(":")[0]] if row.actual is not None and row.place else context.results
+    return [row.remarks.place.rpartition(":")[0]] if row.actual is not None and row.remarks.place else context.results
 
 
 def _baselines(row: Row, context: Context) -> list[str]:
-    stated = [row.expected_place.rpartition(":")[0]] if row.expected_place else context.baselines
+    stated = [row.remarks.expected_place.rpartition(":")[0]] if row.remarks.expected_place else context.baselines
     return [part for path in stated for part in ("--baseline", path)]
 
 

@@ -100,7 +100,7 @@ def _others(report: Report, paint: _Paint) -> list[str]:
 
 def _other_rows(verdict: Verdict, rows: Sequence[Row], paint: _Paint) -> Iterator[str]:
     for row in rows[:MOST_OTHERS]:
-        reason = f" [{row.quarantine.reason}]" if row.quarantine and verdict is Verdict.QUARANTINED else ""
+        reason = f" [{row.remarks.quarantine.reason}]" if row.remarks.quarantine and verdict is Verdict.QUARANTINED else ""
         text = f"{printable(row.case.name)}  {describe_finding(row)}{reason}"
         wrapped = textwrap.wrap(text, WIDTH - 13, break_long_words=False, break_on_hyphens=False)
         yield f"{paint(f'{verdict:<12}', _VERDICT_COLORS.get(verdict, 'yellow'))} {wrapped[0]}"
