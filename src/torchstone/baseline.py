@@ -12,7 +12,6 @@ from torchstone.errors import InputError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant
 from torchstone.vocabulary import ACCURACY, Probe
 
-
 _ANY_VARIANT = Variant()
 
 
@@ -118,11 +117,16 @@ class Baseline:
 
     def _closest(self, matches: list[Match], case: Case) -> list[Match]:
         """Of several rows that agree with a case, the one that states most of it; it must be one."""
-        closeness = [len(match.row.outcome.case.variant.axes().items() & case.variant.axes().items()) for match in matches]
+        closeness = [
+            len(match.row.outcome.case.variant.axes().items() & case.variant.axes().items())
+            for match in matches
+        ]
         closest = [match for match, close in zip(matches, closeness, strict=True) if close == max(closeness)]
         if len(closest) > 1:
             first, second = closest[0].row, closest[1].row
-            axes = {axis for match in closest for axis in match.row.outcome.case.variant.axes()} - set(case.variant.axes())
+            axes = {axis for match in closest for axis in match.row.outcome.case.variant.axes()} - set(
+                case.variant.axes()
+            )
             axis = next((axis for axis in AXES if axis in axes), "dtype")
             raise InputError(
                 f"{case.name}: both {first.place} and {second.place} could be meant",
@@ -141,7 +145,11 @@ class Baseline:
 
     def unclaimed(self) -> Iterator[ExpectedRow]:
         """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
-        dtypes = {self._outcome(n).case.variant.dtype for n, found in enumerate(self._found_at) if found} if self._wide else set()
+        dtypes = (
+            {self._outcome(n).case.variant.dtype for n, found in enumerate(self._found_at) if found}
+            if self._wide
+            else set()
+        )
         for number, found in enumerate(self._found_at):
             if not found:
                 row = self._row(number)

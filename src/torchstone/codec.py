@@ -46,7 +46,9 @@ class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_u
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(RunLine | OutcomeLine | EndLine)
+_DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.Decoder(
+    RunLine | OutcomeLine | EndLine
+)
 
 
 def encode_run(run: Run) -> str:
@@ -72,7 +74,9 @@ def decode_run(path: str, text: str) -> Reading:
     lines = text.split("\n")
     torn = lines.pop()
     if not lines:
-        raise InputError("the first line is cut off", path=path, line=1, advice="nothing of this run can be used")
+        raise InputError(
+            "the first line is cut off", path=path, line=1, advice="nothing of this run can be used"
+        )
     head = _decode_head(path, lines[0])
     state = _State(path, head)
     for number, line in enumerate(lines[1:], 2):
@@ -105,7 +109,9 @@ class _State:
         if isinstance(decoded, EndLine):
             self._ended = number
             if decoded.outcomes != len(self._outcomes):
-                raise self._error(number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here")
+                raise self._error(
+                    number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here"
+                )
             return
         outcome = decoded.outcome
         if outcome.case in self._at:
@@ -123,10 +129,18 @@ class _State:
             cautions.append(f"{self._path}: the last line is cut off and was passed over")
         if not self._ended:
             left = len(self._planned) - len(self._outcomes)
-            cautions.append(f"{self._path}: the run did not finish: {left} of {len(self._planned)} planned cases have no outcome")
+            cautions.append(
+                f"{self._path}: the run did not finish: {left} of {len(self._planned)} planned cases have no outcome"
+            )
         head = self._head
         run = Run(
-            head.id, head.plan, tuple(self._outcomes), head.revision, head.environment, head.settings, bool(self._ended)
+            head.id,
+            head.plan,
+            tuple(self._outcomes),
+            head.revision,
+            head.environment,
+            head.settings,
+            bool(self._ended),
         )
         return Reading(self._path, "run", run, tuple(self._at.values()), tuple(cautions))
 

@@ -38,7 +38,8 @@ _CHECK_KEYS = ("policy", "baseline", "quarantine", "block", "allow")
 class MakeError(Protocol):
     """Makes the exception for what is wrong with a key: it knows the place."""
 
-    def __call__(self, problem: str, key: str, advice: str, /) -> TorchstoneError: ...
+    def __call__(self, problem: str, key: str, advice: str, /) -> TorchstoneError:
+        """The exception; the caller raises it."""
 
 
 class Settings(Struct, frozen=True):
@@ -74,12 +75,16 @@ def read_settings(path: str) -> Settings:
     document, text = read_toml(path)
     if unknown := set(document) - {"check", "rule"}:
         name = sorted(unknown)[0]
-        raise InputError("no such table; known are [check] and [[rule]]", path=path, line=_line_of(text, name), column=name)
+        raise InputError(
+            "no such table; known are [check] and [[rule]]", path=path, line=_line_of(text, name), column=name
+        )
     check = document.get("check", {})
     if not isinstance(check, dict):
         raise InputError("expected a table [check]", path=path, line=_line_of(text, "check"), column="check")
     entry = Entry(path, _line_of(text, "check"), check, _CHECK_KEYS)
-    rules = tuple(_rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS))
+    rules = tuple(
+        _rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS)
+    )
     policy = entry.text("policy", "strict")
     if policy not in POLICIES:
         raise entry.error(f"no such policy: {policy}", "policy", f"expected one of {', '.join(POLICIES)}")
@@ -96,7 +101,9 @@ def read_settings(path: str) -> Settings:
 
 def _line_of(text: str, name: str) -> int:
     lines = text.split("\n")
-    starts = (number for number, line in enumerate(lines, 1) if line.strip().lstrip("[").strip().startswith(name))
+    starts = (
+        number for number, line in enumerate(lines, 1) if line.strip().lstrip("[").strip().startswith(name)
+    )
     return next(starts, 1)
 
 
@@ -116,11 +123,17 @@ def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
         raise error("a rule needs a metric", "metric", "")
     kind = values.get("kind", "")
     if kind not in RULE_KINDS:
-        raise error(f"no such kind of rule: {kind or '(none)'}", "kind", f"expected one of {', '.join(RULE_KINDS)}")
+        raise error(
+            f"no such kind of rule: {kind or '(none)'}", "kind", f"expected one of {', '.join(RULE_KINDS)}"
+        )
     fields, _ = RULE_KINDS[kind]
     given = {key: values[key] for key in values if key not in {"metric", "case", "kind"}}
     if extra := [key for key in given if key not in fields]:
-        raise error(f"a rule of kind {kind} takes no {extra[0]}", extra[0], f"it takes: {', '.join(fields) or 'nothing'}")
+        raise error(
+            f"a rule of kind {kind} takes no {extra[0]}",
+            extra[0],
+            f"it takes: {', '.join(fields) or 'nothing'}",
+        )
     if lacking := [field for field in fields if field not in given and field not in _OPTIONAL]:
         raise error(f"a rule of kind {kind} needs {' and '.join(lacking)}", lacking[0], "")
     for field in fields:

@@ -15,12 +15,16 @@ def convert(run: Run, kind: str) -> tuple[str, list[str]]:
     """The text of a file of this kind, and what it does not say of the run."""
     text = FORMATS[kind].write(run)
     if not text:
-        raise UsageError(f"nothing of these results can be written as {kind}", advice="see docs/formats.md for what a format holds")
+        raise UsageError(
+            f"nothing of these results can be written as {kind}",
+            advice="see docs/formats.md for what a format holds",
+        )
     try:
         back = FORMATS[kind].read(f"(as {kind})", text)
     except InputError as error:
         raise UsageError(
-            f"these results cannot be written as {kind}: {error.message}", advice="see docs/formats.md for what a format holds"
+            f"these results cannot be written as {kind}: {error.message}",
+            advice="see docs/formats.md for what a format holds",
         ) from None
     return text, list(dict.fromkeys(_losses(run, back.run)))
 
@@ -49,7 +53,12 @@ def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
     by_name = {copy.case.benchmark: copy for copy in back.outcomes}
     probes = {copy.case.probe for copy in back.outcomes}
     return [
-        (o, (copies.get((o.case.benchmark, o.case.variant.dtype)) or by_name.get(o.case.benchmark)) if o.case.probe in probes else None)
+        (
+            o,
+            (copies.get((o.case.benchmark, o.case.variant.dtype)) or by_name.get(o.case.benchmark))
+            if o.case.probe in probes
+            else None,
+        )
         for o in run.outcomes
     ]
 
@@ -80,7 +89,11 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
             yield f"the metric {measurement.metric}"
             continue
         if found.samples != measurement.samples:
-            yield f"samples of {measurement.metric}" if len(found.samples) < len(measurement.samples) else f"values of {measurement.metric}"
+            yield (
+                f"samples of {measurement.metric}"
+                if len(found.samples) < len(measurement.samples)
+                else f"values of {measurement.metric}"
+            )
         for key, value in (measurement.extra or {}).items():
             if (found.extra or {}).get(key) != value:
                 yield f"{key} fields" if key == "v3" else key
@@ -92,7 +105,10 @@ def merge_runs(readings: list[Reading], identity: str) -> Run:
     for reading in readings[1:]:
         for field in ("revision", "environment", "settings"):
             if getattr(reading.run, field) != getattr(first, field):
-                raise UsageError(f"{readings[0].path} and {reading.path} differ in their {field}", advice="import them one by one")
+                raise UsageError(
+                    f"{readings[0].path} and {reading.path} differ in their {field}",
+                    advice="import them one by one",
+                )
     plan = tuple(case for reading in readings for case in reading.run.plan)
     outcomes = tuple(outcome for reading in readings for outcome in reading.run.outcomes)
     finished = all(reading.run.finished for reading in readings)

@@ -20,7 +20,9 @@ def read_text(path: str) -> str:
         raise InputError("this is a compressed file", path=path, line=1, column=1, advice="unpack it first")
     if (nul := data.find(b"\0")) >= 0:
         line, column = _position(data, nul)
-        raise InputError("binary data, not text", path=path, line=line, column=column, advice="expected a UTF-8 text file")
+        raise InputError(
+            "binary data, not text", path=path, line=line, column=column, advice="expected a UTF-8 text file"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -36,9 +38,13 @@ def _read_bytes(path: str) -> bytes:
                 raise IsADirectoryError
             return file.read()
     except FileNotFoundError:
-        raise InputError("no such file", path=path, advice="check the name, and the folder it is looked for in") from None
+        raise InputError(
+            "no such file", path=path, advice="check the name, and the folder it is looked for in"
+        ) from None
     except IsADirectoryError:
-        raise InputError("this is a folder, expected a file", path=path, advice="name the files in it") from None
+        raise InputError(
+            "this is a folder, expected a file", path=path, advice="name the files in it"
+        ) from None
     except PermissionError:
         raise InputError("no permission to read it", path=path) from None
     except (OSError, ValueError) as error:
@@ -69,7 +75,9 @@ def write_text(path: str, text: str) -> None:
     except UnicodeEncodeError as error:
         raise InputError(f"cannot be written as UTF-8: {error.reason}", path=path) from None
     except OSError as error:
-        raise InputError(f"cannot be written: {reason(error)}", path=path, advice="nothing was changed") from None
+        raise InputError(
+            f"cannot be written: {reason(error)}", path=path, advice="nothing was changed"
+        ) from None
 
 
 def _mode(target: str) -> int | None:
@@ -96,7 +104,9 @@ def _write_directly(target: str, data: bytes) -> None:
 def _replace(target: str, data: bytes, mode: int) -> None:
     import tempfile  # noqa: PLC0415  (slow to import, and a gate writes nothing)
 
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=f".{os.path.basename(target)[:80]}.", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(
+        dir=os.path.dirname(target), prefix=f".{os.path.basename(target)[:80]}.", suffix=".tmp"
+    )
     try:
         with open(handle, "wb") as file:
             file.write(data)

@@ -35,7 +35,13 @@ class InputError(TorchstoneError):
     """
 
     def __init__(
-        self, message: str, *, path: str, line: int | None = None, column: str | int | None = None, advice: str = ""
+        self,
+        message: str,
+        *,
+        path: str,
+        line: int | None = None,
+        column: str | int | None = None,
+        advice: str = "",
     ) -> None:
         super().__init__(message, advice=advice)
         self.path = path

@@ -77,7 +77,11 @@ def _escape(text: str) -> str:
 
 def matches(pattern: str, case: Case) -> bool:
     """Whether a case pattern means this case: the exact name or id, or a shell pattern (``*``, ``?``, ``[abc]``) on either."""
-    return matches_name(pattern, case.benchmark) or pattern == (case_id := case.id) or fnmatchcase(case_id, pattern)
+    return (
+        matches_name(pattern, case.benchmark)
+        or pattern == (case_id := case.id)
+        or fnmatchcase(case_id, pattern)
+    )
 
 
 def matches_name(pattern: str, name: str) -> bool:
@@ -162,7 +166,11 @@ class Run(Struct, frozen=True):
 
 def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
     """A run that was read from a foreign file: its plan is what it has outcomes of, its id the file's name."""
-    return Run(path.replace("\\", "/").rpartition("/")[2], tuple(outcome.case for outcome in outcomes), tuple(outcomes))
+    return Run(
+        path.replace("\\", "/").rpartition("/")[2],
+        tuple(outcome.case for outcome in outcomes),
+        tuple(outcomes),
+    )
 
 
 class Reading(Struct, frozen=True):

@@ -14,28 +14,28 @@ from statistics import median
 from msgspec import Struct, structs
 
 from torchstone.baseline import Baseline
+from torchstone.baseline_edit import SIGNIFICANT_DIGITS, Change, edit_table
 from torchstone.errors import UsageError
 from torchstone.formats import FORMATS
-from torchstone.formats.edit import TableText, TextRow
 from torchstone.gate.rules import RuleBook, margin_of
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Rule, Run, Variant, matches, matches_name
-from torchstone.units import exact_text, truncate_digits
+from torchstone.model import (
+    Case,
+    Measurement,
+    Number,
+    Outcome,
+    Reading,
+    Rule,
+    Run,
+    Variant,
+    matches,
+    matches_name,
+)
+from torchstone.units import truncate_digits
 from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Probe
 
-SIGNIFICANT_DIGITS = 4
-_TABLES = frozenset({"expected", "expected-by-dtype", "performance", "accuracy", "pr-time", "pr-time-expected"})
-
-
-class Change(Struct, frozen=True):
-    """One thing that accepting would do: ``action`` is change, add, remove, or hold (seen, but not adopted, with the reason)."""
-
-    action: str
-    case: Case
-    metric: str
-    old: str | Number | None
-    new: str | Number | None
-    note: str = ""
-    line: int = 0
+_TABLES = frozenset(
+    {"expected", "expected-by-dtype", "performance", "accuracy", "pr-time", "pr-time-expected"}
+)
 
 
 class Wish(Struct, frozen=True):
@@ -62,7 +62,9 @@ class Proposal(Struct, frozen=True):
         return [change for change in self.changes if change.action != "hold"]
 
 
-def propose(baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, wish: Wish) -> Proposal:
+def propose(
+    baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, wish: Wish
+) -> Proposal:
     """What accepting these results would do to a baseline file with this text."""
     index = Baseline([baseline])
     by_row, new = _collect(index, baseline.kind, readings, wish)
@@ -74,11 +76,17 @@ def propose(baseline: Reading, text: str, readings: Sequence[Reading], rules: Ru
             changes += _compare(expected, by_row[number], rules, wish, line)
         elif _is_wanted(expected.case, wish):
             unpruned += not wish.prune
-            changes += [Change("remove", expected.case, ACCURACY, None, None, "no result", line)] if wish.prune else []
+            changes += (
+                [Change("remove", expected.case, ACCURACY, None, None, "no result", line)]
+                if wish.prune
+                else []
+            )
     added = [_agreed(case, outcomes, wish) for case, outcomes in new.items()] if wish.add_new else []
     changes += [change for change, _ in added]
     rows = {change.case: outcome for change, outcome in added if outcome}
-    return Proposal(changes, _apply(baseline, text, changes, rows, by_row), unpruned, 0 if wish.add_new else len(new))
+    return Proposal(
+        changes, _apply(baseline, text, changes, rows, by_row), unpruned, 0 if wish.add_new else len(new)
+    )
 
 
 def _is_wanted(case: Case, wish: Wish) -> bool:
@@ -121,19 +129,27 @@ def _statable(case: Case, kind: str) -> Case:
     return case
 
 
-def _compare(expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int) -> Iterator[Change]:
+def _compare(
+    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
+) -> Iterator[Change]:
     """What accepting does to one expected row."""
     case = expected.case
     if expected.status and case.probe in {"", Probe.ACCURACY} and _wants_metric(ACCURACY, wish):
-        yield from _vote(case, ACCURACY, expected.status, [outcome.status for outcome in outcomes], wish, line)
+        yield from _vote(
+            case, ACCURACY, expected.status, [outcome.status for outcome in outcomes], wish, line
+        )
     for measurement in expected.measurements:
         metric = measurement.metric
-        rule = rules.find(metric, outcomes[0].case) or Rule("margin" if measurement.margin is not None else "any")
+        rule = rules.find(metric, outcomes[0].case) or Rule(
+            "margin" if measurement.margin is not None else "any"
+        )
         values = [value for outcome in outcomes if isinstance(value := outcome.value(metric), int | float)]
         if not _wants_metric(metric, wish) or rule.kind == "ignore":
             continue
         if not values:
-            failed = next((outcome.status for outcome in outcomes if outcome.status not in {PASSED, SKIPPED}), "")
+            failed = next(
+                (outcome.status for outcome in outcomes if outcome.status not in {PASSED, SKIPPED}), ""
+            )
             if failed and case.probe != Probe.ACCURACY:
                 yield Change("hold", case, metric, measurement.value, None, f"no value: {failed}", line)
         elif rule.kind in {"count", "any"}:
@@ -162,7 +178,9 @@ def _vote(
         yield Change("change", case, metric, old, winner, note, line)
 
 
-def _settle(case: Case, old: Measurement, values: Sequence[Number], rule: Rule, line: int) -> Iterator[Change]:
+def _settle(
+    case: Case, old: Measurement, values: Sequence[Number], rule: Rule, line: int
+) -> Iterator[Change]:
     """Adopt the median if it moved by more than a third of what the rule allows."""
     middle, before = median(values), old.value
     new = truncate_digits(middle, SIGNIFICANT_DIGITS) if rule.kind == "margin" else round(middle, 6)
@@ -189,14 +207,18 @@ def _agreed(case: Case, outcomes: Sequence[Outcome], wish: Wish) -> tuple[Change
 
 
 def _apply(
-    baseline: Reading, text: str, changes: list[Change], new: dict[Case, Outcome], by_row: dict[int, list[Outcome]]
+    baseline: Reading,
+    text: str,
+    changes: list[Change],
+    new: dict[Case, Outcome],
+    by_row: dict[int, list[Outcome]],
 ) -> str:
     if not any(change.action != "hold" for change in changes):
         return text
     if not text:
         return FORMATS[baseline.kind].write(_run_of(baseline.run, tuple(new.values())))
     if baseline.kind in _TABLES:
-        return _edit_table(baseline, text, changes, new)
+        return edit_table(baseline, text, changes, new)
     return _rewrite(baseline, changes, new, by_row)
 
 
@@ -204,7 +226,9 @@ def _run_of(run: Run, outcomes: tuple[Outcome, ...]) -> Run:
     return structs.replace(run, plan=tuple(outcome.case for outcome in outcomes), outcomes=outcomes)
 
 
-def _rewrite(baseline: Reading, changes: list[Change], new: dict[Case, Outcome], by_row: dict[int, list[Outcome]]) -> str:
+def _rewrite(
+    baseline: Reading, changes: list[Change], new: dict[Case, Outcome], by_row: dict[int, list[Outcome]]
+) -> str:
     """A baseline that is no table is written anew, with the changed outcomes taken whole from the last file."""
     changed = {change.case for change in changes if change.action == "change"}
     removed = {change.case for change in changes if change.action == "remove"}
@@ -216,129 +240,15 @@ def _rewrite(baseline: Reading, changes: list[Change], new: dict[Case, Outcome],
     return FORMATS[baseline.kind].write(_run_of(baseline.run, (*kept, *new.values())))
 
 
-def _edit_table(baseline: Reading, text: str, changes: list[Change], new: dict[Case, Outcome]) -> str:
-    table = TableText(baseline.path, text)
-    editor = _PrTimeEditor(table) if baseline.kind.startswith("pr-time") else _ColumnEditor(table, baseline.kind)
-    by_line: dict[int, list[Change]] = {}
-    for change in changes:
-        if change.action == "change":
-            by_line.setdefault(change.line, []).append(change)
-        elif change.action == "remove":
-            editor.remove(change)
-    for line, of_row in by_line.items():
-        editor.change(line, of_row)
-    for case in sorted(new, key=lambda case: case.benchmark):
-        editor.add(new[case])
-    editor.finish()
-    return table.apply()
-
-
-class _ColumnEditor:
-    """Edits a table with a header: a metric, or a dtype, is a column."""
-
-    def __init__(self, table: TableText, kind: str) -> None:
-        self._table = table
-        self._wide = kind == "expected-by-dtype"
-        self._accuracy_file = kind == "accuracy"
-        self._header = [cell.strip() for cell in table.rows[0].cells]
-        self._name = self._header.index("name")
-        self._rows = {row.start + 1: row for row in table.rows}
-        self._cells: dict[int, dict[int, str]] = {}
-
-    def _column(self, case: Case, metric: str) -> int:
-        if self._accuracy_file and metric == "dynamo_compilation_latency":
-            metric = "compilation_latency"
-        return self._header.index(case.variant.dtype if self._wide else metric)
-
-    def change(self, line: int, changes: Sequence[Change]) -> None:
-        """Put the new values into one row."""
-        cells = self._cells.setdefault(line, {})
-        cells.update({self._column(change.case, change.metric): _text(change.new) for change in changes})
-
-    def remove(self, change: Change) -> None:
-        """Take out a row; of a table by dtype, only the cell."""
-        if self._wide:
-            self._cells.setdefault(change.line, {})[self._column(change.case, ACCURACY)] = ""
-        else:
-            self._table.remove(self._rows[change.line])
-
-    def add(self, outcome: Outcome) -> None:
-        """Put in a row; of a table by dtype, perhaps only a cell."""
-        name = outcome.case.benchmark
-        if self._wide and outcome.case.variant.dtype not in self._header:
-            dtype = outcome.case.variant.dtype or "(none: say --set dtype=...)"
-            raise UsageError(f"{name}: the baseline has no column for the dtype {dtype}", advice="add the column by hand first")
-        there = [line for line, row in self._rows.items() if line > 1 and row.cells[self._name].strip() == name]
-        if self._wide and there:
-            self._cells.setdefault(there[0], {})[self._column(outcome.case, ACCURACY)] = outcome.status
-            return
-        cells = [self._cell(outcome, column) for column in self._header]
-        self._table.insert(cells, lambda row: row.cells[self._name].strip(), name, first_row=1)
-
-    def finish(self) -> None:
-        """Hand over the cells that were collected, a row at a time."""
-        for line, cells in self._cells.items():
-            self._table.set_cells(self._rows[line], cells)
-
-    def _cell(self, outcome: Outcome, column: str) -> str:
-        variant = outcome.case.variant
-        stated = {"name": outcome.case.benchmark, "dev": variant.device, "batch_size": str(variant.batch_size or 0)}
-        if column in stated:
-            return stated[column]
-        if self._wide:
-            return outcome.status if variant.dtype == column else ""
-        value = outcome.value("dynamo_compilation_latency" if self._accuracy_file and column == "compilation_latency" else column)
-        return "" if value is None else _text(value)
-
-
-class _PrTimeEditor:
-    """Edits ``name,metric,value[,margin]`` rows."""
-
-    def __init__(self, table: TableText) -> None:
-        self._table = table
-        self._rows = {(row.cells[0].strip(), row.cells[1].strip()): row for row in table.rows}
-
-    def change(self, _line: int, changes: Sequence[Change]) -> None:
-        """Put new values into the rows of one benchmark; the margin stays."""
-        for change in changes:
-            self._table.set_cells(self._rows[change.case.benchmark, change.metric], {2: _text(change.new)})
-
-    def remove(self, change: Change) -> None:
-        """Take out all rows of a benchmark."""
-        for (name, _), row in self._rows.items():
-            if name == change.case.benchmark:
-                self._table.remove(row)
-
-    def add(self, outcome: Outcome) -> None:
-        """Put in a row a metric, with the margin that most rows have."""
-        margins = Counter(row.cells[3].strip() for row in self._table.rows if len(row.cells) > 3 and row.cells[3].strip() != "margin")
-        margin = [margins.most_common(1)[0][0]] if margins else []
-        for measurement in outcome.measurements:
-            value = str(truncate_digits(measurement.value, SIGNIFICANT_DIGITS))
-            cells = [outcome.case.benchmark, measurement.metric, value, *margin]
-            self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=0)
-
-    def finish(self) -> None:
-        """Nothing is collected: a change is one cell of a row of its own."""
-
-
-def _name_of(row: TextRow) -> str:
-    return row.cells[0].strip()
-
-
-def _text(value: str | Number | None) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return exact_text(value).rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
 def new_baseline(path: str, readings: Sequence[Reading]) -> Reading:
     """An empty baseline of the customary kind for these results, to be filled by ``propose``."""
     probes = {outcome.case.probe for reading in readings for outcome in reading.run.outcomes}
     if len(probes) > 1:
-        raise UsageError(f"{path} does not exist, and the results have several probes", advice="accept one with --only '*::PROBE'")
-    kind = {Probe.INSTRUCTIONS.value: "pr-time-expected", Probe.SCALING.value: "ddp"}.get(*probes, "expected")
+        raise UsageError(
+            f"{path} does not exist, and the results have several probes",
+            advice="accept one with --only '*::PROBE'",
+        )
+    kind = {Probe.INSTRUCTIONS.value: "pr-time-expected", Probe.SCALING.value: "ddp"}.get(
+        min(probes), "expected"
+    )
     return Reading(path, kind, Run(path, (), ()), ())
-

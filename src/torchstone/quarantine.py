@@ -37,8 +37,12 @@ def _entries(path: str, document: dict[str, Any], text: str) -> list[QuarantineE
 def _entry(entry: Entry) -> QuarantineEntry:
     for needed in ("case", "reason"):
         if not entry.text(needed).strip():
-            raise entry.error(f"an entry needs a {needed}", needed, "say which cases, and why they may not block")
-    since, expires = (entry.get(key, date, "a date such as 2026-12-31, without quotes") for key in ("since", "expires"))
+            raise entry.error(
+                f"an entry needs a {needed}", needed, "say which cases, and why they may not block"
+            )
+    since, expires = (
+        entry.get(key, date, "a date such as 2026-12-31, without quotes") for key in ("since", "expires")
+    )
     if since and expires and expires < since:
         raise entry.error("expires before it begins", "expires")
     return QuarantineEntry(
@@ -82,13 +86,16 @@ def add_entry(path: str, text: str, fields: Fields) -> str:
     before = _entries(path, parse_toml(path, text), text)
     if any((entry.case, entry.metrics, entry.platform) == _key(fields) for entry in before):
         raise UsageError(
-            f"{path} has an entry for {fields['case']} already", advice="remove it first, or edit the file by hand"
+            f"{path} has an entry for {fields['case']} already",
+            advice="remove it first, or edit the file by hand",
         )
     separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     added = text + separator + render_entry(fields)
     after = _entries(path, parse_toml(path, added), added)
     if [entry.case for entry in after] != [*(entry.case for entry in before), fields["case"]]:
-        raise InputError("cannot be added to without changing what it says", path=path, advice="edit it by hand")
+        raise InputError(
+            "cannot be added to without changing what it says", path=path, advice="edit it by hand"
+        )
     return added
 
 
@@ -110,7 +117,9 @@ def remove_entries(path: str, text: str, pattern: str) -> tuple[str, list[Quaran
     left = "\n".join(lines)
     after = _entries(path, parse_toml(path, left), left)
     if [_identity(e) for e in after] != [_identity(e) for e in before if e.case != pattern]:
-        raise InputError("cannot be edited without changing what it says", path=path, advice="edit it by hand")
+        raise InputError(
+            "cannot be edited without changing what it says", path=path, advice="edit it by hand"
+        )
     return left, gone
 
 

@@ -34,7 +34,9 @@ class Results(Struct, frozen=True):
 def merge(readings: Iterable[Reading]) -> Results:
     """Several files as one. The same case twice is an error that names both places."""
     results = Results(tuple(readings))
-    if len({outcome.case.benchmark for reading in results.readings for outcome in reading.run.outcomes}) == len(results):
+    if len(
+        {outcome.case.benchmark for reading in results.readings for outcome in reading.run.outcomes}
+    ) == len(results):
         return results  # the common case, and by far the quickest to find out
     seen: dict[Case, int] = {}
     for number, (reading, index, outcome) in enumerate(results):
@@ -66,7 +68,11 @@ def select(reading: Reading, patterns: Sequence[str]) -> Reading:
     def wanted(case: Case) -> bool:
         return any(matches(pattern, case) for pattern in patterns)
 
-    kept = [(line, outcome) for line, outcome in zip(reading.lines, reading.run.outcomes, strict=True) if wanted(outcome.case)]
+    kept = [
+        (line, outcome)
+        for line, outcome in zip(reading.lines, reading.run.outcomes, strict=True)
+        if wanted(outcome.case)
+    ]
     plan = tuple(case for case in reading.run.plan if wanted(case))
     run = structs.replace(reading.run, plan=plan, outcomes=tuple(outcome for _, outcome in kept))
     return structs.replace(reading, run=run, lines=tuple(line for line, _ in kept))
@@ -79,7 +85,10 @@ def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
         axis, found, value = text.partition("=")
         if not found or axis not in {*AXES, "suite"} or not value or not value.isprintable():
             known = ", ".join(("suite", *AXES))
-            raise UsageError(f"--set {text}: expected AXIS=VALUE", advice=f"the axes are {known}; for example --set dtype=bfloat16")
+            raise UsageError(
+                f"--set {text}: expected AXIS=VALUE",
+                advice=f"the axes are {known}; for example --set dtype=bfloat16",
+            )
         axes[axis] = value
     if "batch_size" in axes and not axes["batch_size"].isdigit():
         raise UsageError(f"--set batch_size={axes['batch_size']}: expected a whole number")
@@ -97,7 +106,9 @@ def fill_in(reading: Reading, axes: dict[str, str]) -> Reading:
         try:
             filled[outcome.case] = _fill_case(outcome.case, axes)
         except ValueError as error:
-            raise InputError(f"{outcome.case.name}: {error}", path=reading.path, line=reading.lines[index]) from None
+            raise InputError(
+                f"{outcome.case.name}: {error}", path=reading.path, line=reading.lines[index]
+            ) from None
     plan = tuple(filled.get(case) or _fill_case(case, axes) for case in reading.run.plan)
     outcomes = tuple(structs.replace(outcome, case=filled[outcome.case]) for outcome in reading.run.outcomes)
     return structs.replace(reading, run=structs.replace(reading.run, plan=plan, outcomes=outcomes))
@@ -108,8 +119,15 @@ def _fill_case(case: Case, axes: dict[str, str]) -> Case:
     for axis, value in axes.items():
         if stated.get(axis, value) != value:
             raise ValueError(f"the file says {axis}={stated[axis]}, but --set says {value}")
-    known = {axis: getattr(case.variant, axis) for axis in AXES} | {a: _value_of(a, v) for a, v in axes.items() if a != "suite"}
-    return Case(case.benchmark, case.probe, axes.get("suite", case.suite), Variant(**known, further=case.variant.further))
+    known = {axis: getattr(case.variant, axis) for axis in AXES} | {
+        a: _value_of(a, v) for a, v in axes.items() if a != "suite"
+    }
+    return Case(
+        case.benchmark,
+        case.probe,
+        axes.get("suite", case.suite),
+        Variant(**known, further=case.variant.further),
+    )
 
 
 def _value_of(axis: str, text: str) -> str | int | bool:

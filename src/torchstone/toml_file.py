@@ -25,7 +25,9 @@ class Entry:
 
     def error(self, problem: str, key: str = "", advice: str = "") -> InputError:
         """An error about this table, or a key of it."""
-        return InputError(problem, path=self.path, line=self.line, column=printable(key) or None, advice=advice)
+        return InputError(
+            problem, path=self.path, line=self.line, column=printable(key) or None, advice=advice
+        )
 
     def get(self, key: str, kind: type | tuple[type, ...], noun: str, default: Any = None) -> Any:  # noqa: ANN401
         """A value of this type, or the default."""
@@ -67,7 +69,9 @@ def parse_toml(path: str, text: str) -> dict[str, Any]:
             raise InputError(str(error), path=path) from None
         line, column = found[2] or text.count("\n") + 1, found[3]
         problem = found[1][0].lower() + found[1][1:]
-        raise InputError(problem, path=path, line=int(line), column=int(column) if column else None, advice="expected TOML") from None
+        raise InputError(
+            problem, path=path, line=int(line), column=int(column) if column else None, advice="expected TOML"
+        ) from None
     except RecursionError:
         raise InputError("nested too deeply", path=path, line=1) from None
 

@@ -122,7 +122,13 @@ METRICS: dict[str, Metric] = {
         Metric("baseline", "x", "higher", "the speedup that the runner's --baseline file had"),
         Metric("speedup_vs_baseline", "x", "higher", "speedup over that of the runner's --baseline file"),
         Metric("compilation_latency", "s", "lower", "compiled warm-up time less eager warm-up time"),
-        Metric("dynamo_compilation_latency", "s", "lower", "time that dynamo's own timers saw in compiling", _BOTH),
+        Metric(
+            "dynamo_compilation_latency",
+            "s",
+            "lower",
+            "time that dynamo's own timers saw in compiling",
+            _BOTH,
+        ),
         Metric("compression_ratio", "x", "higher", "eager peak memory over compiled peak memory"),
         Metric("eager_peak_mem", "GB", "lower", "peak memory of the eager warm-up"),
         Metric("dynamo_peak_mem", "GB", "lower", "peak memory of the compiled warm-up"),
@@ -136,8 +142,12 @@ METRICS: dict[str, Metric] = {
         Metric("autograd_compiles", "graphs", "equal", "graphs compiled by compiled autograd", _BOTH),
         Metric("cudagraph_skips", "graphs", "lower", "graphs that could not use CUDA graphs", _BOTH),
         Metric("instruction_count", "instructions", "lower", "all of the work", _COUNTED, "min"),
-        Metric("compile_time_instruction_count", "instructions", "lower", "the compiler's part", _COUNTED, "min"),
-        Metric("iteration_time", "s", "lower", "one training iteration, all ranks' samples", (Probe.SCALING,)),
+        Metric(
+            "compile_time_instruction_count", "instructions", "lower", "the compiler's part", _COUNTED, "min"
+        ),
+        Metric(
+            "iteration_time", "s", "lower", "one training iteration, all ranks' samples", (Probe.SCALING,)
+        ),
     )
 }
 

@@ -37,7 +37,10 @@ def compare_rounds(base: Sequence[Sequence[Round]], test: Sequence[Sequence[Roun
     """
     changes = []
     for base_rounds, test_rounds in zip(base, test, strict=False):
-        if (base_rounds[0].model, base_rounds[0].batch_size) != (test_rounds[0].model, test_rounds[0].batch_size):
+        if (base_rounds[0].model, base_rounds[0].batch_size) != (
+            test_rounds[0].model,
+            test_rounds[0].batch_size,
+        ):
             continue
         for before, after in zip(base_rounds[1:], test_rounds[1:], strict=False):
             if before.ranks == after.ranks:

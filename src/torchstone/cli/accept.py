@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from torchstone.baseline_edit import Change
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
@@ -17,7 +18,7 @@ from torchstone.errors import InputError, UsageError
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
-from torchstone.proposal import Change, Proposal, Wish, new_baseline, propose
+from torchstone.proposal import Proposal, Wish, new_baseline, propose
 from torchstone.results import merge
 from torchstone.units import count_of, format_change, format_value
 from torchstone.vocabulary import METRICS
@@ -25,7 +26,13 @@ from torchstone.vocabulary import METRICS
 OPTIONS = (
     Option("--baseline", "baseline", "FILE", "The baseline to update; with --add-new it may be a new file."),
     ONLY,
-    Option("--metric", "metrics", "NAME", "Adopt only this metric (a name or pattern). Repeatable.", multiple=True),
+    Option(
+        "--metric",
+        "metrics",
+        "NAME",
+        "Adopt only this metric (a name or pattern). Repeatable.",
+        multiple=True,
+    ),
     Option("--add-new", "add_new", "", "Add rows for cases that have none."),
     Option("--prune", "prune", "", "Remove rows of cases that have no result."),
     Option("--include-unstable", "include_unstable", "", "Adopt the majority where the files disagree."),
@@ -35,7 +42,13 @@ OPTIONS = (
     RULE,
     SET,
     KIND,
-    Option("--baseline-kind", "baseline_kind", "KIND", "The kind of the baseline file, if it is not to be recognised.", choices=KINDS),
+    Option(
+        "--baseline-kind",
+        "baseline_kind",
+        "KIND",
+        "The kind of the baseline file, if it is not to be recognised.",
+        choices=KINDS,
+    ),
     CONFIG,
 )
 
@@ -75,14 +88,18 @@ def accept(
     settings = load_settings(config)
     path = _baseline_path(baseline, settings.baselines)
     if not arguments:
-        raise UsageError("no results given", advice="for example: torchstone accept results.csv --baseline expected.csv")
+        raise UsageError(
+            "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
+        )
     with patience("comparing"):
         readings = read_results(arguments, kind, assignments)
         for reading in readings:
             merge([reading])
         old, text = _read_baseline(path, baseline_kind, readings, add_new=add_new)
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
-        proposal = propose(old, text, readings, rule_book, Wish(only, metrics, prune, add_new, include_unstable))
+        proposal = propose(
+            old, text, readings, rule_book, Wish(only, metrics, prune, add_new, include_unstable)
+        )
     _show(proposal, path)
     if not proposal.adopted:
         return 0
@@ -108,7 +125,9 @@ def _baseline_path(given: str | None, configured: Sequence[str]) -> str:
     raise UsageError("no baseline given", advice="say which file to update: --baseline FILE")
 
 
-def _read_baseline(path: str, kind: str | None, readings: Sequence[Reading], *, add_new: bool) -> tuple[Reading, str]:
+def _read_baseline(
+    path: str, kind: str | None, readings: Sequence[Reading], *, add_new: bool
+) -> tuple[Reading, str]:
     if not os.path.exists(path):
         if not add_new:
             raise InputError("no such file", path=path, advice="to start a new baseline, add --add-new")
@@ -132,7 +151,10 @@ def _show(proposal: Proposal, path: str) -> None:
 
 
 def _tally(proposal: Proposal) -> str:
-    of_action = {action: sum(c.action == action for c in proposal.changes) for action in ("change", "add", "remove", "hold")}
+    of_action = {
+        action: sum(c.action == action for c in proposal.changes)
+        for action in ("change", "add", "remove", "hold")
+    }
     nouns = {"change": "changed", "add": "added", "remove": "removed", "hold": "held back"}
     return ", ".join(f"{number:,} {nouns[action]}" for action, number in of_action.items() if number)
 
@@ -154,7 +176,9 @@ def _show_diff(path: str, old: str, new: str) -> None:
 
 def _confirm(path: str, changes: int) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("cannot ask: this is not a terminal", advice="add --yes to write, or --dry-run to look")
+        raise UsageError(
+            "cannot ask: this is not a terminal", advice="add --yes to write, or --dry-run to look"
+        )
     answer = input(f"write {count_of(changes, 'change')} to {path}? [y/N] ")
     return answer.strip().lower() in {"y", "yes"}
 

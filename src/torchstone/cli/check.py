@@ -17,38 +17,107 @@ from torchstone.config import POLICIES, Settings, load_settings, parse_rule, wan
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
-from torchstone.gate.judge import Conditions, Counts, Judgement, judge
+from torchstone.gate.judge import judge
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
+from torchstone.gate.verdicts import Conditions, Counts, Judgement
 from torchstone.model import QuarantineEntry, Reading
 from torchstone.report.rows import Context, Report, ScalingTable
 from torchstone.results import Results, merge, select
 from torchstone.vocabulary import Verdict
 
-UPSTREAM_QUARANTINE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "upstream_quarantine.toml")
+UPSTREAM_QUARANTINE = os.path.join(
+    os.path.dirname(os.path.dirname(__file__)), "data", "upstream_quarantine.toml"
+)
 QUARANTINE_NAME = "quarantine.toml"
 STYLES = ("text", "markdown", "junit", "json", "github")
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
 
 OPTIONS = (
     Option("--baseline", "baselines", "FILE", "What is expected. Repeatable.", multiple=True),
-    Option("--actual", "actual", "FILE", "The same as naming RESULTS, as the original scripts call it.", multiple=True),
+    Option(
+        "--actual",
+        "actual",
+        "FILE",
+        "The same as naming RESULTS, as the original scripts call it.",
+        multiple=True,
+    ),
     Option("--expected", "expected", "FILE", "The same as --baseline, as the original scripts call it."),
-    Option("--policy", "policy", "NAME", "strict (the default), or upstream: decide as the original scripts do.", choices=POLICIES),
+    Option(
+        "--policy",
+        "policy",
+        "NAME",
+        "strict (the default), or upstream: decide as the original scripts do.",
+        choices=POLICIES,
+    ),
     RULE,
-    Option("--metric", "metrics", "NAME", "Judge only this metric (a name or pattern). Repeatable.", multiple=True),
+    Option(
+        "--metric",
+        "metrics",
+        "NAME",
+        "Judge only this metric (a name or pattern). Repeatable.",
+        multiple=True,
+    ),
     ONLY,
-    Option("--block", "block", "VERDICT", "Let this verdict block too, such as improvement. Repeatable.", True, choices=_VERDICTS),
-    Option("--allow", "allow", "VERDICT", "Let this verdict pass, such as new. Repeatable.", True, choices=_VERDICTS),
-    Option("--quarantine", "quarantines", "FILE", "Cases that may not block; by default quarantine.toml. Repeatable.", True),
-    Option("--platform", "platforms", "NAME", "The platform, for quarantine entries that name one. Repeatable.", True),
+    Option(
+        "--block",
+        "block",
+        "VERDICT",
+        "Let this verdict block too, such as improvement. Repeatable.",
+        True,
+        choices=_VERDICTS,
+    ),
+    Option(
+        "--allow",
+        "allow",
+        "VERDICT",
+        "Let this verdict pass, such as new. Repeatable.",
+        True,
+        choices=_VERDICTS,
+    ),
+    Option(
+        "--quarantine",
+        "quarantines",
+        "FILE",
+        "Cases that may not block; by default quarantine.toml. Repeatable.",
+        True,
+    ),
+    Option(
+        "--platform",
+        "platforms",
+        "NAME",
+        "The platform, for quarantine entries that name one. Repeatable.",
+        True,
+    ),
     SET,
     KIND,
-    Option("--baseline-kind", "baseline_kind", "KIND", "The kind of the baseline files, if it is not to be recognised.", choices=KINDS),
-    Option("--compare-anyway", "compare_anyway", "", "Compare cases although they differ, for example in batch size."),
-    Option("--format", "style", "STYLE", f"What the report looks like: {', '.join(STYLES)}. Default: text.", choices=STYLES),
+    Option(
+        "--baseline-kind",
+        "baseline_kind",
+        "KIND",
+        "The kind of the baseline files, if it is not to be recognised.",
+        choices=KINDS,
+    ),
+    Option(
+        "--compare-anyway",
+        "compare_anyway",
+        "",
+        "Compare cases although they differ, for example in batch size.",
+    ),
+    Option(
+        "--format",
+        "style",
+        "STYLE",
+        f"What the report looks like: {', '.join(STYLES)}. Default: text.",
+        choices=STYLES,
+    ),
     Option("--output", "output", "FILE", "Write the report there, and print the text report as well."),
-    Option("--as-of", "as_of", "DATE", "Judge quarantine dates as of this day, such as 2026-12-31; by default today."),
+    Option(
+        "--as-of",
+        "as_of",
+        "DATE",
+        "Judge quarantine dates as of this day, such as 2026-12-31; by default today.",
+    ),
     CONFIG,
 )
 
@@ -92,12 +161,17 @@ def check(
     settings = load_settings(config)
     paths = (*arguments, *actual)
     if not paths:
-        raise UsageError("no results given", advice="for example: torchstone check results.csv --baseline expected.csv")
+        raise UsageError(
+            "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
+        )
     expected_paths = (*baselines, *([expected] if expected else [])) or settings.baselines
     chosen = _policy(settings, policy, block, allow)
     rule_book = RuleBook((*settings.rules, *(parse_rule(rule) for rule in rules)))
     if not expected_paths and not rule_book.metrics_without_baseline():
-        raise UsageError("nothing to judge by", advice="name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2")
+        raise UsageError(
+            "nothing to judge by",
+            advice="name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2",
+        )
     with patience("judging"):
         results = merge(select(reading, only) for reading in read_results(paths, kind, assignments))
         expectations = [select(read_file(path, baseline_kind or ""), only) for path in expected_paths]
@@ -129,12 +203,17 @@ def _policy(settings: Settings, name: str | None, block: Sequence[str], allow: S
 
 def _require_cases(readings: Sequence[Reading], expectations: Sequence[Reading], only: Sequence[str]) -> None:
     if only and not any(reading.run.plan for reading in (*readings, *expectations)):
-        raise UsageError(f"--only {' '.join(only)}: no case matches", advice="patterns match names and ids: * and ? stand for any text")
+        raise UsageError(
+            f"--only {' '.join(only)}: no case matches",
+            advice="patterns match names and ids: * and ? stand for any text",
+        )
 
 
 def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:
     """The entries of the named files; else those of quarantine.toml. The policy upstream also has the original's own list."""
-    chosen = list(paths) or ([QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else [])
+    chosen = list(paths) or (
+        [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
+    )
     if policy.is_upstream:
         chosen.append(UPSTREAM_QUARANTINE)
     if not chosen:
@@ -146,12 +225,14 @@ def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:
 
 def _platforms_of(expected_paths: Sequence[str], policy: Policy) -> frozenset[str]:
     """The original takes the platform from the expected file's path."""
-    return frozenset({"rocm"} if policy.is_upstream and any("rocm" in path for path in expected_paths) else ())
+    return frozenset(
+        {"rocm"} if policy.is_upstream and any("rocm" in path for path in expected_paths) else ()
+    )
 
 
 def _day(text: str | None) -> date:
     try:
-        return date.fromisoformat(text) if text else date.today()  # noqa: DTZ011  (the user's own calendar)
+        return date.fromisoformat(text) if text else date.today()
     except ValueError:
         raise UsageError(f"--as-of {text}: expected a date such as 2026-12-31") from None
 
@@ -181,7 +262,11 @@ def _scaling(readings: Sequence[Reading], expectations: Sequence[Reading]) -> Sc
 
 def _judge(results: Results, expectations: Sequence[Reading], conditions: Conditions) -> Judgement:
     """Judge; the original only ever prints the difference of two DDP reports, and so does its policy."""
-    if conditions.policy.is_upstream and expectations and all(reading.kind == "ddp" for reading in expectations):
+    if (
+        conditions.policy.is_upstream
+        and expectations
+        and all(reading.kind == "ddp" for reading in expectations)
+    ):
         return Judgement(conditions.policy, [], Counts(), [], [], [], [])
     return judge(results, Baseline(expectations), conditions)
 

@@ -20,7 +20,9 @@ def make_command(
     def call(arguments: tuple[str, ...], **values: object) -> int:
         return function(arguments, **values)
 
-    parameters: list[click.Parameter] = [click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required)]
+    parameters: list[click.Parameter] = [
+        click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required)
+    ]
     parameters += [_parameter(option) for option in options]
     return click.Command(name, callback=call, params=parameters, help=function.__doc__, no_args_is_help=True)
 

@@ -91,7 +91,9 @@ def _convert(
     for caution in (caution for reading in readings for caution in reading.cautions):
         sys.stderr.write(f"caution: {caution}\n")
     if losses and not lossy:
-        raise UsageError(f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them")
+        raise UsageError(
+            f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them"
+        )
     if losses:
         sys.stderr.write(f"lost: {'; '.join(losses)}\n")
     if output:

@@ -25,10 +25,14 @@ class Option(Struct, frozen=True):
 Parameters = dict[str, "str | bool | tuple[str, ...] | None"]
 
 
-def parse_plainly(arguments: Sequence[str], options: Sequence[Option]) -> tuple[tuple[str, ...], Parameters] | None:
+def parse_plainly(
+    arguments: Sequence[str], options: Sequence[Option]
+) -> tuple[tuple[str, ...], Parameters] | None:
     """The positional arguments and the options' values, or None where click had better look."""
     by_flag = {option.flag: option for option in options}
-    values: Parameters = {option.name: () if option.multiple else None if option.metavar else False for option in options}
+    values: Parameters = {
+        option.name: () if option.multiple else None if option.metavar else False for option in options
+    }
     positional: list[str] = []
     rest = iter(arguments)
     for argument in rest:

@@ -64,8 +64,20 @@ def list_entries(path: str) -> int:
 
 def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
     state = "expired" if entry.is_expired(today) else "active"
-    dates = (entry.since.isoformat() if entry.since else "", entry.expires.isoformat() if entry.expires else "never")
-    return state, entry.case, ", ".join(entry.metrics), entry.platform, *dates, entry.owner, entry.reason, entry.link
+    dates = (
+        entry.since.isoformat() if entry.since else "",
+        entry.expires.isoformat() if entry.expires else "never",
+    )
+    return (
+        state,
+        entry.case,
+        ", ".join(entry.metrics),
+        entry.platform,
+        *dates,
+        entry.owner,
+        entry.reason,
+        entry.link,
+    )
 
 
 @quarantine_command.command("add")
@@ -139,7 +151,13 @@ def remove(pattern: str, path: str) -> int:
 
 @quarantine_command.command("check")
 @click.argument("results", nargs=-1)
-@click.option("--baseline", "baselines", multiple=True, metavar="FILE", help="What counts as passing. [default: the status pass]")
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="FILE",
+    help="What counts as passing. [default: the status pass]",
+)
 @click.option("--as-of", metavar="DATE", help="Judge dates as of this day. [default: today]")
 @_file_option
 def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: str | None, path: str) -> int:
@@ -167,7 +185,9 @@ def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: s
     return int(any(entry.is_expired(today) for entry in entries))
 
 
-def _verdict(entry: QuarantineEntry, outcomes: Sequence[Outcome], baseline: Baseline, today: date) -> tuple[str, str, str, str]:
+def _verdict(
+    entry: QuarantineEntry, outcomes: Sequence[Outcome], baseline: Baseline, today: date
+) -> tuple[str, str, str, str]:
     covered = [outcome for outcome in outcomes if _covers(entry, outcome)]
     passed = sum(_passes(outcome, baseline) for outcome in covered)
     times = f"{passed} of {len(covered)}" if outcomes else ""
@@ -192,12 +212,14 @@ def _passes(outcome: Outcome, baseline: Baseline) -> bool:
     if match is None:
         return outcome.status == PASSED
     expected = match.row.outcome
-    same_counts = all(outcome.value(m.metric) == m.value for m in expected.measurements if isinstance(m.value, int))
+    same_counts = all(
+        outcome.value(m.metric) == m.value for m in expected.measurements if isinstance(m.value, int)
+    )
     return outcome.status in {PASSED, expected.status} and same_counts
 
 
 def _today() -> date:
-    return date.today()  # noqa: DTZ011  (the user's own calendar)
+    return date.today()
 
 
 def _date(option: str, text: str | None) -> date | None:
@@ -205,5 +227,3 @@ def _date(option: str, text: str | None) -> date | None:
         return date.fromisoformat(text) if text else None
     except ValueError:
         raise UsageError(f"{option} {text}: expected a date such as 2026-12-31") from None
-
-

@@ -13,7 +13,13 @@ from torchstone.results import fill_in, parse_axes
 
 KINDS = tuple(FORMATS)
 
-ONLY = Option("--only", "only", "PATTERN", "Only cases that match: a name, an id, or a shell pattern. Repeatable.", multiple=True)
+ONLY = Option(
+    "--only",
+    "only",
+    "PATTERN",
+    "Only cases that match: a name, an id, or a shell pattern. Repeatable.",
+    multiple=True,
+)
 SET = Option(
     "--set",
     "assignments",
@@ -21,8 +27,15 @@ SET = Option(
     "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size or suite. Repeatable.",
     multiple=True,
 )
-KIND = Option("--kind", "kind", "KIND", "The kind of the result files, if it is not to be recognised.", choices=KINDS)
-CONFIG = Option("--config", "config", "FILE", "Settings; by default torchstone.toml in the current folder, if there is one.")
+KIND = Option(
+    "--kind", "kind", "KIND", "The kind of the result files, if it is not to be recognised.", choices=KINDS
+)
+CONFIG = Option(
+    "--config",
+    "config",
+    "FILE",
+    "Settings; by default torchstone.toml in the current folder, if there is one.",
+)
 RULE = Option(
     "--rule",
     "rules",

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from torchstone.config import wants_color
 from torchstone.errors import printable
 
-_STYLES = {"change": "yellow", "add": "green", "remove": "red", "hold": "magenta", "expired": "red", "active": "green"}
+_STYLES = {
+    "change": "yellow",
+    "add": "green",
+    "remove": "red",
+    "hold": "magenta",
+    "expired": "red",
+    "active": "green",
+}
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:

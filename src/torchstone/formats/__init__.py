@@ -50,7 +50,11 @@ FORMATS: dict[str, Format] = {
             "performance CSV of PyTorch's runner",
         ),
         Format(
-            "accuracy", "torchstone.formats.runner_csv", "read_accuracy", "write_accuracy", "accuracy CSV of PyTorch's runner"
+            "accuracy",
+            "torchstone.formats.runner_csv",
+            "read_accuracy",
+            "write_accuracy",
+            "accuracy CSV of PyTorch's runner",
         ),
         Format(
             "expected",
@@ -66,7 +70,13 @@ FORMATS: dict[str, Format] = {
             "write_by_dtype",
             "expected statuses: one row a model, one column a dtype",
         ),
-        Format("pr-time", "torchstone.formats.pr_time", "read_results", "write_results", "instruction counts: name,metric,value"),
+        Format(
+            "pr-time",
+            "torchstone.formats.pr_time",
+            "read_results",
+            "write_results",
+            "instruction counts: name,metric,value",
+        ),
         Format(
             "pr-time-expected",
             "torchstone.formats.pr_time",
@@ -124,7 +134,12 @@ def _recognise_table(path: str, text: str) -> str:
     _, first = next(rows, (0, []))
     cells = [cell.strip() for cell in first]
     if not cells:
-        raise InputError("nothing but blank lines and comments", path=path, line=1, advice="did the job that wrote it fail?")
+        raise InputError(
+            "nothing but blank lines and comments",
+            path=path,
+            line=1,
+            advice="did the job that wrote it fail?",
+        )
     if "dev" in cells and "name" in cells:
         return "accuracy" if "accuracy" in cells else "performance"
     if cells[:2] == ["name", "metric"]:

@@ -22,7 +22,9 @@ def read(path: str, text: str) -> Reading:
     """Read one report."""
     (line, value), *more = list(read_records(path, text))
     if more:
-        raise InputError("a second report follows the first", path=path, line=more[0][0], advice="expected one JSON object")
+        raise InputError(
+            "a second report follows the first", path=path, line=more[0][0], advice="expected one JSON object"
+        )
     report = Fields(path, line, value)
     settings = {key: kept for key, kept in report.value.items() if key != "benchmark_results"}
     outcomes: list[Outcome] = []
@@ -79,6 +81,10 @@ def write(run: Run) -> str:
     """The report as one JSON object."""
     results: list[dict[str, Any]] = []
     for model, size, rounds in group_by_model(run):
-        result = [{"ranks": ranks_of(o.case), "measurements": list(o.measurements[0].samples)} for o in rounds if o.measurements]
+        result = [
+            {"ranks": ranks_of(o.case), "measurements": list(o.measurements[0].samples)}
+            for o in rounds
+            if o.measurements
+        ]
         results.append({"model": model, "batch_size": size, "result": result})
     return json.dumps({**run.settings, "benchmark_results": results}, ensure_ascii=False) + "\n"

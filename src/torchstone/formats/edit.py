@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -39,7 +40,11 @@ class TableText:
         text = "".join(self.lines[row.start : row.end])
         body = text.rstrip("\r\n")
         end = text[len(body) :]
-        if '"' in body or row.end - row.start > 1 or any(set(change) & set(',"\r\n') for change in changes.values()):
+        if (
+            '"' in body
+            or row.end - row.start > 1
+            or any(set(change) & set(',"\r\n') for change in changes.values())
+        ):
             cells = [changes.get(index, cell) for index, cell in enumerate(row.cells)]
             self._edits.append((row.start, row.end, [render_row(cells, end)]))
             return
@@ -59,12 +64,18 @@ class TableText:
                 start -= 1
         self._edits.append((start, end, []))
 
-    def insert(self, cells: Sequence[str], key: Callable[[TextRow], str], value: str, *, first_row: int) -> None:
+    def insert(
+        self, cells: Sequence[str], key: Callable[[TextRow], str], value: str, *, first_row: int
+    ) -> None:
         """Add a row, in its place if the rows are sorted by ``key``, else at the end; set apart as the others are."""
         rows = self.rows[first_row:]
         keys = [key(row) for row in rows]
         text, gap = render_row(cells, self.line_end), [self.line_end] * self._gap(rows)
-        following = [row for row, found in zip(rows, keys, strict=True) if found > value] if keys == sorted(keys) else []
+        following = (
+            [row for row, found in zip(rows, keys, strict=True) if found > value]
+            if keys == sorted(keys)
+            else []
+        )
         if following:
             at = self._above_comments(following[0].start)
             self._edits.append((at, at, [text, *gap]))
@@ -77,7 +88,7 @@ class TableText:
         """How many blank lines customarily stand between two rows."""
         gaps = Counter(
             sum(not line.strip() for line in self.lines[before.end : after.start])
-            for before, after in zip(rows, rows[1:], strict=False)
+            for before, after in pairwise(rows)
         )
         return gaps.most_common(1)[0][0] if gaps else 0
 

@@ -7,7 +7,7 @@ empty cell means that nothing is expected.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from torchstone.errors import InputError
 from torchstone.formats import table
@@ -70,13 +70,15 @@ def read_by_dtype(path: str, text: str) -> Reading:
         name = table.read_name(path, line, "name", cells[header.index("name")])
         for dtype, cell in zip(header, cells, strict=True):
             if dtype != "name" and (status := read_status(path, line, dtype, cell)):
-                outcomes.append(Outcome(Case(name, Probe.ACCURACY.value, variant=Variant(dtype=dtype)), status))
+                outcomes.append(
+                    Outcome(Case(name, Probe.ACCURACY.value, variant=Variant(dtype=dtype)), status)
+                )
                 lines.append(line)
     table.require_rows(path, outcomes)
     return Reading(path, "expected-by-dtype", run_of(path, outcomes), lines)
 
 
-def _require_columns(path: str, line: int, header: Sequence[str], known: Sequence[str] | dict[str, object], noun: str) -> None:
+def _require_columns(path: str, line: int, header: Sequence[str], known: Collection[str], noun: str) -> None:
     if "name" not in header:
         raise InputError("no column 'name'", path=path, line=line, column="name")
     if unknown := [column for column in header if column != "name" and column not in known]:
@@ -132,7 +134,9 @@ def write_expected(run: Run) -> str:
         columns = [ACCURACY, *(c for c in _CUSTOMARY if c in used)]
     else:
         columns = [metric for metric in METRICS if metric in used]
-    rows = [[outcome.case.benchmark, *(_cell(outcome, column) for column in columns)] for outcome in run.outcomes]
+    rows = [
+        [outcome.case.benchmark, *(_cell(outcome, column) for column in columns)] for outcome in run.outcomes
+    ]
     return table.render_rows([["name", *columns], *rows])
 
 

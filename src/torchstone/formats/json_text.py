@@ -18,12 +18,12 @@ _HALF_PAIR_WRITTEN = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
-class _Refused(ValueError):
+class _RefusedError(ValueError):
     """Valid JSON that must not be believed."""
 
 
 def _refuse_constant(name: str) -> None:
-    raise _Refused(f"{name} is not a number that JSON knows")
+    raise _RefusedError(f"{name} is not a number that JSON knows")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise _Refused(f"the key '{printable(twice, 40)}' stands there twice")
+        raise _RefusedError(f"the key '{printable(twice, 40)}' stands there twice")
     return record
 
 
@@ -80,14 +80,16 @@ def _read_list(path: str, text: str, start: int) -> Iterator[tuple[int, Any]]:
 def _read_value(path: str, text: str, start: int, line: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
-        if _HALF_PAIR_WRITTEN.search(text, start, end) and _HALF_PAIR.search(json.dumps(value, ensure_ascii=False)):
-            raise _Refused("half of a surrogate pair, which is no character")
+        if _HALF_PAIR_WRITTEN.search(text, start, end) and _HALF_PAIR.search(
+            json.dumps(value, ensure_ascii=False)
+        ):
+            raise _RefusedError("half of a surrogate pair, which is no character")
     except json.JSONDecodeError as error:
         raise _broken(path, text, error.pos, error.msg.lower()) from None
     except RecursionError:
         raise InputError("lists and objects nested too deeply", path=path, line=line) from None
     except ValueError as error:  # also: a whole number with thousands of digits
-        problem = str(error) if isinstance(error, _Refused) else "a number too large to be one"
+        problem = str(error) if isinstance(error, _RefusedError) else "a number too large to be one"
         raise InputError(problem, path=path, line=line, advice="expected plain JSON") from None
     return value, end
 
@@ -171,5 +173,12 @@ def is_number(value: object) -> bool:
 def _noun(value: object) -> str:
     if value is None:
         return "null"
-    nouns = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    nouns = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+    }
     return nouns.get(type(value), "something else")

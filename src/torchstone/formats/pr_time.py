@@ -89,7 +89,12 @@ def write_expected(run: Run) -> str:
     """One row a benchmark and metric, with its margin or the customary one; three blank lines between rows, as upstream."""
     return "\n\n\n".join(
         table.render_row(
-            [outcome.case.benchmark, measurement.metric, exact_text(measurement.value), _margin_text(measurement.margin)]
+            [
+                outcome.case.benchmark,
+                measurement.metric,
+                exact_text(measurement.value),
+                _margin_text(measurement.margin),
+            ]
         )
         for outcome in run.outcomes
         for measurement in outcome.measurements

@@ -76,7 +76,9 @@ class _RowReader:
         for column in ("dev", "name", "batch_size", main):
             if column not in header:
                 advice = f"a {probe} file has dev, name, batch_size and {main}"
-                raise InputError(f"no column '{column}'", path=path, line=header_line, column=column, advice=advice)
+                raise InputError(
+                    f"no column '{column}'", path=path, line=header_line, column=column, advice=advice
+                )
         self._at = {column: header.index(column) for column in header}
         self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
         self._named = self._axes_of_file_name()
@@ -99,7 +101,10 @@ class _RowReader:
     def _is_failed_form(self, cells: list[str]) -> bool:
         """A case that ended in an exception: batch size 0, then the status or zeros, and nothing else but padding."""
         first = self._at["accuracy"] + 1 if self._probe is Probe.ACCURACY else self._at["speedup"]
-        if not first <= len(cells) <= len(self._header) or cells[self._at["batch_size"]].strip() not in {"0", "0.0"}:
+        if not first <= len(cells) <= len(self._header) or cells[self._at["batch_size"]].strip() not in {
+            "0",
+            "0.0",
+        }:
             return False
         if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, SKIPPED, ""}:
             return False
@@ -110,7 +115,9 @@ class _RowReader:
             status = cells[self._at["accuracy"]].strip()
             if not status or not status.isprintable() or len(status) > 100:
                 advice = "expected a status such as pass or fail_accuracy"
-                raise InputError("no usable status", path=self._path, line=line, column="accuracy", advice=advice)
+                raise InputError(
+                    "no usable status", path=self._path, line=line, column="accuracy", advice=advice
+                )
             return status
         speedup = cells[self._at["speedup"]].strip()
         return FAILED if failed or (speedup and speedup.strip("0.") == "") else PASSED
@@ -122,9 +129,9 @@ class _RowReader:
         if variant is None:
             size = table.read_count(self._path, line, "batch_size", key[1]) if key[1].strip() else 0
             further = (("tag", tag.strip()),) if tag.strip() else ()
-            named = {axis: self._named[axis] for axis in ("backend", "mode", "dtype") if axis in self._named}
             device = table.read_name(self._path, line, "dev", key[0])
-            variant = Variant(device=device, batch_size=size or None, further=further, **named)
+            backend, mode, dtype = (self._named.get(axis, "") for axis in ("backend", "mode", "dtype"))
+            variant = Variant(device, backend, mode, dtype, batch_size=size or None, further=further)
             self._variants[key] = variant
         return variant
 
@@ -133,7 +140,9 @@ class _RowReader:
         picked = self._pick(cells)
         measurements = self._known.get(picked)
         if measurements is None:
-            found = [self._shared(line, column, cell) for column, cell in zip(self._measured, picked, strict=True)]
+            found = [
+                self._shared(line, column, cell) for column, cell in zip(self._measured, picked, strict=True)
+            ]
             measurements = tuple(measurement for measurement in found if measurement is not None)
             if len(self._known) < MOST_SHARED:
                 self._known[picked] = measurements
@@ -156,7 +165,11 @@ class _RowReader:
 
     def _axes_of_file_name(self) -> dict[str, str]:
         """What CI puts into the file's name: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``."""
-        found = re.match(_CI_NAME, os.path.basename(self._path)) if self._path.endswith(f"_{self._probe}.csv") else None
+        found = (
+            re.match(_CI_NAME, os.path.basename(self._path))
+            if self._path.endswith(f"_{self._probe}.csv")
+            else None
+        )
         return found.groupdict() if found else {}
 
     def _repro(self, name: str) -> str:
@@ -173,7 +186,9 @@ class _RowReader:
 
 def _metric(column: str, probe: Probe) -> str:
     """The metric that a column means in a file of this probe."""
-    return "dynamo_compilation_latency" if (column, probe) == ("compilation_latency", Probe.ACCURACY) else column
+    return (
+        "dynamo_compilation_latency" if (column, probe) == ("compilation_latency", Probe.ACCURACY) else column
+    )
 
 
 def write_performance(run: Run) -> str:
@@ -200,7 +215,12 @@ def _write(run: Run, probe: Probe, columns: tuple[str, ...]) -> str:
 def _cells(outcome: Outcome, probe: Probe, columns: list[str], tagged: bool) -> list[str]:
     variant = outcome.case.variant
     failed = not outcome.measurements and outcome.status not in {PASSED, SKIPPED}
-    row = [variant.device, outcome.case.benchmark, str(variant.batch_size or 0), *([_tag(outcome)] if tagged else [])]
+    row = [
+        variant.device,
+        outcome.case.benchmark,
+        str(variant.batch_size or 0),
+        *([_tag(outcome)] if tagged else []),
+    ]
     return row + [_cell(outcome, column, probe, failed) for column in columns]
 
 

@@ -56,12 +56,18 @@ class Rows:
         message = str(error)
         if "field limit" in message:
             problem = f"a cell of more than {MOST_CHARACTERS:,} characters"
-            return InputError(problem, path=self.path, line=self._starts, advice="is this the file you meant?")
+            return InputError(
+                problem, path=self.path, line=self._starts, advice="is this the file you meant?"
+            )
         if "unexpected end of data" in message:
             problem = "a quoted cell that never ends"
-            return InputError(problem, path=self.path, line=self._starts, advice='close the quotation mark (")')
+            return InputError(
+                problem, path=self.path, line=self._starts, advice='close the quotation mark (")'
+            )
         problem = f"not comma-separated text: {message}"
-        return InputError(problem, path=self.path, line=self._starts, advice='write a quotation mark inside a cell as ""')
+        return InputError(
+            problem, path=self.path, line=self._starts, advice='write a quotation mark inside a cell as ""'
+        )
 
 
 def split_lines(text: str) -> Iterator[str]:
@@ -81,7 +87,9 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
     """The first row, checked as a header: present, without empty or repeated names."""
     first = next(rows, None)
     if first is None:
-        raise InputError("the file is empty", path=path, line=1, advice="expected a header line and at least one row")
+        raise InputError(
+            "the file is empty", path=path, line=1, advice="expected a header line and at least one row"
+        )
     line, header = first[0], [cell.strip() for cell in first[1]]
     if len(header) == 1 and (found := [d for d in _DELIMITERS if d in header[0]]):
         raise InputError(
@@ -109,7 +117,9 @@ def reject_row_length(path: str, line: int, cells: Sequence[str], header: Sequen
     """The error for a row with too few or too many cells."""
     problem = f"{len(cells)} cells, but the header has {len(header)}"
     column = header[len(cells)] if len(cells) < len(header) else len(header) + 1
-    return InputError(problem, path=path, line=line, column=column, advice="was the file cut off, or a comma left unquoted?")
+    return InputError(
+        problem, path=path, line=line, column=column, advice="was the file cut off, or a comma left unquoted?"
+    )
 
 
 def read_name(path: str, line: int, column: str, cell: str) -> str:
@@ -133,8 +143,18 @@ def read_number(path: str, line: int, column: str, cell: str) -> Number:
     except (ValueError, OverflowError):
         pass
     shown = printable(text, 40)
-    problem = f"'{shown}' is not a finite number" if text.lower().strip("+-") in _NOT_FINITE else f"'{shown}' is not a number"
-    raise InputError(problem, path=path, line=line, column=column, advice="expected a decimal number, or an empty cell for none")
+    problem = (
+        f"'{shown}' is not a finite number"
+        if text.lower().strip("+-") in _NOT_FINITE
+        else f"'{shown}' is not a number"
+    )
+    raise InputError(
+        problem,
+        path=path,
+        line=line,
+        column=column,
+        advice="expected a decimal number, or an empty cell for none",
+    )
 
 
 _NOT_FINITE = {"nan", "inf", "infinity", "1e999"}
@@ -144,7 +164,9 @@ def read_positive(path: str, line: int, column: str, cell: str) -> Number:
     """A number that is not negative."""
     number = read_number(path, line, column, cell)
     if number < 0:
-        raise InputError(f"{cell.strip()} is negative", path=path, line=line, column=column, advice="expected 0 or more")
+        raise InputError(
+            f"{cell.strip()} is negative", path=path, line=line, column=column, advice="expected 0 or more"
+        )
     return number
 
 

@@ -35,12 +35,18 @@ def read(path: str, text: str) -> Reading:
         record = Fields(path, line, value)
         metric = record.fields("metric").name("name")
         if not metric:
-            raise record.error("no metric name", "metric.name", "a record has at least metric.name and metric.benchmark_values")
+            raise record.error(
+                "no metric name",
+                "metric.name",
+                "a record has at least metric.name and metric.benchmark_values",
+            )
         key = _case_of(record)
         group = groups.setdefault(key, _Group(line))
         _add(group, record, line, metric, key)
     if not groups:
-        raise InputError("a list without records", path=path, line=1, advice="did the job that wrote it fail?")
+        raise InputError(
+            "a list without records", path=path, line=1, advice="did the job that wrote it fail?"
+        )
     outcomes = tuple(_outcome(key, group) for key, group in groups.items())
     return Reading(path, "v3", run_of(path, outcomes), tuple(group.line for group in groups.values()))
 
@@ -52,7 +58,13 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
     texts = of_metric.fields("extra_info").value.get("benchmark_values")
     known = {"metric": {"name": metric, "benchmark_values": list(samples)}}
     rest = _subtract(record.value, _merge(_describe(*key), known))
-    if metric == ACCURACY and not samples and isinstance(texts, list) and len(texts) == 1 and isinstance(texts[0], str):
+    if (
+        metric == ACCURACY
+        and not samples
+        and isinstance(texts, list)
+        and len(texts) == 1
+        and isinstance(texts[0], str)
+    ):
         if group.status:
             raise _twice(record, metric, group.line)
         group.status = texts[0]
@@ -61,12 +73,20 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
     if metric in group.found:
         raise _twice(record, metric, group.found[metric][0])
     if not samples and not texts:
-        raise of_metric.error("no values", "benchmark_values", "expected numbers here, or texts in metric.extra_info.benchmark_values")
+        raise of_metric.error(
+            "no values",
+            "benchmark_values",
+            "expected numbers here, or texts in metric.extra_info.benchmark_values",
+        )
     group.found[metric] = (line, samples, rest)
 
 
 def _twice(record: Fields, metric: str, line: int) -> InputError:
-    return record.error(f"the metric '{metric}' of this case stands already in line {line}", "metric.name", "remove one of the two")
+    return record.error(
+        f"the metric '{metric}' of this case stands already in line {line}",
+        "metric.name",
+        "remove one of the two",
+    )
 
 
 def _case_of(record: Fields) -> tuple[str, str, Variant]:
@@ -74,7 +94,9 @@ def _case_of(record: Fields) -> tuple[str, str, Variant]:
     benchmark, model = record.fields("benchmark"), record.fields("model")
     extra = benchmark.fields("extra_info")
     origins = model.items("origins")
-    suite = origins[0] if len(origins) == 1 and isinstance(origins[0], str) and origins[0].isprintable() else ""
+    suite = (
+        origins[0] if len(origins) == 1 and isinstance(origins[0], str) and origins[0].isprintable() else ""
+    )
     dynamic, size = extra.value.get("is_dynamic"), _plain(extra.value.get("batch_size"))
     further = tuple((axis, value) for axis in _FURTHER_AXES if (value := _plain(extra.value.get(axis))))
     variant = Variant(
@@ -123,7 +145,11 @@ def _metric_name(metric: str, probe: str) -> str:
 
 def write(run: Run) -> str:
     """One record a line: each status and each measurement of each outcome, with the run's environment and revision."""
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for outcome in run.outcomes for record in _records(run, outcome))
+    return "".join(
+        json.dumps(record, ensure_ascii=False) + "\n"
+        for outcome in run.outcomes
+        for record in _records(run, outcome)
+    )
 
 
 def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
@@ -131,7 +157,11 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     common = _merge(_describe_run(run), _describe(case.suite, case.benchmark, case.variant))
     records = []
     if case.probe == Probe.ACCURACY and outcome.status:
-        of_status = {"name": ACCURACY, "benchmark_values": [], "extra_info": {"benchmark_values": [outcome.status]}}
+        of_status = {
+            "name": ACCURACY,
+            "benchmark_values": [],
+            "extra_info": {"benchmark_values": [outcome.status]},
+        }
         records.append(_merge(_merge(common, {"metric": of_status}), _foreign(outcome.extra)))
     if case.probe == Probe.PERFORMANCE and outcome.status == FAILED:
         of_failure = {"metric": {"name": "speedup", "benchmark_values": [0.0]}}
@@ -165,7 +195,9 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
 
 def _describe_run(run: Run) -> dict[str, Any]:
     versions = {name: {"version": version} for name, version in run.environment.get("versions", {}).items()}
-    return _stated({"head_sha": run.revision.commit, "head_branch": run.revision.branch, "dependencies": versions})
+    return _stated(
+        {"head_sha": run.revision.commit, "head_branch": run.revision.branch, "dependencies": versions}
+    )
 
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:

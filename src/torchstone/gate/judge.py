@@ -3,132 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
-
-from msgspec import Struct
 
 from torchstone.baseline import Baseline, ExpectedRow, main_metric
 from torchstone.errors import InputError, UsageError
-from torchstone.gate.policy import UPSTREAM_COUNTS, Policy, upstream_metrics
-from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, decide_number, decide_status, limits_of
+from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
+from torchstone.gate.rules import NEEDS_NO_BASELINE, decide_number, decide_status, limits_of
+from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Remarks, Row
 from torchstone.model import Case, Measurement, Outcome, QuarantineEntry, Reading, Rule, matches_name
 from torchstone.results import Results
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 
-_QUIET = frozenset({Verdict.PASS, Verdict.EXPECTED_FAILURE})
 _BY_OWN_MARGIN = Rule("margin")
 _NEVER_COVERED = frozenset({Verdict.MISSING, Verdict.INVALID})
-
-
-class Remarks(Struct, frozen=True, gc=False):
-    """What only a row that somebody will look at has: why, where, and under which quarantine entry."""
-
-    detail: str = ""
-    place: str = ""
-    expected_place: str = ""
-    quarantine: QuarantineEntry | None = None
-
-
-_NO_REMARKS = Remarks()
-
-
-class Row(Struct, frozen=True, gc=False):
-    """The verdict on one metric of one case, and all that led to it."""
-
-    verdict: Verdict
-    case: Case
-    metric: str
-    actual: Outcome | None
-    expected: Outcome | None
-    rule: Rule | None
-    blocks: bool = False
-    remarks: Remarks = _NO_REMARKS
-
-    @property
-    def actual_value(self) -> str | int | float | None:
-        """What was measured, or the status of a case that failed before anything could be."""
-        if self.actual is None:
-            return None
-        value = self.actual.value(self.metric)
-        return self.actual.status if value is None and self.actual.status != PASSED else value
-
-    @property
-    def expected_value(self) -> str | int | float | None:
-        """What was expected."""
-        value = self.expected.value(self.metric) if self.expected else None
-        return None if value == "" else value
-
-    @property
-    def margin(self) -> float | None:
-        """The margin that the baseline states for this row."""
-        found = (m for m in self.expected.measurements if m.metric == self.metric) if self.expected else ()
-        return next((m.margin for m in found), None)
-
-
-class Counts(Struct):
-    """How many cases there were of each sort; ``rows`` counts the rows they have."""
-
-    planned: int = 0
-    judged: int = 0
-    red: int = 0
-    improved: int = 0
-    quarantined: int = 0
-    missing: int = 0
-    new: int = 0
-    rows: int = 0
-
-
-class Release(Struct, frozen=True):
-    """A quarantined case that passed, and how often it did in the files given."""
-
-    entry: QuarantineEntry
-    case: Case
-    passed: int
-    seen: int
-
-
-class Judgement(Struct, frozen=True):
-    """Everything the gate found out."""
-
-    policy: Policy
-    rows: list[Row]
-    counts: Counts
-    expired: list[QuarantineEntry]
-    releases: list[Release]
-    cautions: list[str]
-    ignored: list[Row]
-
-    @property
-    def exit_code(self) -> int:
-        """0 where nothing blocks, 1 otherwise."""
-        return 1 if self.counts.red or self.expired else 0
-
-    @property
-    def red(self) -> list[Row]:
-        """The rows that block, worst first."""
-        return sorted((row for row in self.rows if row.blocks), key=severity)
-
-
-def severity(row: Row) -> tuple[int, float, str]:
-    """The key that sorts rows from worst to best: by verdict, a status before a number, the largest change first."""
-    actual, expected = row.actual_value, row.expected_value
-    change = float("inf")
-    if isinstance(actual, int | float) and isinstance(expected, int | float):
-        change = abs(actual - expected) / (abs(expected) or 1)
-    return list(Verdict).index(row.verdict), -change, row.case.benchmark
-
-
-class Conditions(Struct, frozen=True):
-    """What rows are judged by besides the baseline."""
-
-    policy: Policy
-    rules: RuleBook
-    quarantine: tuple[QuarantineEntry, ...] = ()
-    platforms: frozenset[str] = frozenset()
-    metrics: tuple[str, ...] = ()
-    today: date = date.max
-    compare_anyway: bool = False
-    keep_quiet: bool = True  # whether rows that pass are kept, or only counted: a million of them take their room
 
 
 def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
@@ -152,7 +38,7 @@ class _Judging:
         self._conditions = conditions
         self._upstream = conditions.policy.is_upstream
         expired = [entry for entry in conditions.quarantine if entry.is_expired(conditions.today)]
-        self._expired = {} if self._upstream else {entry: False for entry in expired}
+        self._expired = {} if self._upstream else dict.fromkeys(expired, False)
         self._active = [entry for entry in conditions.quarantine if entry not in self._expired]
         self._counts = Counts(planned=baseline.size)
         self._rows: list[Row] = []
@@ -175,11 +61,16 @@ class _Judging:
         if not asked:
             return upstream_metrics(known)
         measured = {m.metric for _, _, outcome in self._results for m in outcome.measurements} | {ACCURACY}
-        chosen = {metric for metric in [*known, *measured] if any(matches_name(pattern, metric) for pattern in asked)}
+        chosen = {
+            metric
+            for metric in [*known, *measured]
+            if any(matches_name(pattern, metric) for pattern in asked)
+        }
         for pattern in asked:
             if not any(matches_name(pattern, metric) for metric in chosen):
                 raise UsageError(
-                    f"--metric {pattern}: neither results nor baseline have it", advice=f"there are: {', '.join(known)}"
+                    f"--metric {pattern}: neither results nor baseline have it",
+                    advice=f"there are: {', '.join(known)}",
                 )
         return chosen
 
@@ -188,19 +79,29 @@ class _Judging:
 
     def rows_of(self, outcome: Outcome, reading: Reading, index: int, number: int) -> list[Row]:
         """All rows of one result."""
-        match = self._baseline.find(outcome.case, by_name_only=self._upstream or self._conditions.compare_anyway)
+        match = self._baseline.find(
+            outcome.case, by_name_only=self._upstream or self._conditions.compare_anyway
+        )
         if match is None:
             return self._rows_without_baseline(outcome, reading, index)
         if before := self._baseline.claim(match.row, number):
             self._reject_second(match.row, reading, index, before)
         if match.differences and not self._conditions.compare_anyway:
-            row = self._row(Verdict.INCONCLUSIVE, outcome.case, main_metric(match.row.outcome), outcome, match.row.outcome)
-            return [self._place(row, reading, index, match.row, detail="not comparable: " + "; ".join(match.differences))]
+            row = self._row(
+                Verdict.INCONCLUSIVE, outcome.case, main_metric(match.row.outcome), outcome, match.row.outcome
+            )
+            return [
+                self._place(
+                    row, reading, index, match.row, detail="not comparable: " + "; ".join(match.differences)
+                )
+            ]
         rows = []
         for metric in self._metrics_of(outcome, match.row):
-            row = self._judge_metric(outcome, match.row.outcome, metric)
-            if row is not None:
-                rows.append(row if row.verdict in _QUIET else self._place(row, reading, index, match.row))
+            judged = self._judge_metric(outcome, match.row.outcome, metric)
+            if judged is not None:
+                rows.append(
+                    judged if judged.verdict in QUIET else self._place(judged, reading, index, match.row)
+                )
         return rows
 
     def _reject_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
@@ -248,7 +149,9 @@ class _Judging:
     def _main_metric_without_baseline(self, outcome: Outcome) -> str:
         of_case = [ACCURACY, *(m.metric for m in outcome.measurements)]
         if self._wanted is not None:
-            return next((metric for metric in of_case if metric in self._wanted), next(iter(self._wanted), ACCURACY))
+            return next(
+                (metric for metric in of_case if metric in self._wanted), next(iter(self._wanted), ACCURACY)
+            )
         return main_metric(outcome)
 
     def _judge_metric(self, outcome: Outcome, expected: Outcome | None, metric: str) -> Row | None:
@@ -258,7 +161,9 @@ class _Judging:
             rule = _BY_OWN_MARGIN
         if rule is None:
             self._unruled[metric] = self._unruled.get(metric, 0) + 1
-            return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, f"no rule for {metric}")
+            return self._row(
+                Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, f"no rule for {metric}"
+            )
         if rule.kind == "ignore":
             return None
         if metric not in self._judged_metrics:
@@ -269,16 +174,27 @@ class _Judging:
         return self._judge_number(outcome, expected, metric, rule, measurement)
 
     def _judge_number(
-        self, outcome: Outcome, expected: Outcome | None, metric: str, rule: Rule, measurement: Measurement | None
+        self,
+        outcome: Outcome,
+        expected: Outcome | None,
+        metric: str,
+        rule: Rule,
+        measurement: Measurement | None,
     ) -> Row | None:
         actual = outcome.value(metric)
-        if self._upstream and metric in UPSTREAM_COUNTS and (actual is None or outcome.value("unique_graphs") == 0):
+        if (
+            self._upstream
+            and metric in UPSTREAM_COUNTS
+            and (actual is None or outcome.value("unique_graphs") == 0)
+        ):
             detail = "nothing was compiled, which the original lets pass"
             return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule, detail)
         if actual is None:
             return self._judge_absent(outcome, expected, metric, rule)
         if not isinstance(actual, int | float):
-            return self._row(Verdict.INVALID, outcome.case, metric, outcome, expected, rule, "a text, not a number")
+            return self._row(
+                Verdict.INVALID, outcome.case, metric, outcome, expected, rule, "a text, not a number"
+            )
         value = measurement.value if measurement else None
         if actual == value and rule.kind == "count":
             return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule)
@@ -288,17 +204,24 @@ class _Judging:
             verdict = Verdict.PASS
         return self._row(verdict, outcome.case, metric, outcome, expected, rule)
 
-    def _judge_absent(self, outcome: Outcome, expected: Outcome | None, metric: str, rule: Rule) -> Row | None:
-        """A metric that should be there and is not. A case that failed as expected need not have it; one that failed otherwise
-        is red already by its status, if there is one to judge.
+    def _judge_absent(
+        self, outcome: Outcome, expected: Outcome | None, metric: str, rule: Rule
+    ) -> Row | None:
+        """A metric that should be there and is not.
+
+        A case that failed as expected need not have it; one that failed otherwise is red already by its status, if that is judged.
         """
         if outcome.status in {PASSED, SKIPPED, ""}:
             detail = f"the result has no {metric}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
-        if expected is not None and (expected.status == outcome.status or expected.case.probe == Probe.ACCURACY):
+        if expected is not None and (
+            expected.status == outcome.status or expected.case.probe == Probe.ACCURACY
+        ):
             return None
         known = "" if outcome.status == FAILED else f": {outcome.status}"
-        return self._row(Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, f"the case failed{known}")
+        return self._row(
+            Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, f"the case failed{known}"
+        )
 
     def unmeasured_row(self, case: Case, reading: Reading) -> Row:
         """The row of a case that was planned, but has no outcome."""
@@ -316,7 +239,11 @@ class _Judging:
     def missing_rows(self, expected: ExpectedRow) -> list[Row]:
         """The rows of a case that is expected, but has no result."""
         case, outcome = expected.outcome.case, expected.outcome
-        every = [m.metric for m in outcome.measurements] if outcome.case.probe == Probe.INSTRUCTIONS else [main_metric(outcome)]
+        every = (
+            [m.metric for m in outcome.measurements]
+            if outcome.case.probe == Probe.INSTRUCTIONS
+            else [main_metric(outcome)]
+        )
         rows = []
         for metric in every:
             rule = self._conditions.rules.find(metric, case)
@@ -337,13 +264,15 @@ class _Judging:
         detail: str = "",
     ) -> Row:
         """A row, with quarantine and policy applied."""
-        if not self._conditions.quarantine and verdict in _QUIET and not detail:
-            return Row(verdict, case, metric, actual, expected, rule, verdict in self._conditions.policy.block)
+        if not self._conditions.quarantine and verdict in QUIET and not detail:
+            return Row(
+                verdict, case, metric, actual, expected, rule, verdict in self._conditions.policy.block
+            )
         entry = self._covering(case, metric)
         if entry is not None:
             if verdict is Verdict.PASS or (verdict is Verdict.IMPROVEMENT and metric == ACCURACY):
                 self._releases.append(Release(entry, case, 1, 1))
-            if verdict not in _QUIET and (verdict not in _NEVER_COVERED or entry.allow_missing):
+            if verdict not in QUIET and (verdict not in _NEVER_COVERED or entry.allow_missing):
                 detail = detail or f"would be: {verdict}"
                 verdict = Verdict.QUARANTINED
         blocks = self._conditions.policy.blocks(verdict, rule)
@@ -356,7 +285,14 @@ class _Judging:
                 self._expired[expired] = True
         return next((entry for entry in self._active if entry.covers(case, metric, platforms)), None)
 
-    def _place(self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None, detail: str = "") -> Row:
+    def _place(
+        self,
+        row: Row,
+        reading: Reading | None,
+        index: int | None,
+        expected: ExpectedRow | None,
+        detail: str = "",
+    ) -> Row:
         """The same row, with the places that a person will look for."""
         place = "" if reading is None else reading.path if index is None else reading.place(index)
         told = row.remarks
@@ -366,7 +302,7 @@ class _Judging:
     def take(self, rows: Sequence[Row]) -> None:
         """Count the rows of one case, and keep them."""
         counts = self._counts
-        if rows and all(row.verdict in _QUIET and not row.blocks for row in rows):
+        if rows and all(row.verdict in QUIET and not row.blocks for row in rows):
             if self._conditions.keep_quiet:
                 self._rows += rows
             counts.rows += len(rows)
@@ -400,10 +336,18 @@ class _Judging:
                 f"nothing says how to judge '{metric}' ({times} rows): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
             )
         if self._ignored:
-            cautions.append(f"{len(self._ignored)} expected rows have no result; this policy ignores that, as the original does")
+            cautions.append(
+                f"{len(self._ignored)} expected rows have no result; this policy ignores that, as the original does"
+            )
         expired = [entry for entry, matched in self._expired.items() if matched]
         return Judgement(
-            self._conditions.policy, self._rows, self._counts, expired, self._releases, cautions, self._ignored
+            self._conditions.policy,
+            self._rows,
+            self._counts,
+            expired,
+            self._releases,
+            cautions,
+            self._ignored,
         )
 
 

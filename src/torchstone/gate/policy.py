@@ -9,7 +9,9 @@ from msgspec import Struct
 from torchstone.model import Outcome, Rule
 from torchstone.vocabulary import ACCURACY, PASSED, Verdict
 
-STRICT_BLOCKS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW})
+STRICT_BLOCKS = frozenset(
+    {Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW}
+)
 
 _TWO_SIDED = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INVALID})
 _UPSTREAM_BLOCKS: dict[str, frozenset[Verdict]] = {
@@ -45,7 +47,9 @@ class Policy(Struct, frozen=True):
         if verdict in self.block:
             return True
         if self.is_upstream:
-            return verdict in _UPSTREAM_BLOCKS.get(rule.kind if rule else "", frozenset({Verdict.REGRESSION, Verdict.INVALID}))
+            return verdict in _UPSTREAM_BLOCKS.get(
+                rule.kind if rule else "", frozenset({Verdict.REGRESSION, Verdict.INVALID})
+            )
         return verdict in STRICT_BLOCKS
 
 

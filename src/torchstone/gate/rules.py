@@ -165,6 +165,10 @@ def describe_rule(rule: Rule, margin: float | None = None) -> str:
 
 def _describe_count(rule: Rule) -> str:
     if rule.better == "equal":
-        return f"expected, give or take {format_number(rule.tolerance)}" if rule.tolerance else "exactly as expected"
+        return (
+            f"expected, give or take {format_number(rule.tolerance)}"
+            if rule.tolerance
+            else "exactly as expected"
+        )
     side, sign = ("at most", "+") if rule.better == "lower" else ("at least", "-")
     return f"{side} expected" + (f" {sign} {format_number(rule.tolerance)}" if rule.tolerance else "")

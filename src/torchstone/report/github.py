@@ -5,7 +5,7 @@ GitHub shows at most ten of each level a step, so the first one is the summary.
 
 from __future__ import annotations
 
-from torchstone.gate.judge import Row
+from torchstone.gate.verdicts import Row
 from torchstone.report.rows import Report, describe, describe_finding
 from torchstone.vocabulary import Verdict
 
@@ -14,15 +14,23 @@ def render_github(report: Report) -> str:
     """One command a line."""
     judgement = report.judgement
     summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
-    lines = [_command("error" if judgement.exit_code else "notice", f"{report.headline}\n{summary}", title="torchstone")]
+    lines = [
+        _command(
+            "error" if judgement.exit_code else "notice", f"{report.headline}\n{summary}", title="torchstone"
+        )
+    ]
     lines += [_red(report, row) for row in judgement.red]
     for entry in judgement.expired:
         text = f"the quarantine of {entry.case} ended {entry.expires}: mend the case, or give the entry a new date"
-        lines.append(_command("error", text, title="expired quarantine", file=entry.path, line=str(entry.line)))
+        lines.append(
+            _command("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
+        )
     lines += [_command("warning", caution, title="torchstone") for caution in judgement.cautions]
     for verdict, level in ((Verdict.QUARANTINED, "warning"), (Verdict.IMPROVEMENT, "notice")):
         for row in report.of_verdict(verdict):
-            lines.append(_command(level, describe_finding(row), title=f"{verdict}: {row.case.name}", **_location(row)))
+            lines.append(
+                _command(level, describe_finding(row), title=f"{verdict}: {row.case.name}", **_location(row))
+            )
     for release in judgement.releases:
         text = f"passed in {release.passed} of {release.seen}: could be released"
         location = {"file": release.entry.path, "line": str(release.entry.line)}

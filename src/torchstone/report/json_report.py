@@ -6,14 +6,12 @@ from typing import Any
 
 import msgspec
 
-from torchstone.gate.judge import Release, Row
 from torchstone.gate.policy import upstream_label
+from torchstone.gate.verdicts import QUIET, Release, Row
 from torchstone.model import QuarantineEntry
 from torchstone.report.rows import Context, Report, describe
-from torchstone.vocabulary import Verdict
 
 FORMAT = 1
-_QUIET = (Verdict.PASS, Verdict.EXPECTED_FAILURE)
 
 
 def render_json(report: Report) -> str:
@@ -51,7 +49,7 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
     }
     if upstream:
         record["label"] = upstream_label(row.verdict, row.metric, row.actual)
-    if row.verdict not in _QUIET:
+    if row.verdict not in QUIET:
         words = describe(row, context)
         record |= {
             "detail": words.finding,
@@ -67,10 +65,23 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
 
 
 def _entry(entry: QuarantineEntry) -> dict[str, Any]:
-    stated = {"case": entry.case, "reason": entry.reason, "place": entry.place, "link": entry.link, "owner": entry.owner}
+    stated = {
+        "case": entry.case,
+        "reason": entry.reason,
+        "place": entry.place,
+        "link": entry.link,
+        "owner": entry.owner,
+    }
     dates = {"since": entry.since, "expires": entry.expires}
-    return {key: value for key, value in stated.items() if value} | {k: d.isoformat() for k, d in dates.items() if d}
+    return {key: value for key, value in stated.items() if value} | {
+        k: d.isoformat() for k, d in dates.items() if d
+    }
 
 
 def _release(release: Release) -> dict[str, Any]:
-    return {"name": release.case.benchmark, "passed": release.passed, "seen": release.seen, "entry": _entry(release.entry)}
+    return {
+        "name": release.case.benchmark,
+        "passed": release.passed,
+        "seen": release.seen,
+        "entry": _entry(release.entry),
+    }

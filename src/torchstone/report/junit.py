@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from torchstone.gate.judge import Row
+from torchstone.gate.verdicts import Row
 from torchstone.report.rows import Report, describe, describe_finding
 from torchstone.vocabulary import Verdict
 
@@ -30,8 +30,12 @@ def render_junit(report: Report) -> str:
     for row in rows:
         lines += _testcase(report, row)
     for entry in judgement.expired:
-        lines.append(f'    <testcase classname="torchstone.quarantine" name={_attribute(entry.case)} time="0">')
-        lines.append(f'      <failure type="expired" message={_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>')
+        lines.append(
+            f'    <testcase classname="torchstone.quarantine" name={_attribute(entry.case)} time="0">'
+        )
+        lines.append(
+            f'      <failure type="expired" message={_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>'
+        )
         lines.append("    </testcase>")
     if notes := "\n".join([report.headline, *judgement.cautions]):
         lines.append(f"    <system-out>{_text(notes)}</system-out>")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchstone.errors import printable
-from torchstone.gate.judge import Row, severity
+from torchstone.gate.verdicts import Row, severity
 from torchstone.report.rows import Report, describe
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
@@ -36,7 +36,12 @@ def render_markdown(report: Report) -> str:
         page.add("| | case | metric | found | rule |\n|---|---|---|---|---|\n")
         page.add_each((_red_line(report, row) for row in red), "\n_{} more red rows are not shown here._\n")
         page.add("\n")
-    page.add("".join(f"- quarantine of {code(e.case)} ended {e.expires} ({code(e.place)})\n" for e in judgement.expired[:50]))
+    page.add(
+        "".join(
+            f"- quarantine of {code(e.case)} ended {e.expires} ({code(e.place)})\n"
+            for e in judgement.expired[:50]
+        )
+    )
     if red:
         page.add("\n<details><summary>How to reproduce or accept each red row</summary>\n\n")
         page.add_each((_commands(report, row) for row in red), "_{} more are not shown here._\n")
@@ -72,7 +77,13 @@ class _Page:
 
 def _red_line(report: Report, row: Row) -> str:
     words = describe(row, report.context)
-    cells = [f"**{row.verdict}**", code(row.case.name), code(row.metric), escape(words.finding), escape(words.rule)]
+    cells = [
+        f"**{row.verdict}**",
+        code(row.case.name),
+        code(row.metric),
+        escape(words.finding),
+        escape(words.rule),
+    ]
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -93,14 +104,23 @@ def _fold(page: _Page, report: Report, verdict: Verdict, noun: str) -> None:
 
 def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
     for row in rows:
-        reason = f" ({escape(row.remarks.quarantine.reason)})" if row.remarks.quarantine and row.verdict is Verdict.QUARANTINED else ""
+        reason = (
+            f" ({escape(row.remarks.quarantine.reason)})"
+            if row.remarks.quarantine and row.verdict is Verdict.QUARANTINED
+            else ""
+        )
         yield f"- {code(row.case.name)} {escape(describe(row, report.context).finding)}{reason}\n"
 
 
 def _fold_releases(page: _Page, report: Report) -> None:
     releases = report.judgement.releases
-    if releases and page.add(f"\n<details><summary>{len(releases)} could be released from quarantine</summary>\n\n"):
-        lines = (f"- {code(r.case.name)} passed in {r.passed} of {r.seen} ({code(r.entry.place)})\n" for r in releases)
+    if releases and page.add(
+        f"\n<details><summary>{len(releases)} could be released from quarantine</summary>\n\n"
+    ):
+        lines = (
+            f"- {code(r.case.name)} passed in {r.passed} of {r.seen} ({code(r.entry.place)})\n"
+            for r in releases
+        )
         page.add_each(lines, "- _{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
 

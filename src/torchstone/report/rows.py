@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from torchstone.gate.judge import Judgement, Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, describe_rule, limits_of
+from torchstone.gate.verdicts import Judgement, Row
 from torchstone.units import count_of, format_change, format_number, format_value
 from torchstone.vocabulary import METRICS, Verdict
 
@@ -28,7 +28,7 @@ class ScalingTable(Struct, frozen=True):
     """The rounds of two DDP reports compared, and the keys of their heads."""
 
     header_keys: list[str]
-    rows: list["RoundChange"]
+    rows: list[RoundChange]
 
 
 class Report(Struct, frozen=True):
@@ -45,7 +45,9 @@ class Report(Struct, frozen=True):
         policy = f"policy {judgement.policy.name}"
         if judgement.exit_code == 0:
             return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
-        parts = [f"{count_of(counts.red, 'case')} red of {counts.planned + counts.new:,}"] if counts.red else []
+        parts = (
+            [f"{count_of(counts.red, 'case')} red of {counts.planned + counts.new:,}"] if counts.red else []
+        )
         if judgement.expired:
             parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
         return f"FAIL: {', '.join(parts)} ({policy})"
@@ -84,7 +86,9 @@ def describe(row: Row, context: Context) -> Words:
     return Words(
         describe_finding(row),
         describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
-        ", baseline ".join(place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place),
+        ", baseline ".join(
+            place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
+        ),
         repro_command(row, context),
         accept_command(row, context),
     )
@@ -95,10 +99,7 @@ def describe_finding(row: Row) -> str:
     metric = METRICS.get(row.metric)
     unit = metric.unit if metric else ""
     actual, expected = row.actual_value, row.expected_value
-    if actual is None:
-        text = f"{row.metric}: no result"
-    else:
-        text = f"{row.metric}: {format_value(actual, unit)}"
+    text = f"{row.metric}: {'no result' if actual is None else format_value(actual, unit)}"
     if expected is not None:
         text += f", expected {format_value(expected, unit)}"
     if isinstance(actual, int | float) and isinstance(expected, int | float):
@@ -132,17 +133,27 @@ def accept_command(row: Row, context: Context) -> str:
     """The command that makes what was measured the new baseline; empty where no baseline is at issue."""
     if not context.baselines or (row.rule and row.rule.kind in NEEDS_NO_BASELINE):
         return ""
-    how = {Verdict.NEW: ("--add-new",), Verdict.MISSING: ("--prune",) if row.actual is None else ()}.get(row.verdict, ())
-    return _command("accept", *_results_of(row, context), *_baselines(row, context)[:2], *how, "--only", _pattern(row))
+    how = {Verdict.NEW: ("--add-new",), Verdict.MISSING: ("--prune",) if row.actual is None else ()}.get(
+        row.verdict, ()
+    )
+    return _command(
+        "accept", *_results_of(row, context), *_baselines(row, context)[:2], *how, "--only", _pattern(row)
+    )
 
 
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
-    return [row.remarks.place.rpartition(":")[0]] if row.actual is not None and row.remarks.place else context.results
+    return (
+        [row.remarks.place.rpartition(":")[0]]
+        if row.actual is not None and row.remarks.place
+        else context.results
+    )
 
 
 def _baselines(row: Row, context: Context) -> list[str]:
-    stated = [row.remarks.expected_place.rpartition(":")[0]] if row.remarks.expected_place else context.baselines
+    stated = (
+        [row.remarks.expected_place.rpartition(":")[0]] if row.remarks.expected_place else context.baselines
+    )
     return [part for path in stated for part in ("--baseline", path)]
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from torchstone.errors import printable
-from torchstone.gate.judge import Row, severity
+from torchstone.gate.verdicts import Row, severity
 from torchstone.report.rows import Report, ScalingTable, describe, describe_finding
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
@@ -28,12 +28,23 @@ def render_text(report: Report, *, color: bool = False) -> str:
     paint = _Paint(color)
     judgement = report.judgement
     lines = [paint(report.headline, "bold", "red" if judgement.exit_code else "green"), ""]
-    lines.append("  " + "   ".join(f"{name} {paint(f'{number:,}', 'bold')}" for name, number in report.summary.items()))
+    lines.append(
+        "  " + "   ".join(f"{name} {paint(f'{number:,}', 'bold')}" for name, number in report.summary.items())
+    )
     for row in judgement.red:
         lines += ["", *_red_block(report, row, paint)]
     for entry in judgement.expired:
-        lines += ["", paint("expired", "red") + f"      quarantine of {printable(entry.case)}: ended {entry.expires}"]
-        lines += _fields({"at": entry.place, "reason": entry.reason, "what now": "mend the case, or give the entry a new date"})
+        lines += [
+            "",
+            paint("expired", "red") + f"      quarantine of {printable(entry.case)}: ended {entry.expires}",
+        ]
+        lines += _fields(
+            {
+                "at": entry.place,
+                "reason": entry.reason,
+                "what now": "mend the case, or give the entry a new date",
+            }
+        )
     lines += _others(report, paint)
     lines += [f"caution: {caution}" for caution in judgement.cautions]
     if report.scaling:
@@ -69,7 +80,12 @@ def _fields(fields: dict[str, str]) -> Iterator[str]:
     for name, value in fields.items():
         if value:
             yield from textwrap.wrap(
-                value, WIDTH, initial_indent=f"  {name:<10} ", subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False
+                value,
+                WIDTH,
+                initial_indent=f"  {name:<10} ",
+                subsequent_indent=" " * 13,
+                break_long_words=False,
+                break_on_hyphens=False,
             )
 
 
@@ -90,7 +106,14 @@ def wrap_command(command: str, first: str, indent: int) -> list[str]:
 def _others(report: Report, paint: _Paint) -> list[str]:
     """What does not block, but is worth a look."""
     lines: list[str] = []
-    for verdict in (Verdict.IMPROVEMENT, Verdict.QUARANTINED, Verdict.NEW, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE):
+    for verdict in (
+        Verdict.IMPROVEMENT,
+        Verdict.QUARANTINED,
+        Verdict.NEW,
+        Verdict.MISSING,
+        Verdict.REGRESSION,
+        Verdict.INCONCLUSIVE,
+    ):
         lines += _other_rows(verdict, sorted(report.of_verdict(verdict), key=severity), paint)
     for release in report.judgement.releases[:MOST_OTHERS]:
         how = f"passed in {release.passed} of {count_of(release.seen, 'file')} given"
@@ -100,7 +123,11 @@ def _others(report: Report, paint: _Paint) -> list[str]:
 
 def _other_rows(verdict: Verdict, rows: Sequence[Row], paint: _Paint) -> Iterator[str]:
     for row in rows[:MOST_OTHERS]:
-        reason = f" [{row.remarks.quarantine.reason}]" if row.remarks.quarantine and verdict is Verdict.QUARANTINED else ""
+        reason = (
+            f" [{row.remarks.quarantine.reason}]"
+            if row.remarks.quarantine and verdict is Verdict.QUARANTINED
+            else ""
+        )
         text = f"{printable(row.case.name)}  {describe_finding(row)}{reason}"
         wrapped = textwrap.wrap(text, WIDTH - 13, break_long_words=False, break_on_hyphens=False)
         yield f"{paint(f'{verdict:<12}', _VERDICT_COLORS.get(verdict, 'yellow'))} {wrapped[0]}"

@@ -1,0 +1,166 @@
+"""Changes to a baseline, put into its text: a cell, a row more, a row less, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from torchstone.errors import UsageError
+from torchstone.formats.edit import TableText, TextRow
+from torchstone.model import Case, Number, Outcome, Reading
+from torchstone.units import exact_text, truncate_digits
+from torchstone.vocabulary import ACCURACY
+
+SIGNIFICANT_DIGITS = 4
+
+
+class Change(Struct, frozen=True):
+    """One thing that accepting would do: ``action`` is change, add, remove, or hold (seen, but not adopted, with the reason)."""
+
+    action: str
+    case: Case
+    metric: str
+    old: str | Number | None
+    new: str | Number | None
+    note: str = ""
+    line: int = 0
+
+
+def edit_table(baseline: Reading, text: str, changes: list[Change], new: dict[Case, Outcome]) -> str:
+    """The text of a table with the changes made; ``new`` are the outcomes to add rows for."""
+    table = TableText(baseline.path, text)
+    editor = (
+        _PrTimeEditor(table) if baseline.kind.startswith("pr-time") else _ColumnEditor(table, baseline.kind)
+    )
+    by_line: dict[int, list[Change]] = {}
+    for change in changes:
+        if change.action == "change":
+            by_line.setdefault(change.line, []).append(change)
+        elif change.action == "remove":
+            editor.remove(change)
+    for line, of_row in by_line.items():
+        editor.change(line, of_row)
+    for case in sorted(new, key=lambda case: case.benchmark):
+        editor.add(new[case])
+    editor.finish()
+    return table.apply()
+
+
+class _ColumnEditor:
+    """Edits a table with a header: a metric, or a dtype, is a column."""
+
+    def __init__(self, table: TableText, kind: str) -> None:
+        self._table = table
+        self._wide = kind == "expected-by-dtype"
+        self._accuracy_file = kind == "accuracy"
+        self._header = [cell.strip() for cell in table.rows[0].cells]
+        self._name = self._header.index("name")
+        self._rows = {row.start + 1: row for row in table.rows}
+        self._cells: dict[int, dict[int, str]] = {}
+
+    def _column(self, case: Case, metric: str) -> int:
+        if self._accuracy_file and metric == "dynamo_compilation_latency":
+            metric = "compilation_latency"
+        return self._header.index(case.variant.dtype if self._wide else metric)
+
+    def change(self, line: int, changes: Sequence[Change]) -> None:
+        """Put the new values into one row."""
+        cells = self._cells.setdefault(line, {})
+        cells.update({self._column(change.case, change.metric): _text(change.new) for change in changes})
+
+    def remove(self, change: Change) -> None:
+        """Take out a row; of a table by dtype, only the cell."""
+        if self._wide:
+            self._cells.setdefault(change.line, {})[self._column(change.case, ACCURACY)] = ""
+        else:
+            self._table.remove(self._rows[change.line])
+
+    def add(self, outcome: Outcome) -> None:
+        """Put in a row; of a table by dtype, perhaps only a cell."""
+        name = outcome.case.benchmark
+        if self._wide and outcome.case.variant.dtype not in self._header:
+            dtype = outcome.case.variant.dtype or "(none: say --set dtype=...)"
+            raise UsageError(
+                f"{name}: the baseline has no column for the dtype {dtype}",
+                advice="add the column by hand first",
+            )
+        there = [
+            line for line, row in self._rows.items() if line > 1 and row.cells[self._name].strip() == name
+        ]
+        if self._wide and there:
+            self._cells.setdefault(there[0], {})[self._column(outcome.case, ACCURACY)] = outcome.status
+            return
+        cells = [self._cell(outcome, column) for column in self._header]
+        self._table.insert(cells, lambda row: row.cells[self._name].strip(), name, first_row=1)
+
+    def finish(self) -> None:
+        """Hand over the cells that were collected, a row at a time."""
+        for line, cells in self._cells.items():
+            self._table.set_cells(self._rows[line], cells)
+
+    def _cell(self, outcome: Outcome, column: str) -> str:
+        variant = outcome.case.variant
+        stated = {
+            "name": outcome.case.benchmark,
+            "dev": variant.device,
+            "batch_size": str(variant.batch_size or 0),
+        }
+        if column in stated:
+            return stated[column]
+        if self._wide:
+            return outcome.status if variant.dtype == column else ""
+        value = outcome.value(
+            "dynamo_compilation_latency"
+            if self._accuracy_file and column == "compilation_latency"
+            else column
+        )
+        return "" if value is None else _text(value)
+
+
+class _PrTimeEditor:
+    """Edits ``name,metric,value[,margin]`` rows."""
+
+    def __init__(self, table: TableText) -> None:
+        self._table = table
+        self._rows = {(row.cells[0].strip(), row.cells[1].strip()): row for row in table.rows}
+
+    def change(self, _line: int, changes: Sequence[Change]) -> None:
+        """Put new values into the rows of one benchmark; the margin stays."""
+        for change in changes:
+            self._table.set_cells(self._rows[change.case.benchmark, change.metric], {2: _text(change.new)})
+
+    def remove(self, change: Change) -> None:
+        """Take out all rows of a benchmark."""
+        for (name, _), row in self._rows.items():
+            if name == change.case.benchmark:
+                self._table.remove(row)
+
+    def add(self, outcome: Outcome) -> None:
+        """Put in a row a metric, with the margin that most rows have."""
+        margins = Counter(
+            row.cells[3].strip()
+            for row in self._table.rows
+            if len(row.cells) > 3 and row.cells[3].strip() != "margin"
+        )
+        margin = [margins.most_common(1)[0][0]] if margins else []
+        for measurement in outcome.measurements:
+            value = str(truncate_digits(measurement.value, SIGNIFICANT_DIGITS))
+            cells = [outcome.case.benchmark, measurement.metric, value, *margin]
+            self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=0)
+
+    def finish(self) -> None:
+        """Nothing is collected: a change is one cell of a row of its own."""
+
+
+def _name_of(row: TextRow) -> str:
+    return row.cells[0].strip()
+
+
+def _text(value: str | Number | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return exact_text(value).rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
