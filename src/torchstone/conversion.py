@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from msgspec import structs
@@ -110,6 +111,17 @@ def merge_runs(readings: list[Reading], identity: str) -> Run:
                     advice="import them one by one",
                 )
     plan = tuple(case for reading in readings for case in reading.run.plan)
-    outcomes = tuple(outcome for reading in readings for outcome in reading.run.outcomes)
+    outcomes = tuple(
+        _with_repro(outcome, reading) for reading in readings for outcome in reading.run.outcomes
+    )
     finished = all(reading.run.finished for reading in readings)
     return structs.replace(first, id=identity or first.id, plan=plan, outcomes=outcomes, finished=finished)
+
+
+def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:
+    """An outcome that says by itself how it is reproduced."""
+    if outcome.repro or not reading.repro:
+        return outcome
+    return structs.replace(
+        outcome, repro=reading.repro.replace("{name}", shlex.quote(outcome.case.benchmark))
+    )

@@ -177,7 +177,8 @@ class Reading(Struct, frozen=True):
     """A run as read from one file: ``lines[i]`` is where ``run.outcomes[i]`` stands; ``cautions`` are worth telling the user.
 
     Expected values are read as a run too: a row's outcome is then the expected one. It states only what the file states: a status
-    may be empty, a probe may be empty (any), a variant may name no axis.
+    may be empty, a probe may be empty (any), a variant may name no axis. ``repro`` is a command that measures one case again, with ``{name}``
+    where its name goes, for files whose outcomes do not each have their own.
     """
 
     path: str
@@ -185,6 +186,7 @@ class Reading(Struct, frozen=True):
     run: Run
     lines: Sequence[int]
     cautions: tuple[str, ...] = ()
+    repro: str = ""
 
     def place(self, index: int) -> str:
         """Where outcome ``index`` was read, as ``file:line``."""

@@ -9,6 +9,7 @@ import click
 
 from torchstone import __version__
 from torchstone.cli.clicked import make_command
+from torchstone.errors import UsageError
 
 COMMANDS = {
     "check": "torchstone.cli.check",
@@ -57,9 +58,9 @@ def run_group(arguments: Sequence[str]) -> int:
     """Run a command line, and give its exit code."""
     try:
         result = torchstone.main(list(arguments), prog_name="torchstone", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return 2
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "torchstone"
+        raise UsageError(error.format_message(), advice=f"see '{command} --help'") from None
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:

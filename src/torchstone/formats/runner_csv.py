@@ -62,7 +62,7 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
         outcomes.append(reader.read(line, cells))
         lines.append(line)
     table.require_rows(path, outcomes)
-    return Reading(path, probe.value, run_of(path, outcomes), lines)
+    return Reading(path, probe.value, run_of(path, outcomes), lines, repro=reader.repro())
 
 
 class _RowReader:
@@ -96,7 +96,7 @@ class _RowReader:
         case = Case(name, self._probe.value, self._named.get("suite", ""), self._variant(line, cells))
         status = self._status(line, cells, failed)
         measurements = () if failed or status == FAILED else self._measurements(line, cells)
-        return Outcome(case, status, measurements, repro=self._repro(name))
+        return Outcome(case, status, measurements)
 
     def _is_failed_form(self, cells: list[str]) -> bool:
         """A case that ended in an exception: batch size 0, then the status or zeros, and nothing else but padding."""
@@ -172,7 +172,7 @@ class _RowReader:
         )
         return found.groupdict() if found else {}
 
-    def _repro(self, name: str) -> str:
+    def repro(self) -> str:
         """The original runner's own command for one model, where the file's name says how it was run."""
         if not self._named:
             return ""
@@ -180,7 +180,7 @@ class _RowReader:
         script = _SCRIPTS.get(n["suite"], n["suite"])
         return (
             f"python benchmarks/dynamo/{script}.py --{self._probe} --{n['mode']} --{n['dtype']} "
-            f"--backend {n['backend']} --device {n['device']} --only {name}"
+            f"--backend {n['backend']} --device {n['device']} --only {{name}}"
         )
 
 

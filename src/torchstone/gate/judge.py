@@ -9,8 +9,9 @@ from torchstone.errors import InputError, UsageError
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, decide_number, decide_status, limits_of
 from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Remarks, Row
-from torchstone.model import Case, Measurement, Outcome, QuarantineEntry, Reading, Rule, matches_name
+from torchstone.model import Case, Measurement, Outcome, QuarantineEntry, Reading, Rule, Run, matches_name
 from torchstone.results import Results
+from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 
 _BY_OWN_MARGIN = Rule("margin")
@@ -43,11 +44,13 @@ class _Judging:
         self._counts = Counts(planned=baseline.size)
         self._rows: list[Row] = []
         self._ignored: list[Row] = []
-        self._releases: list[Release] = []
+        self._releases: dict[tuple[str, Case], Release] = {}
         self._unruled: dict[str, int] = {}
         self._alone = conditions.rules.metrics_without_baseline()
         self._judged_metrics: set[str] = set()
         self._wanted = self._wanted_metrics()
+        alone = len(results.readings) == 1
+        self._only_reading = results.readings[0] if alone else Reading("", "", Run("", (), ()), ())
 
     def _wanted_metrics(self) -> set[str] | None:
         """The metrics to judge, where not simply all that are expected."""
@@ -250,7 +253,7 @@ class _Judging:
             if rule is None and _measurement(outcome, metric):
                 rule = _BY_OWN_MARGIN
             row = self._row(Verdict.MISSING, case, metric, None, outcome, rule)
-            rows.append(self._place(row, None, None, expected, detail="expected, but there is no result"))
+            rows.append(self._place(row, None, None, expected))
         return rows
 
     def _row(
@@ -270,13 +273,19 @@ class _Judging:
             )
         entry = self._covering(case, metric)
         if entry is not None:
-            if verdict is Verdict.PASS or (verdict is Verdict.IMPROVEMENT and metric == ACCURACY):
-                self._releases.append(Release(entry, case, 1, 1))
+            self._note_covered(entry, case, verdict, metric)
             if verdict not in QUIET and (verdict not in _NEVER_COVERED or entry.allow_missing):
                 detail = detail or f"would be: {verdict}"
                 verdict = Verdict.QUARANTINED
         blocks = self._conditions.policy.blocks(verdict, rule)
         return Row(verdict, case, metric, actual, expected, rule, blocks, Remarks(detail, quarantine=entry))
+
+    def _note_covered(self, entry: QuarantineEntry, case: Case, verdict: Verdict, metric: str) -> None:
+        """A case could be released if every row of it that the entry covers is as it should be."""
+        passed = verdict is Verdict.PASS or (verdict is Verdict.IMPROVEMENT and metric == ACCURACY)
+        key = (entry.place, case)
+        before = self._releases.get(key)
+        self._releases[key] = Release(entry, case, int(passed and (before is None or before.passed == 1)), 1)
 
     def _covering(self, case: Case, metric: str) -> QuarantineEntry | None:
         platforms = self._conditions.platforms
@@ -296,7 +305,10 @@ class _Judging:
         """The same row, with the places that a person will look for."""
         place = "" if reading is None else reading.path if index is None else reading.place(index)
         told = row.remarks
-        remarks = Remarks(told.detail or detail, place, expected.place if expected else "", told.quarantine)
+        repro = (reading or self._only_reading).repro
+        remarks = Remarks(
+            told.detail or detail, place, expected.place if expected else "", told.quarantine, repro
+        )
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
 
     def take(self, rows: Sequence[Row]) -> None:
@@ -333,11 +345,11 @@ class _Judging:
         cautions = [caution for reading in self._results.readings for caution in reading.cautions]
         for metric, times in self._unruled.items():
             cautions.append(
-                f"nothing says how to judge '{metric}' ({times} rows): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
+                f"nothing says how to judge '{metric}' ({count_of(times, 'row')}): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
             )
         if self._ignored:
             cautions.append(
-                f"{len(self._ignored)} expected rows have no result; this policy ignores that, as the original does"
+                f"{count_of(len(self._ignored), 'expected row')} without a result; this policy ignores that, as the original does"
             )
         expired = [entry for entry, matched in self._expired.items() if matched]
         return Judgement(
@@ -345,7 +357,7 @@ class _Judging:
             self._rows,
             self._counts,
             expired,
-            self._releases,
+            [release for release in self._releases.values() if release.passed],
             cautions,
             self._ignored,
         )

@@ -15,12 +15,16 @@ QUIET = frozenset({Verdict.PASS, Verdict.EXPECTED_FAILURE})
 
 
 class Remarks(Struct, frozen=True, gc=False):
-    """What only a row that somebody will look at has: why, where, and under which quarantine entry."""
+    """What only a row that somebody will look at has: why, where, under which quarantine entry, how to measure it again.
+
+    ``repro`` has ``{name}`` where the case's name goes.
+    """
 
     detail: str = ""
     place: str = ""
     expected_place: str = ""
     quarantine: QuarantineEntry | None = None
+    repro: str = ""
 
 
 _NO_REMARKS = Remarks()

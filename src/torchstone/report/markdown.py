@@ -34,7 +34,9 @@ def render_markdown(report: Report) -> str:
     red = judgement.red
     if red:
         page.add("| | case | metric | found | rule |\n|---|---|---|---|---|\n")
-        page.add_each((_red_line(report, row) for row in red), "\n_{} more red rows are not shown here._\n")
+        page.add_each(
+            (_red_line(report, row) for row in red), "\n_{} more red rows are not shown here._\n", share=0.6
+        )
         page.add("\n")
     page.add(
         "".join(
@@ -42,8 +44,7 @@ def render_markdown(report: Report) -> str:
             for e in judgement.expired[:50]
         )
     )
-    if red:
-        page.add("\n<details><summary>How to reproduce or accept each red row</summary>\n\n")
+    if red and page.add("\n<details><summary>How to reproduce or accept each red row</summary>\n\n"):
         page.add_each((_commands(report, row) for row in red), "_{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
     for verdict, noun in _FOLDED.items():
@@ -56,20 +57,28 @@ class _Page:
     """Text that stops growing at a limit."""
 
     def __init__(self, room: int) -> None:
-        self.text = ""
+        self._parts: list[str] = []
+        self._used = 0
         self._room = room
 
-    def add(self, part: str, *, must: bool = False) -> bool:
-        """Add a part if there is room for it."""
-        fits = must or len(self.text.encode()) + len(part.encode()) <= self._room
-        self.text += part if fits else ""
+    @property
+    def text(self) -> str:
+        """All that was added."""
+        return "".join(self._parts)
+
+    def add(self, part: str, *, must: bool = False, share: float = 1) -> bool:
+        """Add a part if there is room for it, with no more than this share of the room taken in all."""
+        fits = must or self._used + len(part.encode()) <= self._room * share
+        if fits:
+            self._parts.append(part)
+            self._used += len(part.encode())
         return fits
 
-    def add_each(self, parts: Iterable[str], left_out: str) -> None:
+    def add_each(self, parts: Iterable[str], left_out: str, *, share: float = 1) -> None:
         """Add part after part; once one does not fit, only count."""
         left = 0
         for part in parts:
-            if left or not self.add(part):
+            if left or not self.add(part, share=share):
                 left += 1
         if left:
             self.add(left_out.format(f"{left:,}"), must=True)

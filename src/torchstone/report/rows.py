@@ -125,6 +125,8 @@ def repro_command(row: Row, context: Context) -> str:
     """The command that measures the case again, where it is known; else the one that judges it again."""
     if row.actual is not None and row.actual.repro:
         return row.actual.repro
+    if row.remarks.repro:
+        return row.remarks.repro.replace("{name}", _quote(row.case.benchmark))
     files = _results_of(row, context)
     return _command("check", *files, *_baselines(row, context), *context.options, "--only", _pattern(row))
 
@@ -163,6 +165,10 @@ def _pattern(row: Row) -> str:
 
 
 def _command(name: str, *arguments: str) -> str:
-    from shlex import join  # noqa: PLC0415  (only a red row needs it)
+    return " ".join(_quote(word) for word in ("torchstone", name, *arguments))
 
-    return join(["torchstone", name, *arguments])
+
+def _quote(word: str) -> str:
+    from shlex import quote  # noqa: PLC0415  (only a red row needs it)
+
+    return quote(word)

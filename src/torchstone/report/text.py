@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.errors import printable
 from torchstone.gate.verdicts import Row, severity
+from torchstone.model import QuarantineEntry
 from torchstone.report.rows import Report, ScalingTable, describe, describe_finding
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
@@ -28,25 +29,16 @@ def render_text(report: Report, *, color: bool = False) -> str:
     paint = _Paint(color)
     judgement = report.judgement
     lines = [paint(report.headline, "bold", "red" if judgement.exit_code else "green"), ""]
-    lines.append(
-        "  " + "   ".join(f"{name} {paint(f'{number:,}', 'bold')}" for name, number in report.summary.items())
-    )
+    lines += _summary_lines(report, paint)
     for row in judgement.red:
         lines += ["", *_red_block(report, row, paint)]
     for entry in judgement.expired:
-        lines += [
-            "",
-            paint("expired", "red") + f"      quarantine of {printable(entry.case)}: ended {entry.expires}",
-        ]
-        lines += _fields(
-            {
-                "at": entry.place,
-                "reason": entry.reason,
-                "what now": "mend the case, or give the entry a new date",
-            }
-        )
+        lines += ["", *_expired_block(entry, paint)]
     lines += _others(report, paint)
-    lines += [f"caution: {caution}" for caution in judgement.cautions]
+    for caution in judgement.cautions:
+        lines += textwrap.wrap(
+            f"caution: {caution}", WIDTH, subsequent_indent=" " * 9, break_long_words=False
+        )
     if report.scaling:
         lines += ["", *_scaling_lines(report.scaling)]
     if len(judgement.red) > 3:
@@ -66,6 +58,19 @@ class _Paint:
         return f"\x1b[{';'.join(_COLORS[name] for name in names)}m{text}\x1b[0m"
 
 
+def _summary_lines(report: Report, paint: _Paint) -> Iterator[str]:
+    """The counts, on as many lines as they need."""
+    room, line = WIDTH, ""
+    for name, number in report.summary.items():
+        width = len(f"  {name} {number:,}")
+        if width > room:
+            yield line
+            room, line = WIDTH, ""
+        line += f"  {name} {paint(f'{number:,}', 'bold')}"
+        room -= width
+    yield line
+
+
 def _red_block(report: Report, row: Row, paint: _Paint) -> Iterator[str]:
     words = describe(row, report.context)
     yield f"{paint(f'{row.verdict:<12}', 'red')} {paint(printable(row.case.name), 'bold')}"
@@ -74,6 +79,13 @@ def _red_block(report: Report, row: Row, paint: _Paint) -> Iterator[str]:
     for name, command in (("reproduce", words.repro), ("accept", words.accept)):
         if command:
             yield from wrap_command(command, f"  {paint(f'{name:<10}', 'dim')} ", 13)
+
+
+def _expired_block(entry: QuarantineEntry, paint: _Paint) -> Iterator[str]:
+    yield f"{paint('expired     ', 'red')} quarantine of {printable(entry.case)}: ended {entry.expires}"
+    yield from _fields(
+        {"at": entry.place, "reason": entry.reason, "what now": "mend the case, or give a new date"}
+    )
 
 
 def _fields(fields: dict[str, str]) -> Iterator[str]:
@@ -116,8 +128,11 @@ def _others(report: Report, paint: _Paint) -> list[str]:
     ):
         lines += _other_rows(verdict, sorted(report.of_verdict(verdict), key=severity), paint)
     for release in report.judgement.releases[:MOST_OTHERS]:
-        how = f"passed in {release.passed} of {count_of(release.seen, 'file')} given"
-        lines.append(f"could be released: {printable(release.case.name)} {how} ({release.entry.place})")
+        how = f"passed in {release.passed} of {count_of(release.seen, 'result')} given"
+        text = f"could be released: {printable(release.case.name)} {how} ({release.entry.place})"
+        lines += textwrap.wrap(
+            text, WIDTH, subsequent_indent=" " * 15, break_long_words=False, break_on_hyphens=False
+        )
     return ["", *lines] if lines else []
 
 

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from conftest import Command, WriteFile
+from torchstone.cli.check import OPTIONS, check
+from torchstone.cli.clicked import make_command
+from torchstone.cli.plain import parse_plainly
+
+HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
+
+
+@pytest.fixture
+def files(write: WriteFile) -> tuple[str, ...]:
+    write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\n")
+    write("e.csv", "name,accuracy\na,pass\n")
+    return "r.csv", "--baseline", "e.csv"
+
+
+def shell(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torchstone", *arguments]
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=os.environ | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_exit_codes_are_0_fine_1_no_2_bad_input(
+    torchstone: Command, files: tuple[str, ...], write: WriteFile
+) -> None:
+    assert torchstone("check", *files).code == 1
+    assert torchstone("check", *files, "--allow", "regression").code == 0
+    assert torchstone("check", "nowhere.csv", "--baseline", "e.csv").code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check",),
+        ("check", "r.csv"),
+        ("check", "r.csv", "--baseline"),
+        ("check", "r.csv", "--baseline", "e.csv", "--polcy", "strict"),
+        ("check", "r.csv", "--baseline", "e.csv", "--policy", "lax"),
+        ("check", "r.csv", "--baseline", "e.csv", "--format", "pdf"),
+        ("check", "r.csv", "--baseline", "e.csv", "--set", "color=red"),
+        ("check", "r.csv", "--baseline", "e.csv", "--set", "batch_size=many"),
+        ("check", "r.csv", "--baseline", "e.csv", "--set", "device=cpu"),
+        ("check", "r.csv", "--baseline", "e.csv", "--only", "nothing"),
+        ("check", "r.csv", "--baseline", "e.csv", "--metric", "nothing"),
+        ("check", "r.csv", "--baseline", "e.csv", "--rule", "speedup=floor:1"),
+        ("check", "r.csv", "--baseline", "e.csv", "--as-of", "tomorrow"),
+        ("check", "r.csv", "--baseline", "e.csv", "--block", "new", "--allow", "new"),
+        ("check", "r.csv", "--baseline", "e.csv", "--kind", "xml"),
+        ("check", "r.csv", "--baseline", "e.csv", "--kind", "performance"),
+        ("check", "r.csv", "--baseline", "e.csv", "--quarantine", "nowhere.toml"),
+        ("check", "r.csv", "--baseline", "e.csv", "--config", "nowhere.toml"),
+        ("check", "r.csv", "--baseline", "e.csv", "--output", "no/such/folder/report.txt"),
+        ("accept",),
+        ("accept", "r.csv"),
+        ("accept", "--baseline", "e.csv"),
+        ("import",),
+        ("export", "r.csv"),
+        ("export", "r.csv", "--to", "xml"),
+        ("quarantine", "add", "a"),
+        ("quarantine", "list"),
+        ("nonsense",),
+    ],
+)
+def test_a_mistake_gets_one_clear_message_and_exit_code_2(
+    arguments: tuple[str, ...], torchstone: Command, files: tuple[str, ...]
+) -> None:
+    ran = torchstone(*arguments)
+    assert ran.code == 2
+    assert ran.err.strip()
+
+
+def test_no_color_is_respected_on_a_terminal(files: tuple[str, ...], tmp_path: Path) -> None:
+    def on_terminal(**env: str) -> str:
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {
+            "TERM": "xterm",
+            **env,
+        }
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "torchstone", "check", *files],
+            cwd=str(tmp_path),
+            env=environment,
+            timeout=30,
+            encoding="utf-8",
+        )
+        return str(child.read())
+
+    assert "\x1b[" in on_terminal()
+    assert "\x1b[" not in on_terminal(NO_COLOR="1")
+    assert "\x1b[" not in on_terminal(TERM="dumb")
+
+
+def test_a_reader_that_stops_reading_is_no_error(files: tuple[str, ...], tmp_path: Path) -> None:
+    rows = "".join(f"cuda,model{n},8,OOM,1,1,0\n" for n in range(5000))
+    (tmp_path / "many.csv").write_text(HEADER + rows)
+    command = f"{sys.executable} -m torchstone check many.csv --baseline e.csv | head -1"
+    ran = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.startswith("FAIL")
+    assert ran.stderr == ""
+
+
+def test_the_plain_parser_agrees_with_click(files: tuple[str, ...]) -> None:
+    arguments = [
+        "r.csv",
+        "x.csv",
+        "--baseline=e.csv",
+        "--baseline",
+        "f.csv",
+        "--policy",
+        "upstream",
+        "--compare-anyway",
+        "--only",
+        "a*",
+    ]
+    plain = parse_plainly(arguments, OPTIONS)
+    assert plain is not None
+    context = make_command("check", check, OPTIONS, "", required=False).make_context("check", list(arguments))
+    assert {"arguments": plain[0], **plain[1]} == context.params
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["-h"], ["--polcy", "x"], ["--policy", "lax"], ["--baseline"], ["--compare-anyway=1"]],
+)
+def test_the_plain_parser_leaves_what_is_not_plain_to_click(arguments: list[str]) -> None:
+    assert parse_plainly(["r.csv", *arguments], OPTIONS) is None
+
+
+@pytest.mark.parametrize("command", ["check", "accept", "import", "export", "quarantine", "quarantine add"])
+def test_help_has_an_example(command: str, torchstone: Command) -> None:
+    ran = torchstone(*command.split(), "--help")
+    assert ran.code == 0
+    assert f"torchstone {command}" in ran.out.partition("Example")[2]
+    assert all(len(line) <= 80 for line in ran.out.splitlines())
+
+
+def test_a_gate_imports_neither_torch_nor_anything_slow(files: tuple[str, ...], tmp_path: Path) -> None:
+    program = (
+        "import sys; from torchstone.cli.main import run; run(sys.argv[1:]); "
+        "print([m for m in ('torch', 'numpy', 'pandas', 'rich', 'click', 'tomllib', 'json') if m in sys.modules], file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "check", *files]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stderr.strip() == "[]"
+
+
+def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:
+    fifo = tmp_path / "results.csv"
+    os.mkfifo(fifo)
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "torchstone", "check", str(fifo), "--baseline", "e.csv"],
+        timeout=30,
+        encoding="utf-8",
+    )
+    try:
+        child.expect_exact("judging", timeout=20)
+        child.sendintr()
+        child.expect(pexpect.EOF)
+    finally:
+        child.close()
+    assert child.exitstatus == 130
+    assert "Traceback" not in str(child.before)
+
+
+def test_a_long_wait_is_explained_on_a_terminal(tmp_path: Path) -> None:
+    fifo = tmp_path / "results.csv"
+    os.mkfifo(fifo)
+    (tmp_path / "e.csv").write_text("name,accuracy\na,pass\n")
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "torchstone", "check", "results.csv", "--baseline", "e.csv"],
+        cwd=str(tmp_path),
+        timeout=30,
+        encoding="utf-8",
+    )
+    child.expect_exact("judging ... ")
+    fifo.write_text(HEADER + "cuda,a,8,pass,1,1,0\n")
+    child.expect_exact("PASS")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_version_is_told(tmp_path: Path) -> None:
+    assert shell("--version", cwd=tmp_path).stdout.startswith("torchstone, version ")

@@ -1,0 +1,389 @@
+"""What the gate makes of results, baselines and rules, seen through ``torchstone check --format json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import Command, WriteFile
+from torchstone.codec import encode_run
+from torchstone.model import Case, Measurement, Outcome, Run, Variant
+
+HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
+PERFORMANCE = "dev,name,batch_size,speedup,abs_latency,compression_ratio\n"
+
+Check = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def check(torchstone: Command) -> Check:
+    def call(*arguments: str) -> dict[str, Any]:
+        ran = torchstone("check", *arguments, "--format", "json")
+        assert ran.err == ""
+        report: dict[str, Any] = json.loads(ran.out)
+        assert report["exit_code"] == ran.code
+        return report
+
+    return call
+
+
+def verdicts(report: dict[str, Any]) -> dict[tuple[str, str], str]:
+    return {(row["name"], row["metric"]): row["verdict"] for row in report["rows"]}
+
+
+def test_everything_as_expected_passes(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,10,1,0\ncuda,b,8,OOM,10,1,2\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,0\nb,OOM,2\n")
+    report = check(results, "--baseline", baseline)
+    assert report["exit_code"] == 0
+    assert verdicts(report) == {
+        ("a", "accuracy"): "pass",
+        ("a", "graph_breaks"): "pass",
+        ("b", "accuracy"): "expected_failure",
+        ("b", "graph_breaks"): "pass",
+    }
+    assert report["summary"] == {
+        "planned": 2,
+        "judged": 2,
+        "red": 0,
+        "improved": 0,
+        "quarantined": 0,
+        "missing": 0,
+        "new": 0,
+    }
+
+
+def test_all_rules_run_even_when_one_fails(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,fail_accuracy,10,1,4\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks,calls_captured\na,pass,0,20\n")
+    report = check(results, "--baseline", baseline)
+    assert set(verdicts(report).values()) == {"regression"}
+    assert len(report["rows"]) == 3
+    assert report["summary"]["red"] == 1
+
+
+def test_a_model_that_vanished_blocks(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,10,1,0\n")
+    baseline = write("e.csv", "name,accuracy\na,pass\ncrashed,pass\n")
+    report = check(results, "--baseline", baseline)
+    assert verdicts(report)["crashed", "accuracy"] == "missing"
+    assert (report["exit_code"], report["summary"]["missing"]) == (1, 1)
+
+
+def test_a_model_without_a_baseline_blocks_unless_allowed(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,10,1,0\ncuda,b,8,pass,10,1,0\n")
+    baseline = write("e.csv", "name,accuracy\na,pass\n")
+    assert check(results, "--baseline", baseline)["exit_code"] == 1
+    assert check(results, "--baseline", baseline, "--allow", "new")["exit_code"] == 0
+
+
+def test_an_improvement_is_reported_and_blocks_only_if_asked(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,10,1,0\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks\na,fail_to_run,0\n")
+    report = check(results, "--baseline", baseline)
+    assert (report["exit_code"], report["summary"]["improved"]) == (0, 1)
+    assert check(results, "--baseline", baseline, "--block", "improvement")["exit_code"] == 1
+
+
+def test_an_empty_cell_expects_nothing_but_an_absent_metric_is_missing(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("r.csv", "dev,name,batch_size,accuracy\ncuda,a,8,pass\ncuda,b,8,pass\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,\nb,pass,0\n")
+    assert verdicts(check(results, "--baseline", baseline)) == {
+        ("a", "accuracy"): "pass",
+        ("b", "accuracy"): "pass",
+        ("b", "graph_breaks"): "missing",
+    }
+
+
+def test_the_zeros_of_a_failed_row_are_no_measurements(check: Check, write: WriteFile) -> None:
+    padded = write("r.csv", HEADER + "cuda,a,0,fail_to_run,0,0,0\n")
+    short = write("s.csv", HEADER + "cuda,a,0,fail_to_run\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,5\n")
+    for results in (padded, short):
+        assert verdicts(check(results, "--baseline", baseline)) == {("a", "accuracy"): "regression"}
+
+
+def test_a_performance_row_that_failed_is_a_regression_of_what_it_should_have_measured(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("r.csv", PERFORMANCE + "cuda,a,0,0.0,0.0\n")
+    baseline = write("e.csv", "name,compression_ratio\na,1.1\n")
+    report = check(results, "--baseline", baseline)
+    assert verdicts(report) == {("a", "compression_ratio"): "regression"}
+    assert report["rows"][0]["actual"] == "failed"
+
+
+def test_another_batch_size_is_not_compared_unless_told_to(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,16,1.5,2.0,1.0\n")
+    report = check(results, "--baseline", baseline)
+    assert set(verdicts(report).values()) == {"inconclusive"}
+    assert "batch_size is 8, expected 16" in report["rows"][0]["detail"]
+    assert report["exit_code"] == 1
+    assert check(results, "--baseline", baseline, "--compare-anyway")["exit_code"] == 0
+
+
+def test_a_pinned_run_can_be_the_baseline(check: Check, write: WriteFile) -> None:
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+    slower = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.4,1.0\n")
+    assert verdicts(check(slower, "--baseline", baseline)) == {
+        ("a", "speedup"): "pass",
+        ("a", "abs_latency"): "regression",
+        ("a", "compression_ratio"): "pass",
+    }
+
+
+def test_a_floor_needs_no_baseline(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\ncuda,b,8,1.1,2.0,1.0\ncuda,c,0,0.0,0.0,0\n")
+    report = check(results, "--rule", "speedup=floor:1.185")
+    assert verdicts(report) == {
+        ("a", "speedup"): "pass",
+        ("b", "speedup"): "regression",
+        ("c", "speedup"): "regression",
+    }
+
+
+def test_pass_must_appear(check: Check, write: WriteFile) -> None:
+    results = write(
+        "r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncuda,b,8,pass_due_to_skip,1,1,0\ncuda,c,8,OOM,1,1,0\n"
+    )
+    report = check(results, "--rule", "accuracy=must_pass")
+    assert [row["verdict"] for row in report["rows"]] == ["pass", "pass", "regression"]
+
+
+def test_instruction_counts_are_two_sided_with_the_margin_of_their_row(
+    check: Check, write: WriteFile
+) -> None:
+    results = write(
+        "r.csv", "up,instruction_count,120\ndown,instruction_count,80\nsame,instruction_count,101\n"
+    )
+    baseline = write(
+        "e.csv",
+        "up,instruction_count,100,0.1\ndown,instruction_count,100,0.1\nsame,instruction_count,100,0.1\n",
+    )
+    report = check(results, "--baseline", baseline)
+    assert [row["verdict"] for row in report["rows"]] == ["regression", "improvement", "pass"]
+
+
+def test_a_metric_nobody_knows_is_judged_by_its_own_margin_or_not_at_all(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("r.csv", "a,import_time_us,150\n")
+    with_margin = write("e.csv", "a,import_time_us,100,0.1\n")
+    without = write("b.csv", "a,import_time_us,100\n")
+    assert verdicts(check(results, "--baseline", with_margin)) == {("a", "import_time_us"): "regression"}
+    report = check(results, "--baseline", without)
+    assert verdicts(report) == {("a", "import_time_us"): "inconclusive"}
+    assert "--rule" in report["cautions"][0]
+    assert check(results, "--baseline", without, "--rule", "import_time_us=ratio_ceiling:2")["exit_code"] == 0
+
+
+def test_the_wide_baseline_needs_to_know_the_dtype(
+    torchstone: Command, check: Check, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncuda,b,8,fail_accuracy,1,1,0\n")
+    baseline = write("e.csv", "name,float32,bfloat16\na,pass,pass\nb,pass,fail_accuracy\n")
+    ran = torchstone("check", results, "--baseline", baseline)
+    assert ran.code == 2
+    assert "--set dtype" in ran.err
+    assert check(results, "--baseline", baseline, "--set", "dtype=bfloat16")["exit_code"] == 0
+    report = check(results, "--baseline", baseline, "--set", "dtype=float32")
+    assert verdicts(report) == {("a", "accuracy"): "pass", ("b", "accuracy"): "regression"}
+
+
+def test_shards_are_merged(check: Check, write: WriteFile) -> None:
+    shards = [write(f"s{n}.csv", HEADER + f"cuda,m{n},8,pass,1,1,0\n") for n in range(3)]
+    baseline = write("e.csv", "name,accuracy\nm0,pass\nm1,pass\nm2,pass\n")
+    assert check(*shards, "--baseline", baseline)["summary"]["judged"] == 3
+
+
+def test_the_same_case_twice_is_an_error_that_names_both_places(
+    torchstone: Command, write: WriteFile
+) -> None:
+    first = write("s0.csv", HEADER + "cuda,x,8,pass,1,1,0\ncuda,a,8,pass,1,1,0\n")
+    second = write("s1.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    ran = torchstone("check", first, second, "--baseline", write("e.csv", "name,accuracy\na,pass\n"))
+    assert ran.code == 2
+    assert "s0.csv:3" in ran.err
+    assert "s1.csv:2" in ran.err
+
+
+def test_two_results_for_one_baseline_row_are_an_error(torchstone: Command, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncpu,a,8,pass,1,1,0\n")
+    ran = torchstone("check", results, "--baseline", write("e.csv", "name,accuracy\na,pass\n"))
+    assert ran.code == 2
+    assert "r.csv:3" in ran.err
+    assert "r.csv:2" in ran.err
+
+
+def run_file(*statuses: str | None) -> str:
+    cases = [
+        Case(f"m{number}", "accuracy", "smoke", Variant("cpu", "inductor")) for number in range(len(statuses))
+    ]
+    outcomes = [
+        Outcome(
+            case, status, (Measurement("graph_breaks", (0,)),), repro=f"torchstone repro run.jsonl {case.id}"
+        )
+        for case, status in zip(cases, statuses, strict=True)
+        if status
+    ]
+    return encode_run(Run("r1", tuple(cases), tuple(outcomes), finished=None not in statuses))
+
+
+def test_a_planned_case_without_an_outcome_is_missing_even_without_a_baseline_row(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("run.jsonl", run_file("pass", None))
+    report = check(results, "--baseline", write("e.csv", "name,accuracy\nm0,pass\n"))
+    assert verdicts(report) == {("m0", "accuracy"): "pass", ("m1", "accuracy"): "missing"}
+    assert report["summary"]["planned"] == 2
+    assert "did not finish" in report["cautions"][0]
+
+
+def test_a_red_row_of_a_run_file_has_the_runs_own_command_to_reproduce_it(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("run.jsonl", run_file("fail_to_run"))
+    (row,) = check(results, "--baseline", write("e.csv", "name,accuracy\nm0,pass\n"))["rows"]
+    assert row["reproduce"].startswith("torchstone repro run.jsonl")
+    assert row["accept"] == "torchstone accept run.jsonl --baseline e.csv --only m0"
+    assert (row["place"], row["expected_place"]) == ("run.jsonl:2", "e.csv:2")
+
+
+def test_the_name_that_ci_gives_a_file_makes_a_row_reproducible(check: Check, write: WriteFile) -> None:
+    results = write(
+        "inductor_timm_models_bfloat16_inference_cuda_accuracy.csv", HEADER + "cuda,a,8,OOM,1,1,0\n"
+    )
+    rows = check(results, "--baseline", write("e.csv", "name,accuracy\na,pass\ngone,pass\n"))["rows"]
+    assert [row["reproduce"] for row in rows] == [
+        "python benchmarks/dynamo/timm_models.py --accuracy --inference --bfloat16 --backend inductor --device cuda"
+        f" --only {name}"
+        for name in ("a", "gone")
+    ]
+
+
+def test_only_narrows_results_and_baseline_alike(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,bert,8,pass,1,1,0\ncuda,vgg,8,OOM,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\nbert,pass\nvgg,pass\nbert_gone,pass\n")
+    report = check(results, "--baseline", baseline, "--only", "bert*")
+    assert verdicts(report) == {("bert", "accuracy"): "pass", ("bert_gone", "accuracy"): "missing"}
+
+
+def test_metric_narrows_what_is_judged(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,0\n")
+    assert check(results, "--baseline", baseline, "--metric", "graph_breaks")["exit_code"] == 0
+
+
+def test_results_of_a_probe_that_no_baseline_speaks_of_are_not_new(check: Check, write: WriteFile) -> None:
+    accuracy = write("a.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    performance = write("p.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+    report = check(accuracy, performance, "--baseline", write("e.csv", "name,accuracy\na,pass\n"))
+    assert (report["exit_code"], len(report["rows"])) == (0, 1)
+
+
+def test_several_baselines_speak_of_several_probes(check: Check, write: WriteFile) -> None:
+    accuracy = write("a.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    performance = write("p.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,0.9\n")
+    baselines = (
+        "--baseline",
+        write("e.csv", "name,accuracy\na,pass\n"),
+        "--baseline",
+        write("m.csv", "name,compression_ratio\na,1\n"),
+    )
+    assert verdicts(check(accuracy, performance, *baselines)) == {
+        ("a", "accuracy"): "pass",
+        ("a", "compression_ratio"): "regression",
+    }
+
+
+def test_red_rows_come_worst_first(torchstone: Command, write: WriteFile) -> None:
+    results = write(
+        "r.csv", PERFORMANCE + "cuda,little,8,1,1.2,1\ncuda,much,8,1,9.0,1\ncuda,newcomer,8,1,1,1\n"
+    )
+    baseline = write("b.csv", PERFORMANCE + "cuda,little,8,1,1,1\ncuda,much,8,1,1,1\ncuda,gone,8,1,1,1\n")
+    out = torchstone("check", results, "--baseline", baseline).out
+    assert sorted(("gone", "much", "little", "newcomer"), key=out.index) == [
+        "gone",
+        "much",
+        "little",
+        "newcomer",
+    ]
+
+
+class TestUpstream:
+    """What the original does beyond the golden cases."""
+
+    def test_graph_breaks_are_exact_and_improvements_fail(self, check: Check, write: WriteFile) -> None:
+        results = write(
+            "r.csv", HEADER + "cuda,a,8,pass,10,1,0\ncuda,b,8,pass,10,1,2\ncuda,c,8,pass,10,1,1\n"
+        )
+        baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,0\nb,pass,1\nc,pass,2\n")
+        report = check(
+            "--actual", results, "--expected", baseline, "--policy", "upstream", "--metric", "graph_breaks"
+        )
+        assert [row["label"] for row in report["rows"]] == ["PASS", "FAIL", "IMPROVED"]
+        assert report["summary"]["red"] == 2
+
+    def test_a_model_that_was_not_compiled_passes_the_graph_break_gate(
+        self, check: Check, write: WriteFile
+    ) -> None:
+        results = write("r.csv", HEADER + "cuda,a,8,eager_1st_run_OOM,0,0,0\n")
+        baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,5\n")
+        report = check(
+            "--actual", results, "--expected", baseline, "--policy", "upstream", "--metric", "graph_breaks"
+        )
+        assert report["exit_code"] == 0
+
+    def test_a_model_without_a_graph_break_baseline_counts_as_improved(
+        self, check: Check, write: WriteFile
+    ) -> None:
+        results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncuda,b,8,pass,1,1,0\n")
+        baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,0\n")
+        report = check(
+            "--actual", results, "--expected", baseline, "--policy", "upstream", "--metric", "graph_breaks"
+        )
+        assert {row["name"]: row["label"] for row in report["rows"]} == {"a": "PASS", "b": "MISSING"}
+        assert report["exit_code"] == 1
+
+    def test_instruction_counts_fail_on_wins_and_on_missing_results(
+        self, check: Check, write: WriteFile
+    ) -> None:
+        baseline = write("e.csv", "a,instruction_count,100,0.1\n\n\n\nb,instruction_count,100,0.1\n")
+        win = write("w.csv", "a,instruction_count,80\nb,instruction_count,100\nc,instruction_count,1\n")
+        report = check("--actual", win, "--expected", baseline, "--policy", "upstream")
+        assert {row["name"]: row["label"] for row in report["rows"]} == {
+            "a": "IMPROVED",
+            "b": "PASS",
+            "c": "MISSING",
+        }
+        assert report["summary"]["red"] == 1
+        gone = write("g.csv", "a,instruction_count,100\n")
+        assert check("--actual", gone, "--expected", baseline, "--policy", "upstream")["exit_code"] == 1
+
+    def test_expected_models_without_a_result_are_ignored_but_said(
+        self, check: Check, write: WriteFile
+    ) -> None:
+        results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+        baseline = write("e.csv", "name,accuracy\na,pass\ngone,pass\n")
+        report = check("--actual", results, "--expected", baseline, "--policy", "upstream")
+        assert report["exit_code"] == 0
+        assert [row["name"] for row in report["ignored"]] == ["gone"]
+        assert "1 expected row" in report["cautions"][0]
+
+    @pytest.mark.parametrize(
+        "broken", ["", HEADER, HEADER + "cuda,a,8,pass,NaN,1,0\n", HEADER + "cuda,a,8,pass,1,1,0\n" * 2]
+    )
+    def test_broken_input_is_an_error_where_the_original_decides_nonsense(
+        self, broken: str, torchstone: Command, write: WriteFile
+    ) -> None:
+        baseline = write("e.csv", "name,accuracy\na,pass\n")
+        ran = torchstone(
+            "check", "--actual", write("r.csv", broken), "--expected", baseline, "--policy", "upstream"
+        )
+        assert ran.code == 2

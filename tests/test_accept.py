@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from conftest import Command, WriteFile
+from torchstone.codec import decode_run, encode_run
+from torchstone.model import Case, Measurement, Outcome, Run, Variant
+
+HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
+BASELINE = """name,accuracy,graph_breaks
+
+
+
+# the first one
+alpha,pass,0
+
+
+
+beta,fail_accuracy,3
+"""
+
+
+def results(**models: str) -> str:
+    return HEADER + "".join(f"cuda,{name},8,{rest}\n" for name, rest in models.items())
+
+
+def test_what_changed_is_adopted_and_everything_else_kept(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    ran = torchstone(
+        "accept",
+        write("r.csv", results(alpha="pass,9,1,2", beta="pass,9,1,3")),
+        "--baseline",
+        "e.csv",
+        "--yes",
+    )
+    assert ran.code == 0
+    assert path.read_text() == BASELINE.replace("alpha,pass,0", "alpha,pass,2").replace(
+        "beta,fail_accuracy,3", "beta,pass,3"
+    )
+    assert torchstone("check", "r.csv", "--baseline", "e.csv").code == 0
+
+
+def test_crlf_bom_and_quotes_survive(torchstone: Command, write: WriteFile) -> None:
+    text = '\ufeffname,accuracy,graph_breaks\r\n"odd, name",pass,0\r\nplain,pass,0\r\n'
+    path = Path(write("e.csv", text))
+    rows = HEADER + 'cuda,"odd, name",8,OOM,1,1,0\ncuda,plain,8,pass,1,1,4\n'
+    assert torchstone("accept", write("r.csv", rows), "--baseline", "e.csv", "--yes").code == 0
+    assert (
+        path.read_bytes().decode()
+        == '\ufeffname,accuracy,graph_breaks\r\n"odd, name",OOM,0\r\nplain,pass,4\r\n'
+    )
+
+
+def test_dry_run_shows_a_unified_diff_and_writes_nothing(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    ran = torchstone("accept", write("r.csv", results(alpha="OOM,9,1,0")), "--baseline", "e.csv", "--dry-run")
+    assert ran.code == 0
+    assert "-alpha,pass,0\n+alpha,OOM,0\n" in ran.out
+    assert path.read_text() == BASELINE
+
+
+def test_without_a_terminal_it_must_be_told_yes(
+    torchstone: Command, write: WriteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write("e.csv", BASELINE))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        ran = torchstone("accept", write("r.csv", results(alpha="OOM,9,1,0")), "--baseline", "e.csv")
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert path.read_text() == BASELINE
+
+
+@pytest.mark.parametrize(("answer", "code", "status"), [("y", 0, "OOM"), ("n", 1, "pass"), ("", 1, "pass")])
+def test_on_a_terminal_it_asks(answer: str, code: int, status: str, write: WriteFile, tmp_path: Path) -> None:
+    path = tmp_path / write("e.csv", BASELINE)
+    write("r.csv", results(alpha="OOM,9,1,0"))
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "torchstone", "accept", "r.csv", "--baseline", "e.csv"],
+        cwd=str(tmp_path),
+        timeout=30,
+        encoding="utf-8",
+    )
+    child.expect_exact("[y/N]")
+    child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == code
+    assert f"alpha,{status},0" in path.read_text()
+
+
+def test_ctrl_c_at_the_question_writes_nothing(write: WriteFile, tmp_path: Path) -> None:
+    path = tmp_path / write("e.csv", BASELINE)
+    write("r.csv", results(alpha="OOM,9,1,0"))
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "torchstone", "accept", "r.csv", "--baseline", "e.csv"],
+        cwd=str(tmp_path),
+        timeout=30,
+        encoding="utf-8",
+    )
+    child.expect_exact("[y/N]")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert "Traceback" not in str(child.before)
+    assert path.read_text() == BASELINE
+
+
+class TestSeveralFiles:
+    def files(self, write: WriteFile, *statuses: str) -> list[str]:
+        return [write(f"r{n}.csv", results(alpha=f"{status},9,1,0")) for n, status in enumerate(statuses)]
+
+    def test_files_that_agree_are_adopted(self, torchstone: Command, write: WriteFile) -> None:
+        path = Path(write("e.csv", BASELINE))
+        torchstone("accept", *self.files(write, "OOM", "OOM", "OOM"), "--baseline", "e.csv", "--yes")
+        assert "alpha,OOM,0" in path.read_text()
+
+    def test_a_row_that_disagrees_with_itself_is_held_back(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        path = Path(write("e.csv", BASELINE))
+        ran = torchstone("accept", *self.files(write, "OOM", "OOM", "pass"), "--baseline", "e.csv", "--yes")
+        assert "OOM x2, pass x1" in ran.out
+        assert path.read_text() == BASELINE
+
+    def test_its_majority_is_adopted_if_asked(self, torchstone: Command, write: WriteFile) -> None:
+        path = Path(write("e.csv", BASELINE))
+        files = self.files(write, "OOM", "OOM", "pass")
+        torchstone("accept", *files, "--baseline", "e.csv", "--yes", "--include-unstable")
+        assert "alpha,OOM,0" in path.read_text()
+
+    def test_a_tie_is_never_adopted(self, torchstone: Command, write: WriteFile) -> None:
+        path = Path(write("e.csv", BASELINE))
+        torchstone(
+            "accept", *self.files(write, "OOM", "pass"), "--baseline", "e.csv", "--yes", "--include-unstable"
+        )
+        assert path.read_text() == BASELINE
+
+    def test_a_repeat_that_crashed_is_the_same_row(self, torchstone: Command, write: WriteFile) -> None:
+        path = Path(write("e.csv", BASELINE))
+        crashed = write("c.csv", HEADER + "cuda,alpha,0,timeout\n")
+        ran = torchstone(
+            "accept", write("r.csv", results(alpha="pass,9,1,0")), crashed, "--baseline", "e.csv", "--yes"
+        )
+        assert "the files disagree" in ran.out
+        assert path.read_text() == BASELINE
+
+    def test_shards_and_repeats_may_be_mixed(self, torchstone: Command, write: WriteFile) -> None:
+        path = Path(write("e.csv", BASELINE))
+        shards = [write("a.csv", results(alpha="OOM,9,1,0")), write("b.csv", results(beta="pass,9,1,3"))]
+        repeats = [write("a2.csv", results(alpha="OOM,9,1,0")), write("b2.csv", results(beta="pass,9,1,3"))]
+        assert torchstone("accept", *shards, *repeats, "--baseline", "e.csv", "--yes").code == 0
+        assert path.read_text() == BASELINE.replace("alpha,pass", "alpha,OOM").replace(
+            "beta,fail_accuracy", "beta,pass"
+        )
+
+
+class TestInstructionCounts:
+    TEXT = "one,instruction_count,1000000,0.03\n\n\n\ntwo,compile_time_instruction_count,2000000,0.015\n"
+
+    @pytest.mark.parametrize(
+        ("count", "adopted"),
+        [(1009999, 1000000), (1010001, 1010000), (990001, 990001), (989999, 989900), (1234567, 1234000)],
+    )
+    def test_only_a_change_of_a_third_of_the_margin_is_adopted_at_four_digits(
+        self, count: int, adopted: int, torchstone: Command, write: WriteFile
+    ) -> None:
+        path = Path(write("e.csv", self.TEXT))
+        rows = f"one,instruction_count,{count}\ntwo,compile_time_instruction_count,2000000\n"
+        assert torchstone("accept", write("r.csv", rows), "--baseline", "e.csv", "--yes").code == 0
+        kept = abs(count - 1000000) / 1000000 <= 0.01
+        assert path.read_text() == self.TEXT.replace("1000000", "1000000" if kept else str(adopted))
+
+    def test_a_new_count_gets_the_customary_margin_and_gap(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        path = Path(write("e.csv", self.TEXT))
+        rows = "one,instruction_count,1000000\ntwo,compile_time_instruction_count,2000000\nthree,instruction_count,123456\n"
+        torchstone("accept", write("r.csv", rows), "--baseline", "e.csv", "--yes", "--add-new")
+        assert path.read_text() == self.TEXT.replace(
+            "two,", "three,instruction_count,123400,0.03\n\n\n\ntwo,"
+        )
+
+
+def test_a_noisy_number_moves_only_beyond_a_third_of_its_rule(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,compression_ratio\na,1.0\nb,1.0\n"))
+    rows = (
+        "dev,name,batch_size,speedup,abs_latency,compression_ratio\ncuda,a,8,1,1,1.016\ncuda,b,8,1,1,1.017\n"
+    )
+    torchstone("accept", write("r.csv", rows), "--baseline", "e.csv", "--yes")
+    assert path.read_text() == "name,compression_ratio\na,1.0\nb,1.017\n"
+
+
+def test_add_new_puts_rows_where_they_belong(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    rows = write(
+        "r.csv", results(alpha="pass,9,1,0", beta="fail_accuracy,9,1,3", bach="pass,9,1,1", zeta="OOM,9,1,0")
+    )
+    assert "2 cases without a baseline row" in torchstone("accept", rows, "--baseline", "e.csv", "--yes").out
+    assert path.read_text() == BASELINE
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--add-new")
+    gap = "\n\n\n"
+    expected = BASELINE.replace("beta,", f"bach,pass,1\n{gap}beta,") + f"{gap}zeta,OOM,0\n"
+    assert path.read_text() == expected
+
+
+def test_prune_removes_rows_without_a_result_and_their_gap(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    rows = write("r.csv", results(alpha="pass,9,1,0"))
+    assert "1 row without a result kept" in torchstone("accept", rows, "--baseline", "e.csv", "--yes").out
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--prune")
+    assert path.read_text() == BASELINE.split("beta", maxsplit=1)[0].rstrip() + "\n"
+
+
+def test_only_limits_what_is_touched_prune_included(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,accuracy\na,pass\nb,pass\nc,pass\n"))
+    rows = write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\ncuda,b,8,OOM,1,1,0\n")
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--prune", "--only", "a")
+    assert path.read_text() == "name,accuracy\na,OOM\nb,pass\nc,pass\n"
+
+
+def test_a_wide_baseline_is_updated_in_the_column_of_the_dtype(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,float32,bfloat16\na,pass,pass\nb,,pass\n"))
+    rows = write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\ncuda,b,8,pass,1,1,0\n")
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--set", "dtype=float32", "--add-new")
+    assert path.read_text() == "name,float32,bfloat16\na,OOM,pass\nb,pass,pass\n"
+
+
+def test_a_run_file_is_enough(torchstone: Command, write: WriteFile) -> None:
+    case = Case("alpha", "accuracy", "smoke", Variant("cpu"))
+    run = Run("r", (case,), (Outcome(case, "timeout", (Measurement("graph_breaks", (0,)),)),))
+    path = Path(write("e.csv", BASELINE))
+    assert torchstone("accept", write("run.jsonl", encode_run(run)), "--baseline", "e.csv", "--yes").code == 0
+    assert path.read_text() == BASELINE.replace("alpha,pass", "alpha,timeout")
+
+
+def test_a_pinned_run_can_be_updated_too(torchstone: Command, write: WriteFile) -> None:
+    cases = [Case(name, "accuracy") for name in ("a", "b")]
+
+    def text(*statuses: str) -> str:
+        return encode_run(
+            Run("r", tuple(cases), tuple(Outcome(c, s) for c, s in zip(cases, statuses, strict=True)))
+        )
+
+    path = Path(write("base.jsonl", text("pass", "pass")))
+    assert (
+        torchstone(
+            "accept", write("new.jsonl", text("pass", "OOM")), "--baseline", "base.jsonl", "--yes"
+        ).code
+        == 0
+    )
+    assert [o.status for o in decode_run("base.jsonl", path.read_text()).run.outcomes] == ["pass", "OOM"]
+
+
+def test_a_new_baseline_can_be_started(torchstone: Command, write: WriteFile) -> None:
+    rows = write("r.csv", results(alpha="pass,9,1,0", beta="OOM,9,1,3"))
+    assert torchstone("accept", rows, "--baseline", "fresh.csv", "--yes").code == 2
+    assert not Path("fresh.csv").exists()
+    assert torchstone("accept", rows, "--baseline", "fresh.csv", "--yes", "--add-new").code == 0
+    assert torchstone("check", rows, "--baseline", "fresh.csv").code == 0
+
+
+def test_nothing_to_change_writes_nothing(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    before = path.stat().st_mtime_ns
+    ran = torchstone(
+        "accept",
+        write("r.csv", results(alpha="pass,9,1,0", beta="fail_accuracy,9,1,3")),
+        "--baseline",
+        "e.csv",
+    )
+    assert (ran.code, "nothing to change" in ran.out) == (0, True)
+    assert path.stat().st_mtime_ns == before
+
+
+def test_permissions_and_links_of_the_baseline_survive(torchstone: Command, write: WriteFile) -> None:
+    real = Path(write("real.csv", BASELINE))
+    real.chmod(0o640)
+    link = Path("link.csv")
+    link.symlink_to("real.csv")
+    torchstone("accept", write("r.csv", results(alpha="OOM,9,1,0")), "--baseline", "link.csv", "--yes")
+    assert link.is_symlink()
+    assert "alpha,OOM" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in Path().iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_metric_limits_what_is_adopted(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    rows = write("r.csv", results(alpha="OOM,9,1,7"))
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--metric", "graph_breaks")
+    assert path.read_text() == BASELINE.replace("alpha,pass,0", "alpha,pass,7")

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Command, WriteFile
+from torchstone.cli.check import UPSTREAM_QUARANTINE
+from torchstone.errors import InputError
+from torchstone.quarantine import add_entry, read_quarantine, remove_entries
+
+HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
+ENTRY = '[[quarantine]]\ncase = "flaky*"\nreason = "races"\nsince = 2026-01-01\nexpires = 2026-12-31\n'
+
+
+@pytest.fixture
+def files(write: WriteFile) -> tuple[str, ...]:
+    write("r.csv", HEADER + "cuda,flaky1,8,fail_to_run,1,1,0\ncuda,good,8,pass,1,1,0\n")
+    write("e.csv", "name,accuracy,graph_breaks\nflaky1,pass,0\ngood,pass,0\n")
+    write("quarantine.toml", ENTRY)
+    return "r.csv", "--baseline", "e.csv"
+
+
+def test_a_quarantined_row_does_not_block(torchstone: Command, files: tuple[str, ...]) -> None:
+    ran = torchstone("check", *files, "--as-of", "2026-06-01", "--format", "json")
+    report = json.loads(ran.out)
+    assert ran.code == 0
+    (row,) = [row for row in report["rows"] if row["verdict"] == "quarantined"]
+    assert (row["name"], row["metric"], row["quarantine"]["reason"]) == ("flaky1", "accuracy", "races")
+    assert "would be: regression" in row["detail"]
+
+
+@pytest.mark.parametrize(("day", "code"), [("2026-12-31", 0), ("2027-01-01", 1)])
+def test_an_entry_covers_its_last_day_and_blocks_after_it(
+    day: str, code: int, torchstone: Command, files: tuple[str, ...]
+) -> None:
+    ran = torchstone("check", *files, "--as-of", day)
+    assert ran.code == code
+    assert ("ended 2026-12-31" in ran.out) == bool(code)
+
+
+def test_an_expired_entry_blocks_even_if_its_case_passes(torchstone: Command, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,flaky1,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\nflaky1,pass\n")
+    write("quarantine.toml", ENTRY)
+    for style in ("text", "markdown", "junit", "json", "github"):
+        ran = torchstone("check", results, "--baseline", baseline, "--as-of", "2027-01-01", "--format", style)
+        assert ran.code == 1
+        assert "2026-12-31" in ran.out
+
+
+def test_an_expired_entry_for_cases_that_are_not_here_does_not_block(
+    torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,good,8,pass,1,1,0\n")
+    write("quarantine.toml", ENTRY)
+    ran = torchstone(
+        "check", results, "--baseline", write("e.csv", "name,accuracy\ngood,pass\n"), "--as-of", "2027-01-01"
+    )
+    assert ran.code == 0
+
+
+def test_quarantine_does_not_hide_a_case_that_vanished_unless_it_says_so(
+    torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,good,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\ngood,pass\nflaky1,pass\n")
+    write("quarantine.toml", ENTRY)
+    assert torchstone("check", results, "--baseline", baseline, "--as-of", "2026-06-01").code == 1
+    write("quarantine.toml", ENTRY + "allow_missing = true\n")
+    assert torchstone("check", results, "--baseline", baseline, "--as-of", "2026-06-01").code == 0
+
+
+def test_a_quarantined_case_that_passes_could_be_released(torchstone: Command, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,flaky1,8,pass,1,1,0\ncuda,flaky2,8,pass,1,1,9\n")
+    baseline = write("e.csv", "name,accuracy,graph_breaks\nflaky1,pass,0\nflaky2,pass,0\n")
+    write("quarantine.toml", ENTRY)
+    ran = torchstone("check", results, "--baseline", baseline, "--as-of", "2026-06-01", "--format", "json")
+    (release,) = json.loads(ran.out)["could_be_released"]
+    assert (release["name"], release["passed"], release["seen"]) == ("flaky1", 1, 1)
+
+
+@pytest.mark.parametrize(("platform", "code"), [("cuda", 0), ("cpu", 1)])
+def test_an_entry_may_be_for_one_device_or_platform(
+    platform: str, code: int, torchstone: Command, files: tuple[str, ...]
+) -> None:
+    Path("quarantine.toml").write_text(f'{ENTRY}platform = "{platform}"\n')
+    assert torchstone("check", *files, "--as-of", "2026-06-01").code == code
+    assert torchstone("check", *files, "--as-of", "2026-06-01", "--platform", platform).code == 0
+
+
+def test_an_entry_may_be_for_some_metrics(torchstone: Command, files: tuple[str, ...]) -> None:
+    Path("quarantine.toml").write_text(f'{ENTRY}metric = ["graph_breaks", "calls_captured"]\n')
+    assert torchstone("check", *files, "--as-of", "2026-06-01").code == 1
+
+
+def test_quarantine_check_counts_passes_over_all_files(torchstone: Command, write: WriteFile) -> None:
+    statuses = ("pass", "fail_to_run", "pass")
+    runs = [
+        write(f"r{n}.csv", HEADER + f"cuda,a,8,{s},1,1,0\ncuda,b,8,pass,1,1,0\n")
+        for n, s in enumerate(statuses)
+    ]
+    entries = "".join(f'[[quarantine]]\ncase = "{case}"\nreason = "flaky"\n' for case in ("a", "b", "c"))
+    write("quarantine.toml", entries)
+    lines = torchstone("quarantine", "check", *runs).out.splitlines()[2:]
+    assert [line.split()[:5] for line in lines] == [
+        ["active", "a", "2", "of", "3"],
+        ["release", "b", "3", "of", "3"],
+        ["unused", "c", "0", "of", "0"],
+    ]
+
+
+def test_quarantine_check_fails_on_expired_entries(torchstone: Command, write: WriteFile) -> None:
+    write("quarantine.toml", ENTRY)
+    assert torchstone("quarantine", "check", "--as-of", "2026-06-01").code == 0
+    assert torchstone("quarantine", "check", "--as-of", "2027-06-01").code == 1
+
+
+def test_add_list_remove_leave_the_rest_of_the_file_alone(torchstone: Command, write: WriteFile) -> None:
+    text = f"# our flaky cases\n\n{ENTRY}\n# about the other one\n[[quarantine]]\ncase = 'x'\nreason = 'y'  # why\n"
+    path = Path(write("quarantine.toml", text))
+    assert (
+        torchstone("quarantine", "add", "resnet*", "--reason", 'say "no"', "--expires", "2027-01-31").code
+        == 0
+    )
+    assert path.read_text().startswith(text)
+    (added,) = [entry for entry in read_quarantine(str(path)) if entry.case == "resnet*"]
+    assert (added.reason, added.expires) == ('say "no"', date(2027, 1, 31))
+    assert "resnet*" in torchstone("quarantine", "list").out
+    assert torchstone("quarantine", "remove", "resnet*").code == 0
+    assert path.read_text().rstrip() == text.rstrip()
+    assert torchstone("quarantine", "remove", "x").code == 0
+    assert path.read_text() == f"# our flaky cases\n\n{ENTRY}\n"
+
+
+def test_adding_the_same_entry_twice_is_refused(torchstone: Command) -> None:
+    assert torchstone("quarantine", "add", "a", "--reason", "r").code == 0
+    before = Path("quarantine.toml").read_text()
+    assert torchstone("quarantine", "add", "a", "--reason", "r").code == 2
+    assert Path("quarantine.toml").read_text() == before
+
+
+def test_removing_what_is_not_there_says_what_is(torchstone: Command, write: WriteFile) -> None:
+    write("quarantine.toml", ENTRY)
+    ran = torchstone("quarantine", "remove", "nothing")
+    assert ran.code == 2
+    assert "flaky*" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[[quarantine]]\nreason = 'no case'\n", 1),
+        (ENTRY + "\n[[quarantine]]\ncase = 'no reason'\n", 7),
+        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpires = 'soon'\n", 7),
+        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nsince = 2026-02-01\nexpires = 2026-01-01\n", 7),
+        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpired = 2026-01-01\n", 7),
+        ("[[quarantines]]\ncase = 'a'\n", 1),
+        ("[[quarantine]]\ncase = \n", 2),
+    ],
+)
+def test_a_bad_entry_is_an_error_that_names_its_line(text: str, line: int, tmp_path: Path) -> None:
+    path = tmp_path / "quarantine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_quarantine(str(path))
+    assert caught.value.line == line
+
+
+TEXT = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Zs", "Co", "Cn")),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4, unique_by=lambda pair: pair[0]))
+def test_whatever_is_added_can_be_read_and_removed_again(entries: list[tuple[str, str]]) -> None:
+    text = ""
+    for case, reason in entries:
+        text = add_entry("q.toml", text, {"case": case, "reason": reason})
+    for case, _ in entries:
+        text, gone = remove_entries("q.toml", text, case)
+        assert [entry.case for entry in gone] == [case]
+    assert text.strip() == ""
+
+
+def test_the_flaky_lists_of_the_original_ship_with_the_package() -> None:
+    entries = read_quarantine(UPSTREAM_QUARANTINE)
+    accuracy = [entry for entry in entries if entry.metrics == ("accuracy",)]
+    assert sum(not entry.platform for entry in accuracy) == 6
+    assert {entry.platform for entry in entries} == {"", "rocm"}
+    assert len({(entry.case, entry.metrics, entry.platform) for entry in entries}) == len(entries)
