@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 VERDICTS: dict[Verdict, str] = {
-    Verdict.INVALID: "the input contradicts itself, such as an outcome that was never planned",
+    Verdict.INVALID: "the result contradicts itself, such as more distinct graph breaks than graph breaks",
     Verdict.MISSING: "planned or expected, but there is no result",
     Verdict.REGRESSION: "worse than the baseline allows",
     Verdict.INCONCLUSIVE: "the two cannot be compared, or nothing says how",

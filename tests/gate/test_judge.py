@@ -274,6 +274,26 @@ def test_only_narrows_results_and_baseline_alike(check: Check, write: WriteFile)
     assert verdicts(report) == {("bert", "accuracy"): "pass", ("bert_gone", "accuracy"): "missing"}
 
 
+@pytest.mark.parametrize(
+    ("row", "metric"),
+    [
+        ("10,1,2,3,1.0,2.0,2.0", "unique_graph_breaks"),
+        ("10,0,2,2,1.0,2.0,2.0", "calls_captured"),
+        ("10,1,2,2,1.5,2.0,2.0", "compression_ratio"),
+    ],
+)
+def test_a_result_that_contradicts_itself_is_invalid_whatever_the_baseline_says(
+    row: str, metric: str, check: Check, write: WriteFile
+) -> None:
+    columns = "calls_captured,unique_graphs,graph_breaks,unique_graph_breaks,compression_ratio,eager_peak_mem,dynamo_peak_mem"
+    text = f"dev,name,batch_size,speedup,abs_latency,{columns}\ncuda,a,8,1.0,1.0,{row}\n"
+    baseline = write("e.csv", "name,speedup\na,1.0\n")
+    report = check(write("r.csv", text), "--baseline", baseline)
+    assert verdicts(report) == {("a", "speedup"): "pass", ("a", metric): "invalid"}
+    assert report["exit_code"] == 1
+    assert check("r.csv", "--baseline", baseline, "--policy", "upstream")["exit_code"] == 0
+
+
 def test_metric_narrows_what_is_judged(check: Check, write: WriteFile) -> None:
     results = write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\n")
     baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,0\n")

@@ -8,6 +8,7 @@ from torchstone.baseline import Baseline, ExpectedRow, main_metric
 from torchstone.errors import InputError, UsageError
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, decide_number, decide_status, limits_of
+from torchstone.gate.sanity import contradictions
 from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Remarks, Row
 from torchstone.model import Case, Measurement, Outcome, QuarantineEntry, Reading, Rule, Run, matches_name
 from torchstone.results import Results
@@ -22,7 +23,12 @@ def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judge
     """Judge plan, baseline and results together, so that nothing can vanish and stay green."""
     judging = _Judging(results, baseline, conditions)
     for number, (reading, index, outcome) in enumerate(results, 1):
-        judging.take(judging.rows_of(outcome, reading, index, number))
+        judging.take(
+            [
+                *judging.rows_of(outcome, reading, index, number),
+                *judging.invalid_rows(outcome, reading, index),
+            ]
+        )
     for reading, case in results.unmeasured():
         judging.take([judging.unmeasured_row(case, reading)])
     for row in baseline.unclaimed():
@@ -48,6 +54,7 @@ class _Judging:
         self._unruled: dict[str, int] = {}
         self._alone = conditions.rules.metrics_without_baseline()
         self._judged_metrics: set[str] = set()
+        self._sane: set[int] = set()  # ids of measurements, which many results share, already looked at
         self._wanted = self._wanted_metrics()
         alone = len(results.readings) == 1
         self._only_reading = results.readings[0] if alone else Reading("", "", Run("", (), ()), ())
@@ -225,6 +232,19 @@ class _Judging:
         return self._row(
             Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, f"the case failed{known}"
         )
+
+    def invalid_rows(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
+        """The rows of a result that contradicts itself; the original does not look."""
+        shared = id(outcome.measurements)
+        if self._upstream or shared in self._sane:
+            return []
+        rows = []
+        for metric, why in contradictions(outcome.measurements):
+            row = self._row(Verdict.INVALID, outcome.case, metric, outcome, None, None, why)
+            rows.append(self._place(row, reading, index, None))
+        if not rows:
+            self._sane.add(shared)
+        return rows
 
     def unmeasured_row(self, case: Case, reading: Reading) -> Row:
         """The row of a case that was planned, but has no outcome."""

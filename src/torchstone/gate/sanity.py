@@ -1,0 +1,36 @@
+"""Results that contradict themselves: numbers that cannot all be true, whatever the baseline says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.model import Measurement, Number
+from torchstone.units import format_number
+
+_SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute a ratio from
+_RATIO_TOLERANCE = 0.01
+
+
+def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
+    """The metrics that cannot be right, and why."""
+    values = {measurement.metric: measurement.value for measurement in measurements}
+    breaks, unique = values.get("graph_breaks"), values.get("unique_graph_breaks")
+    if breaks is not None and unique is not None and unique > breaks:
+        yield (
+            "unique_graph_breaks",
+            f"{format_number(unique)} distinct graph breaks, but only {format_number(breaks)} in all",
+        )
+    if values.get("unique_graphs") == 0 and values.get("calls_captured", 0) > 0:
+        yield "calls_captured", f"{format_number(values['calls_captured'])} calls captured in no graph at all"
+    yield from _check_compression(values)
+
+
+def _check_compression(values: dict[str, Number]) -> Iterator[tuple[str, str]]:
+    eager, compiled, ratio = (
+        values.get(name) for name in ("eager_peak_mem", "dynamo_peak_mem", "compression_ratio")
+    )
+    if eager is None or compiled is None or ratio is None or min(eager, compiled) < _SMALLEST_MEMORY:
+        return
+    if abs(ratio - eager / compiled) > _RATIO_TOLERANCE * ratio:
+        found = f"{format_number(eager)} GB over {format_number(compiled)} GB is {format_number(eager / compiled)}"
+        yield "compression_ratio", f"{found}, not {format_number(ratio)}"

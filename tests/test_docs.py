@@ -1,0 +1,113 @@
+"""The docs say all there is to say, and nothing that is not so."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from conftest import Command
+from torchstone.cli.check import STYLES
+from torchstone.cli.group import torchstone as group
+from torchstone.config import POLICIES, RULE_KINDS
+from torchstone.formats import FORMATS
+from torchstone.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+
+def load_generator() -> object:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load_generator()
+COMMANDS: list[tuple[str, click.Command]] = list(GENERATOR.commands(group, "torchstone"))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", ["cli.md", "reference.md"])
+def test_generated_pages_are_up_to_date(page: str) -> None:
+    assert (DOCS / page).read_text() == GENERATOR.PAGES[page](), "run 'make docs'"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[path for path, _ in COMMANDS])
+def test_every_command_and_option_is_on_the_commands_page(path: str, command: click.Command) -> None:
+    section = (DOCS / "cli.md").read_text().split(f"## `{path}`\n")[1].split("\n## ")[0]
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+            assert all(flag in section for flag in parameter.opts)
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[path for path, _ in COMMANDS])
+def test_the_commands_page_is_what_help_prints(
+    path: str, command: click.Command, torchstone: Command
+) -> None:
+    section = (DOCS / "cli.md").read_text().split(f"## `{path}`\n")[1].split("```text\n")[1].split("\n```")[0]
+    assert torchstone(*path.split()[1:], "--help").out.strip() == section.strip()
+
+
+def words() -> list[str]:
+    return [*VERDICTS, *STATUSES, *METRICS, *PROBES, *RULE_KINDS, *FORMATS, "0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("word", words())
+def test_every_verdict_status_metric_rule_kind_and_exit_code_is_in_the_reference(word: str) -> None:
+    assert f"| `{word}` |" in (DOCS / "reference.md").read_text()
+
+
+@pytest.mark.parametrize("word", [*STYLES, *POLICIES])
+def test_every_report_format_and_policy_is_explained(word: str) -> None:
+    pages = (DOCS / "reports.md").read_text() + (DOCS / "upstream.md").read_text()
+    assert f"`{word}`" in pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), target
+
+
+def commands_in(page: Path) -> list[str]:
+    text = page.read_text().replace("\\\n", " ")
+    return [line.strip() for line in text.splitlines() if re.match(r"    torchstone \w", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_docs_have_options_that_exist(page: Path) -> None:
+    known = {path: {flag for p in command.params for flag in p.opts} for path, command in COMMANDS}
+    for line in commands_in(page):
+        words = [word for word in shlex.split(line.split(" #")[0]) if not word.startswith("[")]
+        path = " ".join(words[:3]) if words[1] == "quarantine" else " ".join(words[:2])
+        assert path in known, line
+        for word in words:
+            if word.startswith("--"):
+                assert word.partition("=")[0] in known[path], line
+
+
+def test_the_readme_shows_what_the_example_prints(
+    torchstone: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    readme = (ROOT / "README.md").read_text()
+    for line in commands_in(ROOT / "README.md"):
+        words = shlex.split(line)
+        if not any("examples/" in word for word in words):
+            continue
+        printed = torchstone(*words[1:]).out
+        shown = readme.split(
+            " --quarantine examples/quarantine.toml\n" if "check" in words else " --dry-run\n", 1
+        )[1]
+        for part in shown.split("\n    ...")[0].strip("\n").splitlines():
+            assert part.strip() in printed, part
