@@ -113,7 +113,9 @@ class Baseline:
             agreeing = self._closest(agreeing, case)
         if agreeing:
             return agreeing[0]
-        return matches[0] if matches and matches[0].row.reading.kind != "expected-by-dtype" else None
+        return (
+            matches[0] if len(matches) == 1 and matches[0].row.reading.kind != "expected-by-dtype" else None
+        )
 
     def _closest(self, matches: list[Match], case: Case) -> list[Match]:
         """Of several rows that agree with a case, the one that states most of it; it must be one."""
@@ -141,7 +143,11 @@ class Baseline:
         """Note that result ``number`` (from 1) is judged by this row; gives the number of the one before it, or 0."""
         before = self._found_at[row.number]
         self._found_at[row.number] = number
-        return before
+        return max(before, 0)
+
+    def touch(self, row: ExpectedRow) -> None:
+        """Note that some result was held against this row, though it was not judged by it: the row is not missing."""
+        self._found_at[row.number] = self._found_at[row.number] or -1
 
     def unclaimed(self) -> Iterator[ExpectedRow]:
         """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""

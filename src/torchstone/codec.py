@@ -11,12 +11,14 @@ History of the format:
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isfinite
 from typing import Any
 
 import msgspec
 
-from torchstone.errors import InputError
+from torchstone.disk import BOM
+from torchstone.errors import InputError, printable
 from torchstone.model import Case, Outcome, Reading, Revision, Run
 
 FORMAT = 1
@@ -71,7 +73,7 @@ def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
 
 def decode_run(path: str, text: str) -> Reading:
     """A run file's text as a run. A last line that was torn off is passed over, with a caution."""
-    lines = text.split("\n")
+    lines = text.removeprefix(BOM).split("\n")
     torn = lines.pop()
     if not lines:
         raise InputError(
@@ -93,8 +95,10 @@ class _State:
         self._head = head
         self._planned = set(head.plan)
         if len(self._planned) < len(head.plan):
-            twice = next(case for index, case in enumerate(head.plan) if case in head.plan[:index])
-            raise InputError(f"the plan has {twice.id} twice", path=path, line=1)
+            (twice, _), *_ = Counter(head.plan).most_common(1)
+            raise InputError(f"the plan has {printable(twice.id)} twice", path=path, line=1, column="plan")
+        for case in head.plan:
+            _check_case(path, case)
         self._at: dict[Case, int] = {}
         self._outcomes: list[Outcome] = []
         self._ended = 0
@@ -115,10 +119,12 @@ class _State:
             return
         outcome = decoded.outcome
         if outcome.case in self._at:
-            problem = f"a second outcome of {outcome.case.id}; the first is in line {self._at[outcome.case]}"
+            name = printable(outcome.case.id)
+            problem = f"a second outcome of {name}; the first is in line {self._at[outcome.case]}"
             raise self._error(number, problem)
         if outcome.case not in self._planned:
-            raise self._error(number, f"{outcome.case.id} is not in the plan")
+            raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
+        _check_outcome(self._path, number, outcome)
         self._at[outcome.case] = number
         self._outcomes.append(outcome)
 
@@ -152,7 +158,8 @@ def _decode_head(path: str, line: str) -> RunLine:
     version = _format_of(line)
     if version is not None and version != FORMAT:
         advice = f"this torchstone reads format {FORMAT}: a newer one may be needed"
-        raise InputError(f"a run file of format {version}", path=path, line=1, column="format", advice=advice)
+        problem = f"a run file of format {printable(str(version), 40)}"
+        raise InputError(problem, path=path, line=1, column="format", advice=advice)
     decoded = _decode_line(path, 1, line)
     if not isinstance(decoded, RunLine):
         raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
@@ -162,7 +169,7 @@ def _decode_head(path: str, line: str) -> RunLine:
 def _format_of(line: str) -> object:
     try:
         head = msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     return head.get("format") if isinstance(head, dict) else None
 
@@ -171,8 +178,40 @@ def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | E
     try:
         return _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        problem, _, field = str(error).partition(" - at `$")
+        problem, _, field = (
+            str(error).rpartition(" - at `$") if " - at `$" in str(error) else (str(error), "", "")
+        )
         column = field.rstrip("`").lstrip(".") or None
-        raise InputError(problem[0].lower() + problem[1:], path=path, line=number, column=column) from None
+        problem = printable(problem[0].lower() + problem[1:])
+        raise InputError(problem, path=path, line=number, column=column) from None
     except RecursionError:
         raise InputError("lists and objects nested too deeply", path=path, line=number) from None
+
+
+def _check_case(path: str, case: Case) -> None:
+    """Refuse a case whose names cannot be shown on one line."""
+    texts = (case.benchmark, case.suite, case.probe, *case.variant.axes(), *case.variant.axes().values())
+    if not all(map(str.isprintable, texts)):
+        problem = f"{printable(case.id)} has a control character in it"
+        raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
+    if case.variant.batch_size is not None and case.variant.batch_size < 1:
+        problem = f"{printable(case.id)} has a batch size below 1"
+        raise InputError(problem, path=path, line=1, column="plan")
+
+
+def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
+    """Refuse an outcome that could not be judged: no samples, none that is finite, no name that can be shown."""
+    if not outcome.status.isprintable():
+        raise InputError("no usable status", path=path, line=line, column="outcome.status")
+    for number, measurement in enumerate(outcome.measurements):
+        column = f"outcome.measurements[{number}]"
+        if not measurement.metric.isprintable():
+            raise InputError("no usable name of a metric", path=path, line=line, column=f"{column}.metric")
+        if not measurement.samples or not all(-1e308 <= sample <= 1e308 for sample in measurement.samples):
+            raise InputError("expected finite numbers", path=path, line=line, column=f"{column}.samples")
+        margin = measurement.margin
+        if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
+            advice = "expected a share from 0 to 1"
+            raise InputError(
+                "no usable margin", path=path, line=line, column=f"{column}.extra.margin", advice=advice
+            )

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from torchstone.errors import InputError, UsageError
+from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import FORMATS
 from torchstone.model import AXES, Case, Outcome, Reading, Revision, Run
+from torchstone.units import count_of
 
 
 def convert(run: Run, kind: str) -> tuple[str, list[str]]:
@@ -35,11 +36,14 @@ def _losses(run: Run, back: Run) -> Iterator[str]:
     for field, nothing in (("revision", Revision()), ("environment", {}), ("settings", {})):
         if getattr(run, field) not in (nothing, getattr(back, field)):
             yield field
-    if not run.finished:
+    if back.finished and not run.finished:
         yield "that the run did not finish"
+    if (unmeasured := len(run.plan) - len(run.outcomes)) and back.plan != run.plan:
+        yield f"{count_of(unmeasured, 'planned case')} without an outcome"
     kept = _pairs(run, back)
-    if unwritten := [outcome.case.name for outcome, copy in kept if copy is None]:
-        yield f"{len(unwritten)} cases ({', '.join(unwritten[:3])}{', ...' if len(unwritten) > 3 else ''})"
+    if unwritten := [printable(outcome.case.name) for outcome, copy in kept if copy is None]:
+        names = ", ".join(unwritten[:3]) + (", ..." if len(unwritten) > 3 else "")
+        yield f"{count_of(len(unwritten), 'case')} ({names})"
     for outcome, copy in kept:
         if copy is not None:
             yield from _case_losses(outcome.case, copy.case)
@@ -47,21 +51,21 @@ def _losses(run: Run, back: Run) -> Iterator[str]:
 
 
 def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
-    """Each outcome with its copy: by position if nothing is missing, else by name and probe."""
+    """Each outcome with its copy: by position if all are there in order, else by name, dtype and probe."""
     if len(run.outcomes) == len(back.outcomes):
-        return list(zip(run.outcomes, back.outcomes, strict=True))
-    copies = {(copy.case.benchmark, copy.case.variant.dtype): copy for copy in back.outcomes}
-    by_name = {copy.case.benchmark: copy for copy in back.outcomes}
-    probes = {copy.case.probe for copy in back.outcomes}
+        pairs = list(zip(run.outcomes, back.outcomes, strict=True))
+        if all(_key(copy) in {_key(outcome), (_key(outcome)[0], "")} for outcome, copy in pairs):
+            return [*pairs]
+    copies = {_key(copy): copy for copy in back.outcomes}
+    probes = {"", *(copy.case.probe for copy in back.outcomes)}
     return [
-        (
-            o,
-            (copies.get((o.case.benchmark, o.case.variant.dtype)) or by_name.get(o.case.benchmark))
-            if o.case.probe in probes
-            else None,
-        )
+        (o, (copies.get(_key(o)) or copies.get((_key(o)[0], ""))) if o.case.probe in probes else None)
         for o in run.outcomes
     ]
+
+
+def _key(outcome: Outcome) -> tuple[str, str]:
+    return outcome.case.benchmark, outcome.case.variant.dtype
 
 
 def _case_losses(case: Case, copy: Case) -> Iterator[str]:
@@ -110,7 +114,7 @@ def merge_runs(readings: list[Reading], identity: str) -> Run:
                     f"{readings[0].path} and {reading.path} differ in their {field}",
                     advice="import them one by one",
                 )
-    plan = tuple(case for reading in readings for case in reading.run.plan)
+    plan = tuple(dict.fromkeys(case for reading in readings for case in reading.run.plan))
     outcomes = tuple(
         _with_repro(outcome, reading) for reading in readings for outcome in reading.run.outcomes
     )

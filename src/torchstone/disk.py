@@ -64,8 +64,8 @@ def write_text(path: str, text: str) -> None:
     The permissions of an existing file are kept, and a symbolic link stays one. What is not a regular file (a pipe, a device) is
     written to directly, for there is nothing to replace.
     """
-    target = os.path.realpath(path)
     try:
+        target = os.path.realpath(path)
         mode = _mode(target)
         data = text.encode("utf-8")
         if mode is not None and not stat.S_ISREG(mode):
@@ -74,7 +74,7 @@ def write_text(path: str, text: str) -> None:
             _replace(target, data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
     except UnicodeEncodeError as error:
         raise InputError(f"cannot be written as UTF-8: {error.reason}", path=path) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise InputError(
             f"cannot be written: {reason(error)}", path=path, advice="nothing was changed"
         ) from None

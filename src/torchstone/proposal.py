@@ -219,7 +219,10 @@ def _apply(
         return FORMATS[baseline.kind].write(_run_of(baseline.run, tuple(new.values())))
     if baseline.kind in _TABLES:
         return edit_table(baseline, text, changes, new)
-    return _rewrite(baseline, changes, new, by_row)
+    rewritten = _rewrite(baseline, changes, new, by_row)
+    if baseline.kind == "v3" and text.lstrip().startswith("["):
+        return "[\n" + ",\n".join(rewritten.splitlines()) + "\n]\n"
+    return rewritten
 
 
 def _run_of(run: Run, outcomes: tuple[Outcome, ...]) -> Run:

@@ -128,6 +128,43 @@ def test_another_batch_size_is_not_compared_unless_told_to(check: Check, write: 
     assert check(results, "--baseline", baseline, "--compare-anyway")["exit_code"] == 0
 
 
+def test_a_result_that_cannot_be_compared_leaves_its_row_to_one_that_can(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\ncuda,a,16,1.5,2.0,1.0\n")
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,16,1.5,2.0,1.0\n")
+    report = check(results, "--baseline", baseline)
+    assert [row["verdict"] for row in report["rows"]] == ["inconclusive", "pass", "pass", "pass"]
+
+
+def test_of_several_rows_none_of_which_fits_none_is_taken(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,16,1.5,2.0,1.0\ncuda,a,32,1.5,2.0,1.0\n")
+    report = check(results, "--baseline", baseline)
+    assert [row["verdict"] for row in report["rows"]] == ["new", "missing", "missing"]
+
+
+def test_rounds_of_ddp_reports_are_judged_by_model_batch_size_and_ranks(
+    check: Check, write: WriteFile
+) -> None:
+    def report(seconds: float) -> str:
+        rounds = [{"ranks": list(range(n)), "measurements": [seconds, seconds]} for n in (1, 1, 2)]
+        return json.dumps({"benchmark_results": [{"model": "resnet50", "batch_size": 32, "result": rounds}]})
+
+    base = write("base.json", report(0.1))
+    assert check(write("same.json", report(0.11)), "--baseline", base)["exit_code"] == 0
+    slower = check(write("slower.json", report(0.12)), "--baseline", base)
+    assert [row["verdict"] for row in slower["rows"]] == ["regression"] * 3
+    assert [row["ranks"] for row in slower["ddp_rows"]] == [1, 2]
+
+
+def test_a_check_that_judges_nothing_is_an_error(torchstone: Command, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    write("torchstone.toml", '[[rule]]\nmetric = "speedup"\nkind = "floor"\nlow = 1\n')
+    ran = torchstone("check", results)
+    assert (ran.code, "nothing was judged" in ran.err) == (2, True)
+
+
 def test_a_pinned_run_can_be_the_baseline(check: Check, write: WriteFile) -> None:
     baseline = write("b.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
     slower = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.4,1.0\n")

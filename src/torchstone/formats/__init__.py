@@ -5,6 +5,7 @@ Each kind lives in a module of its own that is imported only when such a file tu
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +119,11 @@ def recognise(path: str, text: str) -> str:
 
 def _recognise_json(start: str) -> str:
     head = start[:100_000]
-    if '"benchmark_results"' in head:
-        return "ddp"
     first_line = head.partition("\n")[0]
     if '"kind":"run"' in first_line.replace(" ", ""):
         return "run"
+    if re.search(r'"benchmark_results"\s*:', head):
+        return "ddp"
     return "v3" if '"metric"' in head or head.strip("[] \r\n\t") == "" else ""
 
 
@@ -131,7 +132,7 @@ def _recognise_table(path: str, text: str) -> str:
     from torchstone.formats.expected_csv import DTYPES  # noqa: PLC0415
 
     rows = iter(table.Rows(path, text[:1_000_000]))
-    _, first = next(rows, (0, []))
+    line, first = next(rows, (0, []))
     cells = [cell.strip() for cell in first]
     if not cells:
         raise InputError(
@@ -149,7 +150,7 @@ def _recognise_table(path: str, text: str) -> str:
     if len(cells) in {3, 4} and _looks_like_number(cells[2]):
         return {3: "pr-time", 4: "pr-time-expected"}[len(cells)]
     if len(cells) == 1:
-        table.read_header(path, iter([(1, first)]))
+        table.read_header(path, iter([(line, first)]))
     return ""
 
 

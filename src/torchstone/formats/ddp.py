@@ -12,7 +12,7 @@ from msgspec import structs
 
 from torchstone.errors import InputError
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import PASSED, Probe
 
 METRIC = "iteration_time"
@@ -20,11 +20,17 @@ METRIC = "iteration_time"
 
 def read(path: str, text: str) -> Reading:
     """Read one report."""
-    (line, value), *more = list(read_records(path, text))
-    if more:
+    records = list(read_records(path, text))
+    if not records:
+        raise InputError("a list without a report", path=path, line=1, advice="expected one JSON object")
+    if len(records) > 1:
         raise InputError(
-            "a second report follows the first", path=path, line=more[0][0], advice="expected one JSON object"
+            "a second report follows the first",
+            path=path,
+            line=records[1][0],
+            advice="expected one JSON object",
         )
+    line, value = records[0]
     report = Fields(path, line, value)
     settings = {key: kept for key, kept in report.value.items() if key != "benchmark_results"}
     outcomes: list[Outcome] = []
@@ -61,8 +67,9 @@ def _read_round(entry: Fields, model: str, size: int, number: int) -> Outcome:
 
 
 def ranks_of(case: Case) -> list[int]:
-    """The ranks of a round."""
-    return [int(rank) for rank in dict(case.variant.further).get("ranks", "").split()]
+    """The ranks of a round; none where they are not stated as numbers."""
+    ranks = dict(case.variant.further).get("ranks", "").split()
+    return [int(rank) for rank in ranks] if all(rank.isascii() and rank.isdigit() for rank in ranks) else []
 
 
 def group_by_model(run: Run) -> list[tuple[str, int, list[Outcome]]]:
@@ -78,13 +85,14 @@ def group_by_model(run: Run) -> list[tuple[str, int, list[Outcome]]]:
 
 
 def write(run: Run) -> str:
-    """The report as one JSON object."""
+    """The report as one JSON object, of what was measured of scaling."""
+    measured = tuple(o for o in run.outcomes if o.case.probe == Probe.SCALING and _samples(o))
     results: list[dict[str, Any]] = []
-    for model, size, rounds in group_by_model(run):
-        result = [
-            {"ranks": ranks_of(o.case), "measurements": list(o.measurements[0].samples)}
-            for o in rounds
-            if o.measurements
-        ]
+    for model, size, rounds in group_by_model(structs.replace(run, outcomes=measured)):
+        result = [{"ranks": ranks_of(o.case), "measurements": _samples(o)} for o in rounds]
         results.append({"model": model, "batch_size": size, "result": result})
     return json.dumps({**run.settings, "benchmark_results": results}, ensure_ascii=False) + "\n"
+
+
+def _samples(outcome: Outcome) -> list[Number]:
+    return [sample for m in outcome.measurements if m.metric == METRIC for sample in m.samples]

@@ -21,7 +21,7 @@ class TextRow(Struct):
 
 
 class TableText:
-    """The text of a table, and where its rows are. Edits are collected, then applied from the end to the start."""
+    """The text of a table, and where its rows are. Edits are collected by line, and applied all at once."""
 
     def __init__(self, path: str, text: str) -> None:
         self._bom = BOM if text.startswith(BOM) else ""
@@ -29,7 +29,8 @@ class TableText:
         self.line_end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
         rows = Rows(path, text)
         self.rows = [TextRow(cells, start - 1, rows.ends) for start, cells in rows]
-        self._edits: list[tuple[int, int, list[str]]] = []
+        self._replaced: dict[int, str] = {}
+        self._inserted: dict[int, list[str]] = {}
 
     def row_at(self, line: int) -> TextRow:
         """The row that starts in this line, from 1."""
@@ -43,26 +44,36 @@ class TableText:
         if (
             '"' in body
             or row.end - row.start > 1
+            or changes.get(0, "").startswith("#")
             or any(set(change) & set(',"\r\n') for change in changes.values())
         ):
             cells = [changes.get(index, cell) for index, cell in enumerate(row.cells)]
-            self._edits.append((row.start, row.end, [render_row(cells, end)]))
+            self._replace(row.start, row.end, render_row(cells, end))
             return
         parts = body.split(",")
         for index, change in changes.items():
             old = parts[index]
             parts[index] = old.replace(old.strip(), change) if old.strip() else change
-        self._edits.append((row.start, row.end, [",".join(parts) + end]))
+        self._replace(row.start, row.end, ",".join(parts) + end)
+
+    def _replace(self, start: int, end: int, text: str) -> None:
+        """Put a text in the place of some lines; an empty one takes them out."""
+        self._replaced.update(dict.fromkeys(range(start, end), ""))
+        self._replaced[start] = text
+
+    def _is_empty(self, line: int) -> bool:
+        """Whether a line is blank, or taken out already."""
+        return not self._replaced.get(line, self.lines[line]).strip()
 
     def remove(self, row: TextRow) -> None:
         """Take out a row, with the blank lines that set it apart from the next, or from the one before if it is the last."""
         start, end = row.start, row.end
-        while end < len(self.lines) and not self.lines[end].strip():
+        while end < len(self.lines) and self._is_empty(end):
             end += 1
         if end == len(self.lines):
-            while start > 0 and not self.lines[start - 1].strip():
+            while start > 0 and self._is_empty(start - 1):
                 start -= 1
-        self._edits.append((start, end, []))
+        self._replace(start, end, "")
 
     def insert(
         self, cells: Sequence[str], key: Callable[[TextRow], str], value: str, *, first_row: int
@@ -78,11 +89,10 @@ class TableText:
         )
         if following:
             at = self._above_comments(following[0].start)
-            self._edits.append((at, at, [text, *gap]))
-            return
-        at = self.rows[-1].end if self.rows else len(self.lines)
-        last = [] if at == 0 or self.lines[at - 1].endswith(("\n", "\r")) else [self.line_end]
-        self._edits.append((at, at, [*last, *gap, text]))
+            self._inserted.setdefault(at, []).extend((text, *gap))
+        else:
+            at = self.rows[-1].end if self.rows else len(self.lines)
+            self._inserted.setdefault(at, []).extend((*gap, text))
 
     def _gap(self, rows: Sequence[TextRow]) -> int:
         """How many blank lines customarily stand between two rows."""
@@ -99,8 +109,11 @@ class TableText:
 
     def apply(self) -> str:
         """The text with all edits made. Rows inserted at one place come out in the order of their insertion."""
-        lines = list(self.lines)
-        numbered = sorted(enumerate(self._edits), key=lambda item: (item[1][0], item[0]), reverse=True)
-        for _, (start, end, new) in numbered:
-            lines[start:end] = new
-        return self._bom + "".join(lines)
+        parts = [self._bom]
+        for number, line in enumerate((*self.lines, "")):
+            if number in self._inserted:
+                if parts[-1] and not parts[-1].endswith(("\n", "\r", BOM)):
+                    parts.append(self.line_end)
+                parts += self._inserted[number]
+            parts += filter(None, [self._replaced.get(number, line)])
+        return "".join(parts)

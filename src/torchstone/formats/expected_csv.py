@@ -128,26 +128,32 @@ def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | 
 
 def write_expected(run: Run) -> str:
     """One row a benchmark: its status if it has one to state, and the customary counts, or whatever else was measured."""
-    used = {measurement.metric for outcome in run.outcomes for measurement in outcome.measurements}
-    stated = any(outcome.status and outcome.case.probe in {"", Probe.ACCURACY} for outcome in run.outcomes)
+    outcomes = [outcome for outcome in run.outcomes if _states_accuracy(outcome)]
+    stated = any(outcome.status for outcome in outcomes)
+    if not stated:
+        outcomes = list(run.outcomes)
+    used = {measurement.metric for outcome in outcomes for measurement in outcome.measurements}
     if stated:
         columns = [ACCURACY, *(c for c in _CUSTOMARY if c in used)]
     else:
-        columns = [metric for metric in METRICS if metric in used]
-    rows = [
-        [outcome.case.benchmark, *(_cell(outcome, column) for column in columns)] for outcome in run.outcomes
-    ]
+        columns = [metric for metric in METRICS if metric in used and metric != ACCURACY]
+    rows = [[outcome.case.benchmark, *(_cell(outcome, column) for column in columns)] for outcome in outcomes]
     return table.render_rows([["name", *columns], *rows])
 
 
 def write_by_dtype(run: Run) -> str:
     """One row a benchmark, one column a dtype."""
-    used = [dtype for dtype in DTYPES if any(outcome.case.variant.dtype == dtype for outcome in run.outcomes)]
     statuses: dict[str, dict[str, str]] = {}
     for outcome in run.outcomes:
-        statuses.setdefault(outcome.case.benchmark, {})[outcome.case.variant.dtype] = outcome.status
+        if _states_accuracy(outcome) and outcome.case.variant.dtype in DTYPES:
+            statuses.setdefault(outcome.case.benchmark, {})[outcome.case.variant.dtype] = outcome.status
+    used = [dtype for dtype in DTYPES if any(dtype in by_dtype for by_dtype in statuses.values())]
     rows = [[name, *(by_dtype.get(dtype, "") for dtype in used)] for name, by_dtype in statuses.items()]
     return table.render_rows([["name", *used], *rows])
+
+
+def _states_accuracy(outcome: Outcome) -> bool:
+    return outcome.case.probe in {"", Probe.ACCURACY}
 
 
 def _cell(outcome: Outcome, column: str) -> str:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
 
+MOST_NESTED = 100
 _SPACE = re.compile(r"[ \t\r\n]*")
 _HALF_PAIR_WRITTEN = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -29,13 +32,21 @@ def _refuse_constant(name: str) -> None:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise _RefusedError(f"the key '{printable(twice, 40)}' stands there twice")
     return record
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise _RefusedError(f"{printable(text, 40)} is too large for a number")
+    return number
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant
+)
 
 
 def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
@@ -84,6 +95,11 @@ def _read_value(path: str, text: str, start: int, line: int) -> tuple[Any, int]:
             json.dumps(value, ensure_ascii=False)
         ):
             raise _RefusedError("half of a surrogate pair, which is no character")
+        if (
+            text.count("[", start, end) + text.count("{", start, end) > MOST_NESTED
+            and _depth(value) > MOST_NESTED
+        ):
+            raise RecursionError
     except json.JSONDecodeError as error:
         raise _broken(path, text, error.pos, error.msg.lower()) from None
     except RecursionError:
@@ -92,6 +108,15 @@ def _read_value(path: str, text: str, start: int, line: int) -> tuple[Any, int]:
         problem = str(error) if isinstance(error, _RefusedError) else "a number too large to be one"
         raise InputError(problem, path=path, line=line, advice="expected plain JSON") from None
     return value, end
+
+
+def _depth(value: object) -> int:
+    """How deeply lists and objects are nested: what is written again must not exhaust the stack."""
+    depth, layer = 0, [value]
+    while layer := [item for item in layer if isinstance(item, dict | list)]:
+        depth += 1
+        layer = [inner for item in layer for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
 
 
 def _skip_space(text: str, start: int) -> int:

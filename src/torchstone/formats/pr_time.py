@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from torchstone.errors import InputError
+from torchstone.errors import InputError, printable
 from torchstone.formats import table
 from torchstone.model import Case, Measurement, Outcome, Reading, Run, run_of
 from torchstone.units import exact_text
@@ -63,7 +63,7 @@ def _read(
         metric = table.read_name(path, line, "metric", cells[1])
         of_case = cases.setdefault(name, {})
         if metric in of_case:
-            problem = f"{name} has {metric} already in line {of_case[metric][0]}"
+            problem = f"{printable(name)} has {printable(metric)} already in line {of_case[metric][0]}"
             raise InputError(problem, path=path, line=line, column="name", advice="remove one of the two")
         of_case[metric] = (line, measure(path, line, cells))
     if not cases:
@@ -102,4 +102,6 @@ def write_expected(run: Run) -> str:
 
 
 def _margin_text(margin: float | None) -> str:
-    return f"{DEFAULT_MARGIN if margin is None else margin:.12g}"
+    margin = DEFAULT_MARGIN if margin is None else margin
+    text = f"{margin:.12g}"
+    return text if float(text) == margin else repr(margin)

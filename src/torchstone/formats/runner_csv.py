@@ -34,9 +34,10 @@ _PERFORMANCE_COLUMNS = (
 _ACCURACY_COLUMNS = ("accuracy", *CAPTURE_METRICS, "compilation_latency")
 _ALWAYS_WRITTEN = {Probe.PERFORMANCE: ("speedup", "abs_latency"), Probe.ACCURACY: ("accuracy",)}
 _CI_NAME = (
-    r"(?P<backend>.+)_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
+    r"(?P<backend>[\w.-]+)_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
     r"_(?P<device>[a-z0-9]+)_(?:accuracy|performance)\.csv\Z"
 )
+_NOTHING_OR_ZERO = re.compile(r"\s*(?:0+(?:\.0*)?|\.0+)?\s*\Z")
 MOST_SHARED = 20_000
 _SCRIPTS = {"timm": "timm_models"}
 
@@ -79,11 +80,15 @@ class _RowReader:
                 raise InputError(
                     f"no column '{column}'", path=path, line=header_line, column=column, advice=advice
                 )
-        self._at = {column: header.index(column) for column in header}
+        self._at = {column: number for number, column in enumerate(header)}
         self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
+        self._measured_at = [self._at[column] for column in self._measured]
+        self._shortest = 1 + max(
+            number for column, number in self._at.items() if column not in self._measured
+        )
         self._named = self._axes_of_file_name()
         self._variants: dict[tuple[str, ...], Variant] = {}
-        self._pick = cell_picker([self._at[column] for column in self._measured])
+        self._pick = cell_picker(self._measured_at)
         self._known: dict[tuple[str, ...], tuple[Measurement, ...]] = {}
         self._known_cells: dict[tuple[str, str], Measurement | None] = {}
 
@@ -94,33 +99,30 @@ class _RowReader:
             raise table.reject_row_length(self._path, line, cells, self._header)
         name = table.read_name(self._path, line, "name", cells[self._at["name"]])
         case = Case(name, self._probe.value, self._named.get("suite", ""), self._variant(line, cells))
-        status = self._status(line, cells, failed)
-        measurements = () if failed or status == FAILED else self._measurements(line, cells)
-        return Outcome(case, status, measurements)
+        measurements = () if failed else self._measurements(line, cells)
+        if self._probe is Probe.ACCURACY:
+            return Outcome(case, self._status(line, cells), measurements)
+        if failed or any(m.metric == "speedup" and m.samples[0] == 0 for m in measurements):
+            return Outcome(case, FAILED)
+        return Outcome(case, PASSED, measurements)
 
     def _is_failed_form(self, cells: list[str]) -> bool:
         """A case that ended in an exception: batch size 0, then the status or zeros, and nothing else but padding."""
-        first = self._at["accuracy"] + 1 if self._probe is Probe.ACCURACY else self._at["speedup"]
-        if not first <= len(cells) <= len(self._header) or cells[self._at["batch_size"]].strip() not in {
-            "0",
-            "0.0",
-        }:
+        if not self._shortest <= len(cells) <= len(self._header):
+            return False
+        if cells[self._at["batch_size"]].strip() not in {"0", "0.0"}:
             return False
         if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, SKIPPED, ""}:
             return False
-        return all(cell.strip(" 0.") == "" for cell in cells[first:])
+        there = (number for number in self._measured_at if number < len(cells))
+        return all(_NOTHING_OR_ZERO.match(cells[number]) for number in there)
 
-    def _status(self, line: int, cells: list[str], failed: bool) -> str:
-        if self._probe is Probe.ACCURACY:
-            status = cells[self._at["accuracy"]].strip()
-            if not status or not status.isprintable() or len(status) > 100:
-                advice = "expected a status such as pass or fail_accuracy"
-                raise InputError(
-                    "no usable status", path=self._path, line=line, column="accuracy", advice=advice
-                )
-            return status
-        speedup = cells[self._at["speedup"]].strip()
-        return FAILED if failed or (speedup and speedup.strip("0.") == "") else PASSED
+    def _status(self, line: int, cells: list[str]) -> str:
+        status = cells[self._at["accuracy"]].strip()
+        if not status or not status.isprintable() or len(status) > 100:
+            advice = "expected a status such as pass or fail_accuracy"
+            raise InputError("no usable status", path=self._path, line=line, column="accuracy", advice=advice)
+        return status
 
     def _variant(self, line: int, cells: list[str]) -> Variant:
         tag = cells[self._at["tag"]] if "tag" in self._at else ""
@@ -206,7 +208,7 @@ def _write(run: Run, probe: Probe, columns: tuple[str, ...]) -> str:
     used = {measurement.metric for outcome in outcomes for measurement in outcome.measurements}
     always = _ALWAYS_WRITTEN[probe]
     ordered = [c for c in columns if c in always or _metric(c, probe) in used]
-    ordered += sorted(used - {_metric(c, probe) for c in columns})
+    ordered += sorted(used - {_metric(c, probe) for c in columns} - {"accuracy"})
     tagged = any(_tag(outcome) for outcome in outcomes)
     header = ["dev", "name", "batch_size", *(["tag"] if tagged else []), *ordered]
     return table.render_rows([header, *(_cells(outcome, probe, ordered, tagged) for outcome in outcomes)])
@@ -215,6 +217,8 @@ def _write(run: Run, probe: Probe, columns: tuple[str, ...]) -> str:
 def _cells(outcome: Outcome, probe: Probe, columns: list[str], tagged: bool) -> list[str]:
     variant = outcome.case.variant
     failed = not outcome.measurements and outcome.status not in {PASSED, SKIPPED}
+    if probe is Probe.ACCURACY and variant.batch_size:
+        failed = False  # beside a batch size, zeros would read as measured
     row = [
         variant.device,
         outcome.case.benchmark,

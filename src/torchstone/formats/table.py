@@ -99,11 +99,17 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
             column=header[0].index(found[0]) + 1,
             advice="expected commas",
         )
-    for number, name in enumerate(header):
+    seen: set[str] = set()
+    for number, name in enumerate(header, 1):
         if not name:
-            raise InputError(f"column {number + 1} has no name", path=path, line=line, column=number + 1)
-        if name in header[:number]:
+            raise InputError(f"column {number} has no name", path=path, line=line, column=number)
+        if not name.isprintable():
+            raise InputError(
+                "a column's name has a control character in it", path=path, line=line, column=number
+            )
+        if name in seen:
             raise InputError("this column stands there twice", path=path, line=line, column=name)
+        seen.add(name)
     return line, header
 
 
@@ -194,8 +200,8 @@ def render_rows(rows: Iterable[Sequence[str]]) -> str:
 def render_row(cells: Sequence[str], line_end: str = "\n") -> str:
     """One row as text, with its line end."""
     buffer = StringIO()
-    csv.writer(buffer, lineterminator="").writerow(cells)
-    text = buffer.getvalue()
+    csv.writer(buffer, lineterminator="\r\n").writerow(cells)  # it quotes what it takes for a line end
+    text = buffer.getvalue().removesuffix("\r\n")
     if text.startswith("#"):
         text = f'"{cells[0]}"{text[len(cells[0]) :]}'
     return text + line_end

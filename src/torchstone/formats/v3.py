@@ -1,17 +1,22 @@
 """Records of PyTorch's benchmark database, version 3 <-> outcomes.
 
 One record is one metric of one model. What a record says beyond case and samples (runners, dependencies, ``extra_info`` and so on) is kept
-with the measurement and written back, so that reading and writing changes nothing.
+as ``extra`` and written back, so that reading and writing changes nothing:
+
+    v3          what the record has and the outcome does not say
+    v3_absent   what the outcome says and the record does not have, as null
+    v3_others   records that are no measurement: texts, and all those of a case that failed
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from torchstone.errors import InputError
+from torchstone.errors import InputError, printable
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, Probe
 
 _FURTHER_AXES = ("ranks", "strategy", "tag")
@@ -23,7 +28,9 @@ class _Group:
 
     def __init__(self, line: int) -> None:
         self.line = line
-        self.found: dict[str, tuple[int, tuple[int | float, ...], dict[str, Any]]] = {}
+        self.lines: dict[str, int] = {}
+        self.found: dict[str, tuple[tuple[Number, ...], dict[str, Any]]] = {}
+        self.others: list[dict[str, Any]] = []
         self.status: str = ""
         self.extra: dict[str, Any] = {}
 
@@ -47,46 +54,47 @@ def read(path: str, text: str) -> Reading:
         raise InputError(
             "a list without records", path=path, line=1, advice="did the job that wrote it fail?"
         )
-    outcomes = tuple(_outcome(key, group) for key, group in groups.items())
+    outcomes = tuple(_outcome(path, key, group) for key, group in groups.items())
     return Reading(path, "v3", run_of(path, outcomes), tuple(group.line for group in groups.values()))
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
     """Put one record into its group, which must not have this metric yet."""
+    if metric in group.lines:
+        raise record.error(
+            f"the metric '{printable(metric)}' of this case stands already in line {group.lines[metric]}",
+            "metric.name",
+            "remove one of the two",
+        )
+    group.lines[metric] = line
     of_metric = record.fields("metric")
     samples = of_metric.numbers("benchmark_values")
     texts = of_metric.fields("extra_info").value.get("benchmark_values")
-    known = {"metric": {"name": metric, "benchmark_values": list(samples)}}
-    rest = _subtract(record.value, _merge(_describe(*key), known))
-    if (
-        metric == ACCURACY
-        and not samples
-        and isinstance(texts, list)
-        and len(texts) == 1
-        and isinstance(texts[0], str)
-    ):
-        if group.status:
-            raise _twice(record, metric, group.line)
-        group.status = texts[0]
-        group.extra = _subtract(rest, {"metric": {"extra_info": {"benchmark_values": texts}}})
-        return
-    if metric in group.found:
-        raise _twice(record, metric, group.found[metric][0])
-    if not samples and not texts:
+    described = _describe(*key)
+    if metric == ACCURACY:
+        group.status = _status(of_metric, samples, texts)
+        group.extra = _beyond(record.value, _merge(described, _of_status(group.status)))
+    elif samples:
+        group.found[metric] = (samples, _beyond(record.value, _merge(described, _of_metric(metric, samples))))
+    elif texts:
+        group.others.append(_beyond(record.value, described))
+    else:
         raise of_metric.error(
             "no values",
             "benchmark_values",
             "expected numbers here, or texts in metric.extra_info.benchmark_values",
         )
-    group.found[metric] = (line, samples, rest)
 
 
-def _twice(record: Fields, metric: str, line: int) -> InputError:
-    return record.error(
-        f"the metric '{metric}' of this case stands already in line {line}",
-        "metric.name",
-        "remove one of the two",
-    )
+def _status(of_metric: Fields, samples: Sequence[Number], texts: object) -> str:
+    status = texts[0] if isinstance(texts, list) and len(texts) == 1 and not samples else None
+    if not isinstance(status, str) or not status or not status.isprintable() or len(status) > 100:
+        raise of_metric.error(
+            "no usable status",
+            "extra_info.benchmark_values",
+            "accuracy has no numbers, and one text here, such as pass or fail_accuracy",
+        )
+    return status
 
 
 def _case_of(record: Fields) -> tuple[str, str, Variant]:
@@ -116,18 +124,39 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) and value.isprintable() else ""
 
 
-def _outcome(key: tuple[str, str, Variant], group: _Group) -> Outcome:
+def _outcome(path: str, key: tuple[str, str, Variant], group: _Group) -> Outcome:
     suite, benchmark, variant = key
     probe = _probe_of(group)
-    measurements = tuple(
-        Measurement(_metric_name(metric, probe), samples, {"v3": rest} if rest else None)
-        for metric, (_, samples, rest) in group.found.items()
-    )
     case = Case(benchmark, probe, suite, variant)
-    if not group.status and measurements[0].metric == "speedup" and measurements[0].samples == (0,):
-        return Outcome(case, FAILED, (), extra=measurements[0].extra)
-    extra = {"v3": group.extra} if group.extra else None
-    return Outcome(case, group.status or PASSED, measurements, extra=extra)
+    if not group.status and group.found.get("speedup", ((), {}))[0] == (0,):
+        return Outcome(case, FAILED, (), extra=_of_failure(group))
+    measurements = tuple(_measurement(metric, *found, probe) for metric, found in group.found.items())
+    if len({measurement.metric for measurement in measurements}) < len(measurements):
+        problem = "in an accuracy file, compilation_latency and dynamo_compilation_latency are the same"
+        line = max(group.lines["compilation_latency"], group.lines["dynamo_compilation_latency"])
+        raise InputError(problem, path=path, line=line, column="metric.name", advice="remove one of the two")
+    extra = group.extra | ({"v3_others": group.others} if group.others else {})
+    return Outcome(case, group.status or PASSED, measurements, extra=extra or None)
+
+
+def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any], probe: str) -> Measurement:
+    """A measurement. The runner writes two definitions under one name; which it is follows from the probe."""
+    if probe == Probe.ACCURACY and metric == "compilation_latency":
+        return Measurement("dynamo_compilation_latency", samples, extra or None)
+    if probe == Probe.ACCURACY and metric == "dynamo_compilation_latency":
+        extra = extra | {"v3": _merge({"metric": {"name": metric}}, extra.get("v3", {}))}
+    return Measurement(metric, samples, extra or None)
+
+
+def _of_failure(group: _Group) -> dict[str, Any] | None:
+    """What the records of a failed case say: none of them is a measurement."""
+    if list(group.lines) == ["speedup"]:
+        return group.found["speedup"][1] or None
+    others = [
+        extra | {"v3": _merge(_of_metric(metric, samples), extra.get("v3", {}))}
+        for metric, (samples, extra) in group.found.items()
+    ]
+    return {"v3_others": [*others, *group.others]}
 
 
 def _probe_of(group: _Group) -> str:
@@ -135,12 +164,6 @@ def _probe_of(group: _Group) -> str:
         return Probe.ACCURACY.value
     known = [METRICS[metric] for metric in group.found if metric in METRICS]
     return str(known[0].probes[0]) if known else Probe.PERFORMANCE.value
-
-
-def _metric_name(metric: str, probe: str) -> str:
-    """The runner writes two definitions under one name; which it is follows from the probe."""
-    both = (metric, probe) == ("compilation_latency", Probe.ACCURACY.value)
-    return "dynamo_compilation_latency" if both else metric
 
 
 def write(run: Run) -> str:
@@ -155,29 +178,36 @@ def write(run: Run) -> str:
 def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     case = outcome.case
     common = _merge(_describe_run(run), _describe(case.suite, case.benchmark, case.variant))
+    others = _kept(outcome.extra, "v3_others", [])
     records = []
     if case.probe == Probe.ACCURACY and outcome.status:
-        of_status = {
-            "name": ACCURACY,
-            "benchmark_values": [],
-            "extra_info": {"benchmark_values": [outcome.status]},
-        }
-        records.append(_merge(_merge(common, {"metric": of_status}), _foreign(outcome.extra)))
-    if case.probe == Probe.PERFORMANCE and outcome.status == FAILED:
-        of_failure = {"metric": {"name": "speedup", "benchmark_values": [0.0]}}
-        records.append(_merge(_merge(common, of_failure), _foreign(outcome.extra)))
+        records.append(_complete(_merge(common, _of_status(outcome.status)), outcome.extra))
+    if case.probe == Probe.PERFORMANCE and outcome.status == FAILED and not others:
+        records.append(_complete(_merge(common, _of_metric("speedup", [0.0])), outcome.extra))
     for measurement in outcome.measurements:
         accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
         name = "compilation_latency" if accuracy_name else measurement.metric
-        of_metric = {"metric": {"name": name, "benchmark_values": list(measurement.samples)}}
-        records.append(_merge(_merge(common, of_metric), _foreign(measurement.extra)))
-    return records
+        records.append(_complete(_merge(common, _of_metric(name, measurement.samples)), measurement.extra))
+    return records + [_complete(common, other) for other in others]
 
 
-def _foreign(extra: dict[str, Any] | None) -> dict[str, Any]:
-    """What was kept of a record when it was read."""
-    kept: dict[str, Any] = extra.get("v3", {}) if extra else {}
-    return kept
+def _of_metric(name: str, samples: Sequence[Number]) -> dict[str, Any]:
+    return {"metric": {"name": name, "benchmark_values": list(samples)}}
+
+
+def _of_status(status: str) -> dict[str, Any]:
+    return _merge(_of_metric(ACCURACY, []), {"metric": {"extra_info": {"benchmark_values": [status]}}})
+
+
+def _complete(record: dict[str, Any], extra: dict[str, Any] | None) -> dict[str, Any]:
+    """A record with what was kept of it when it was read, and without what it did not have."""
+    return _without(_merge(record, _kept(extra, "v3", {})), _kept(extra, "v3_absent", {}))
+
+
+def _kept(extra: object, key: str, nothing: Any) -> Any:  # noqa: ANN401  (JSON is anything)
+    """A part of what was kept; nothing where a run file holds something else under that name."""
+    kept = extra.get(key) if isinstance(extra, dict) else None
+    return kept if isinstance(kept, type(nothing)) else nothing
 
 
 def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
@@ -202,6 +232,34 @@ def _describe_run(run: Run) -> dict[str, Any]:
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if value not in ("", {}, None)}
+
+
+def _beyond(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """What to keep of a record beside what is known: see the top of this module."""
+    kept = {"v3": _subtract(record, known), "v3_absent": _absent(record, known)}
+    return {key: value for key, value in kept.items() if value}
+
+
+def _absent(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """What is known and ``record`` does not have, as null."""
+    absent: dict[str, Any] = {}
+    for key, value in known.items():
+        if key not in record:
+            absent[key] = None
+        elif isinstance(value, dict) and isinstance(record[key], dict):
+            absent |= {key: inner} if (inner := _absent(record[key], value)) else {}
+    return absent
+
+
+def _without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
+    """``record`` less what is null in ``absent``."""
+    return {
+        key: _without(value, absent[key])
+        if isinstance(value, dict) and isinstance(absent.get(key), dict)
+        else value
+        for key, value in record.items()
+        if absent.get(key, "") is not None
+    }
 
 
 def _subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

@@ -94,17 +94,15 @@ class _Judging:
         )
         if match is None:
             return self._rows_without_baseline(outcome, reading, index)
-        if before := self._baseline.claim(match.row, number):
-            self._reject_second(match.row, reading, index, before)
         if match.differences and not self._conditions.compare_anyway:
+            self._baseline.touch(match.row)
             row = self._row(
                 Verdict.INCONCLUSIVE, outcome.case, main_metric(match.row.outcome), outcome, match.row.outcome
             )
-            return [
-                self._place(
-                    row, reading, index, match.row, detail="not comparable: " + "; ".join(match.differences)
-                )
-            ]
+            detail = "not comparable: " + "; ".join(match.differences)
+            return [self._place(row, reading, index, match.row, detail=detail)]
+        if before := self._baseline.claim(match.row, number):
+            self._reject_second(match.row, reading, index, before)
         rows = []
         for metric in self._metrics_of(outcome, match.row):
             judged = self._judge_metric(outcome, match.row.outcome, metric)
@@ -251,7 +249,7 @@ class _Judging:
         match = self._baseline.find(case, by_name_only=self._upstream)
         expected = match.row if match else None
         if expected:
-            self._baseline.claim(expected, -1)
+            self._baseline.touch(expected)
         metric = main_metric(expected.outcome) if expected else ACCURACY
         rule = self._conditions.rules.find(metric, case)
         row = self._row(Verdict.MISSING, case, metric, None, expected.outcome if expected else None, rule)
@@ -362,6 +360,11 @@ class _Judging:
                 there = sorted({m.metric for _, _, outcome in self._results for m in outcome.measurements})
                 advice = f"the results have: {', '.join([ACCURACY, *there])}"
                 raise UsageError(f"the rule for '{rule.metric}' applies to nothing", advice=advice)
+        if not self._rows and not self._ignored and not self._counts.judged:
+            raise UsageError(
+                "nothing was judged: neither a baseline nor a rule speaks of these results",
+                advice="look at --baseline, --metric, --only and the rules in torchstone.toml",
+            )
         cautions = [caution for reading in self._results.readings for caution in reading.cautions]
         for metric, times in self._unruled.items():
             cautions.append(

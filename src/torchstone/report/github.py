@@ -6,7 +6,7 @@ GitHub shows at most ten of each level a step, so the first one is the summary.
 from __future__ import annotations
 
 from torchstone.gate.verdicts import Row
-from torchstone.report.rows import Report, describe, describe_finding
+from torchstone.report.rows import Report, describe, describe_finding, short_name
 from torchstone.vocabulary import Verdict
 
 
@@ -29,7 +29,9 @@ def render_github(report: Report) -> str:
     for verdict, level in ((Verdict.QUARANTINED, "warning"), (Verdict.IMPROVEMENT, "notice")):
         for row in report.of_verdict(verdict):
             lines.append(
-                _command(level, describe_finding(row), title=f"{verdict}: {row.case.name}", **_location(row))
+                _command(
+                    level, describe_finding(row), title=f"{verdict}: {short_name(row)}", **_location(row)
+                )
             )
     for release in judgement.releases:
         text = f"passed in {release.passed} of {release.seen}: could be released"
@@ -43,7 +45,7 @@ def _red(report: Report, row: Row) -> str:
     text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
     if words.accept:
         text += f"\naccept: {words.accept}"
-    return _command("error", text, title=f"{row.verdict}: {row.case.name}", **_location(row))
+    return _command("error", text, title=f"{row.verdict}: {short_name(row)}", **_location(row))
 
 
 def _location(row: Row) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from torchstone.errors import printable
 from torchstone.gate.verdicts import Row, severity
-from torchstone.report.rows import Report, describe
+from torchstone.report.rows import Report, describe, short_name
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -88,7 +88,7 @@ def _red_line(report: Report, row: Row) -> str:
     words = describe(row, report.context)
     cells = [
         f"**{row.verdict}**",
-        code(row.case.name),
+        code(short_name(row)),
         code(row.metric),
         escape(words.finding),
         escape(words.rule),
@@ -118,7 +118,7 @@ def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
             if row.remarks.quarantine and row.verdict is Verdict.QUARANTINED
             else ""
         )
-        yield f"- {code(row.case.name)} {escape(describe(row, report.context).finding)}{reason}\n"
+        yield f"- {code(short_name(row))} {escape(describe(row, report.context).finding)}{reason}\n"
 
 
 def _fold_releases(page: _Page, report: Report) -> None:

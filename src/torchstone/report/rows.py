@@ -43,6 +43,8 @@ class Report(Struct, frozen=True):
         """The outcome in one line."""
         counts, judgement = self.judgement.counts, self.judgement
         policy = f"policy {judgement.policy.name}"
+        if self.scaling and not counts.rows:
+            return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
         if judgement.exit_code == 0:
             return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
         parts = (
@@ -92,6 +94,12 @@ def describe(row: Row, context: Context) -> Words:
         repro_command(row, context),
         accept_command(row, context),
     )
+
+
+def short_name(row: Row) -> str:
+    """The case's name, with the axes that tell it from others of the same name in one file."""
+    further = ", ".join(f"{axis} {value}" for axis, value in row.case.variant.further)
+    return f"{row.case.name} ({further})" if further else row.case.name
 
 
 def describe_finding(row: Row) -> str:
@@ -160,8 +168,8 @@ def _baselines(row: Row, context: Context) -> list[str]:
 
 
 def _pattern(row: Row) -> str:
-    """A pattern that means just this case: its name, which most baselines know it by."""
-    return row.case.benchmark
+    """A pattern that means just this case: its name, which most baselines know it by, or its id where a name is not enough."""
+    return row.case.id if row.case.variant.further else row.case.benchmark
 
 
 def _command(name: str, *arguments: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from torchstone.errors import printable
 from torchstone.gate.verdicts import Row, severity
 from torchstone.model import QuarantineEntry
-from torchstone.report.rows import Report, ScalingTable, describe, describe_finding
+from torchstone.report.rows import Report, ScalingTable, describe, describe_finding, short_name
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -73,7 +73,7 @@ def _summary_lines(report: Report, paint: _Paint) -> Iterator[str]:
 
 def _red_block(report: Report, row: Row, paint: _Paint) -> Iterator[str]:
     words = describe(row, report.context)
-    yield f"{paint(f'{row.verdict:<12}', 'red')} {paint(printable(row.case.name), 'bold')}"
+    yield f"{paint(f'{row.verdict:<12}', 'red')} {paint(printable(short_name(row)), 'bold')}"
     yield from textwrap.wrap(words.finding, WIDTH, initial_indent=" " * 13, subsequent_indent=" " * 15)
     yield from _fields({"case": printable(row.case.id, 400), "rule": words.rule, "at": words.places})
     for name, command in (("reproduce", words.repro), ("accept", words.accept)):
@@ -143,7 +143,7 @@ def _other_rows(verdict: Verdict, rows: Sequence[Row], paint: _Paint) -> Iterato
             if row.remarks.quarantine and verdict is Verdict.QUARANTINED
             else ""
         )
-        text = f"{printable(row.case.name)}  {describe_finding(row)}{reason}"
+        text = f"{printable(short_name(row))}  {describe_finding(row)}{reason}"
         wrapped = textwrap.wrap(text, WIDTH - 13, break_long_words=False, break_on_hyphens=False)
         yield f"{paint(f'{verdict:<12}', _VERDICT_COLORS.get(verdict, 'yellow'))} {wrapped[0]}"
         yield from (" " * 15 + line for line in wrapped[1:])
@@ -152,10 +152,11 @@ def _other_rows(verdict: Verdict, rows: Sequence[Row], paint: _Paint) -> Iterato
 
 
 def _scaling_lines(table: ScalingTable) -> Iterator[str]:
-    yield f"{'model':<24}{'batch':>6}{'ranks':>6}   {'p75 s':>8}{'ex/s':>8}{'faster':>9}{'p95 s':>9}{'ex/s':>8}"
+    yield f"{'':<16}{'':>6}{'':>6}   {'75th percentile':^23}   {'95th percentile':^23}".rstrip()
+    yield f"{'model':<16}{'batch':>6}{'ranks':>6}{'s/iter':>9}{'ex/s':>7}{'faster':>10}{'s/iter':>9}{'ex/s':>7}{'faster':>10}"
     for row in table.rows:
-        p75, p95 = row.percentiles["75"], row.percentiles["95"]
-        yield (
-            f"{printable(row.model, 24):<24}{row.batch_size:>6}{row.ranks:>6}   {p75['sec_per_iter']:>8.3f}{p75['ex_per_sec']:>8}"
-            f"{p75['change_pct']:>8.1f}%{p95['sec_per_iter']:>9.3f}{p95['ex_per_sec']:>8}"
+        cells = "".join(
+            f"{at['sec_per_iter']:>9.3f}{at['ex_per_sec']:>7}{at['change_pct']:>9.1f}%"
+            for at in row.percentiles.values()
         )
+        yield f"{printable(row.model, 16):<16}{row.batch_size:>6}{row.ranks:>6}{cells}"
