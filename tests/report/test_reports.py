@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -78,11 +80,15 @@ class TestText:
         wide = [line for line in out.splitlines() if len(line) > 80]
         assert all(line.split()[0] == "case" or str(EXAMPLES) in line for line in wide)
 
-    def test_a_command_that_is_wrapped_can_be_pasted(self) -> None:
-        command = "torchstone accept " + " ".join(f"--only model_number_{n}" for n in range(20))
-        lines = wrap_command(command, "  accept     ", 13)
+    @pytest.mark.parametrize("name", ["plain", "two words", "it's", 'say "hi"', "a\\b", "$HOME `x`"])
+    def test_a_command_that_is_wrapped_can_be_pasted(self, name: str) -> None:
+        words = ["printf", "%s|", *(f"--only={name}_{n}" for n in range(20))]
+        command = " ".join(shlex.quote(word) for word in words)
+        lines = wrap_command(command, " " * 13, 13)
+        assert len(lines) > 1
         assert all(len(line) <= 80 for line in lines)
-        assert re.sub(r"\s*\\\n\s*", " ", "\n".join(lines)).split(maxsplit=1)[1] == command
+        pasted = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+        assert pasted.stdout.split("|")[:-1] == words[2:]
 
 
 class TestMarkdown:

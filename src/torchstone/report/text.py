@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,7 @@ from torchstone.vocabulary import Verdict
 WIDTH = 80
 MOST_OTHERS = 20
 
+_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""", re.DOTALL)
 _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 _VERDICT_COLORS = {
     Verdict.IMPROVEMENT: "green",
@@ -102,16 +104,15 @@ def _fields(fields: dict[str, str]) -> Iterator[str]:
 
 
 def wrap_command(command: str, first: str, indent: int) -> list[str]:
-    """A command over several lines that can be pasted into a shell as they stand."""
-    words = command.split(" ")
-    lines, line, room = [], first, WIDTH - indent - 2
-    used = 0
-    for word in words:
-        if used and used + 1 + len(word) > room:
-            lines.append(line + " \\")
-            line, used = " " * (indent + 2), 2
-        line += (" " if used > 2 or (used and not lines) else "") + word
-        used += len(word) + 1
+    """A command over several lines that can be pasted into a shell as they stand: broken between words, never inside quotes."""
+    lines, line, used = [], first, indent
+    for word in _SHELL_WORD.findall(command):
+        if used > indent and used + 1 + len(word) > WIDTH - 2:
+            lines.append(f"{line} \\")
+            line, used = " " * (indent + 2) + word, indent + 2 + len(word)
+        else:
+            space = " " if used > indent else ""
+            line, used = f"{line}{space}{word}", used + len(space) + len(word)
     return [*lines, line]
 
 
