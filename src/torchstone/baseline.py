@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from torchstone.errors import InputError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant
-from torchstone.vocabulary import ACCURACY, Probe
+from torchstone.vocabulary import ACCURACY, PASSED, Probe
 
 _ANY_VARIANT = Variant()
 
@@ -41,6 +41,13 @@ def main_metric(outcome: Outcome) -> str:
     if outcome.case.probe == Probe.ACCURACY or not outcome.measurements:
         return ACCURACY
     return outcome.measurements[0].metric
+
+
+def expects_status(outcome: Outcome) -> bool:
+    """Whether the status itself is expected: always of accuracy, else only where a failure is."""
+    if outcome.case.probe in {"", Probe.ACCURACY}:
+        return bool(outcome.status)
+    return outcome.status not in {"", PASSED}
 
 
 class Baseline:

@@ -178,9 +178,9 @@ def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | E
     try:
         return _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        problem, _, field = (
-            str(error).rpartition(" - at `$") if " - at `$" in str(error) else (str(error), "", "")
-        )
+        problem, found, field = str(error).rpartition(" - at `$")
+        if not found:
+            problem, field = field, ""
         column = field.rstrip("`").lstrip(".") or None
         problem = printable(problem[0].lower() + problem[1:])
         raise InputError(problem, path=path, line=number, column=column) from None
@@ -200,18 +200,20 @@ def _check_case(path: str, case: Case) -> None:
 
 
 def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
-    """Refuse an outcome that could not be judged: no samples, none that is finite, no name that can be shown."""
+    """Refuse an outcome that could not be judged or shown."""
+
+    def error(problem: str, field: str) -> InputError:
+        return InputError(problem, path=path, line=line, column=f"outcome.{field}")
+
     if not outcome.status.isprintable():
-        raise InputError("no usable status", path=path, line=line, column="outcome.status")
+        raise error("no usable status", "status")
+    seen: set[str] = set()
     for number, measurement in enumerate(outcome.measurements):
-        column = f"outcome.measurements[{number}]"
-        if not measurement.metric.isprintable():
-            raise InputError("no usable name of a metric", path=path, line=line, column=f"{column}.metric")
+        field, metric, margin = f"measurements[{number}]", measurement.metric, measurement.margin
+        if not metric or not metric.isprintable() or metric in seen:
+            raise error("expected the name of a metric, and each only once", f"{field}.metric")
         if not measurement.samples or not all(-1e308 <= sample <= 1e308 for sample in measurement.samples):
-            raise InputError("expected finite numbers", path=path, line=line, column=f"{column}.samples")
-        margin = measurement.margin
+            raise error("expected finite numbers", f"{field}.samples")
         if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
-            advice = "expected a share from 0 to 1"
-            raise InputError(
-                "no usable margin", path=path, line=line, column=f"{column}.extra.margin", advice=advice
-            )
+            raise error("expected a share from 0 to 1", f"{field}.extra.margin")
+        seen.add(metric)

@@ -13,7 +13,7 @@ from statistics import median
 
 from msgspec import Struct, structs
 
-from torchstone.baseline import Baseline
+from torchstone.baseline import Baseline, expects_status
 from torchstone.baseline_edit import SIGNIFICANT_DIGITS, Change, edit_table
 from torchstone.errors import UsageError
 from torchstone.formats import FORMATS
@@ -134,10 +134,13 @@ def _compare(
 ) -> Iterator[Change]:
     """What accepting does to one expected row."""
     case = expected.case
-    if expected.status and case.probe in {"", Probe.ACCURACY} and _wants_metric(ACCURACY, wish):
-        yield from _vote(
-            case, ACCURACY, expected.status, [outcome.status for outcome in outcomes], wish, line
-        )
+    statuses = [outcome.status for outcome in outcomes]
+    if expects_status(expected) and _wants_metric(ACCURACY, wish):
+        if case.probe in {"", Probe.ACCURACY}:
+            yield from _vote(case, ACCURACY, expected.status, statuses, wish, line)
+        elif set(statuses) != {expected.status}:
+            note = "the row has no numbers yet: remove it and use --add-new"
+            yield Change("hold", case, ACCURACY, expected.status, statuses[-1], note, line)
     for measurement in expected.measurements:
         metric = measurement.metric
         rule = rules.find(metric, outcomes[0].case) or Rule(

@@ -118,6 +118,13 @@ def test_a_performance_row_that_failed_is_a_regression_of_what_it_should_have_me
     assert report["rows"][0]["actual"] == "failed"
 
 
+def test_a_performance_row_that_is_expected_to_fail_is_judged_too(check: Check, write: WriteFile) -> None:
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,0,0.0,0.0\ncuda,b,0,0.0,0.0\n")
+    results = write("r.csv", PERFORMANCE + "cuda,a,0,0.0,0.0\ncuda,b,8,1.5,2.0,1.0\n")
+    report = check(results, "--baseline", baseline)
+    assert verdicts(report) == {("a", "accuracy"): "expected_failure", ("b", "accuracy"): "improvement"}
+
+
 def test_another_batch_size_is_not_compared_unless_told_to(check: Check, write: WriteFile) -> None:
     results = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
     baseline = write("b.csv", PERFORMANCE + "cuda,a,16,1.5,2.0,1.0\n")
@@ -432,6 +439,15 @@ class TestUpstream:
         assert report["exit_code"] == 0
         assert [row["name"] for row in report["ignored"]] == ["gone"]
         assert "1 expected row" in report["cautions"][0]
+
+    def test_results_that_the_expected_file_does_not_speak_of_are_no_success(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        results = write("p.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+        baseline = write("e.csv", "name,accuracy\na,pass\n")
+        assert (
+            torchstone("check", "--actual", results, "--expected", baseline, "--policy", "upstream").code == 2
+        )
 
     @pytest.mark.parametrize(
         "broken", ["", HEADER, HEADER + "cuda,a,8,pass,NaN,1,0\n", HEADER + "cuda,a,8,pass,1,1,0\n" * 2]

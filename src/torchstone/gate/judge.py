@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.baseline import Baseline, ExpectedRow, main_metric
+from torchstone.baseline import Baseline, ExpectedRow, expects_status, main_metric
 from torchstone.errors import InputError, UsageError
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, decide_number, decide_status, limits_of
@@ -126,7 +126,7 @@ class _Judging:
     def _metrics_of(self, outcome: Outcome, row: ExpectedRow) -> list[str]:
         """The metrics to judge of one result: those expected, and those whose rule needs no baseline."""
         expected, wanted = row.outcome, self._wanted
-        metrics = [ACCURACY] if expected.status and expected.case.probe in {"", Probe.ACCURACY} else []
+        metrics = [ACCURACY] if expects_status(expected) else []
         metrics += [measurement.metric for measurement in expected.measurements]
         if wanted is not None:
             metrics = [metric for metric in metrics if metric in wanted]
@@ -189,20 +189,14 @@ class _Judging:
         rule: Rule,
         measurement: Measurement | None,
     ) -> Row | None:
-        actual = outcome.value(metric)
-        if (
-            self._upstream
-            and metric in UPSTREAM_COUNTS
-            and (actual is None or outcome.value("unique_graphs") == 0)
-        ):
+        found = _measurement(outcome, metric)
+        actual = found.value if found else None
+        not_compiled = actual is None or outcome.value("unique_graphs") == 0
+        if self._upstream and metric in UPSTREAM_COUNTS and not_compiled:
             detail = "nothing was compiled, which the original lets pass"
             return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule, detail)
         if actual is None:
             return self._judge_absent(outcome, expected, metric, rule)
-        if not isinstance(actual, int | float):
-            return self._row(
-                Verdict.INVALID, outcome.case, metric, outcome, expected, rule, "a text, not a number"
-            )
         value = measurement.value if measurement else None
         if actual == value and rule.kind == "count":
             return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule)
@@ -360,7 +354,7 @@ class _Judging:
                 there = sorted({m.metric for _, _, outcome in self._results for m in outcome.measurements})
                 advice = f"the results have: {', '.join([ACCURACY, *there])}"
                 raise UsageError(f"the rule for '{rule.metric}' applies to nothing", advice=advice)
-        if not self._rows and not self._ignored and not self._counts.judged:
+        if not self._rows and not self._counts.judged:
             raise UsageError(
                 "nothing was judged: neither a baseline nor a rule speaks of these results",
                 advice="look at --baseline, --metric, --only and the rules in torchstone.toml",
