@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -258,6 +259,99 @@ def test_a_pinned_run_can_be_updated_too(torchstone: Command, write: WriteFile) 
         == 0
     )
     assert [o.status for o in decode_run("base.jsonl", path.read_text()).run.outcomes] == ["pass", "OOM"]
+
+
+def test_of_a_pinned_run_only_what_is_shown_is_changed(torchstone: Command, write: WriteFile) -> None:
+    case = Case("a", "accuracy")
+
+    def text(status: str, breaks: int) -> str:
+        return encode_run(
+            Run("r", (case,), (Outcome(case, status, (Measurement("graph_breaks", (breaks,)),)),))
+        )
+
+    path = Path(write("base.jsonl", text("pass", 1)))
+    failing = write("new.jsonl", text("OOM", 2))
+    torchstone("accept", failing, "--baseline", "base.jsonl", "--yes", "--metric", "graph_breaks")
+    assert path.read_text() == text("pass", 2)
+    files = [write("f1.jsonl", text("pass", 3)), write("f2.jsonl", text("pass", 3)), failing]
+    torchstone("accept", *files, "--baseline", "base.jsonl", "--yes", "--include-unstable")
+    assert path.read_text() == text("pass", 3)
+
+
+def test_a_v3_list_stays_a_list(torchstone: Command, write: WriteFile) -> None:
+    def records(speedup: float) -> str:
+        metrics = [
+            {"name": "speedup", "benchmark_values": [speedup]},
+            {"name": "abs_latency", "benchmark_values": [3.0]},
+        ]
+        return json.dumps(
+            [{"model": {"name": "m"}, "runners": [{"name": "x"}], "metric": metric} for metric in metrics]
+        )
+
+    path = Path(write("b.json", records(1.5)))
+    assert torchstone("accept", write("n.json", records(1.2)), "--baseline", "b.json", "--yes").code == 0
+    assert json.loads(path.read_text()) == json.loads(records(1.2))
+
+
+def test_a_result_that_contradicts_itself_is_not_adopted(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,accuracy,graph_breaks\na,pass,5\n"))
+    header = HEADER.replace("graph_breaks", "graph_breaks,unique_graph_breaks")
+    ran = torchstone(
+        "accept", write("r.csv", header + "cuda,a,8,pass,1,1,2,3\n"), "--baseline", "e.csv", "--yes"
+    )
+    assert "contradicts itself" in ran.out
+    assert path.read_text().endswith("a,pass,5\n")
+
+
+def test_a_baseline_that_changed_meanwhile_is_not_overwritten(write: WriteFile, tmp_path: Path) -> None:
+    path = tmp_path / write("e.csv", BASELINE)
+    write("r.csv", results(alpha="OOM,9,1,0"))
+    command = ["-m", "torchstone", "accept", "r.csv", "--baseline", "e.csv"]
+    child = pexpect.spawn(sys.executable, command, cwd=str(tmp_path), timeout=30, encoding="utf-8")
+    child.expect_exact("[y/N]")
+    path.write_text(BASELINE + "# somebody else's line\n")
+    child.sendline("y")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 2
+    assert path.read_text() == BASELINE + "# somebody else's line\n"
+
+
+def test_prune_leaves_dtypes_alone_that_were_not_measured(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,float32,bfloat16\na,pass,pass\nb,pass,pass\n"))
+    rows = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--prune", "--set", "dtype=float32")
+    assert path.read_text() == "name,float32,bfloat16\na,pass,pass\nb,,pass\n"
+
+
+def test_a_new_baseline_has_what_metric_chooses_and_no_rows_without_numbers(
+    torchstone: Command, write: WriteFile
+) -> None:
+    rows = (
+        "dev,name,batch_size,speedup,abs_latency,compression_ratio\ncuda,a,8,1.5,2.0,0.9\ncuda,b,0,0.0,0.0\n"
+    )
+    ran = torchstone(
+        *(
+            "accept",
+            write("r.csv", rows),
+            "--baseline",
+            "n.csv",
+            "--add-new",
+            "--yes",
+            "--metric",
+            "compression_ratio",
+        )
+    )
+    assert "no numbers to expect" in ran.out
+    assert Path("n.csv").read_text() == "name,compression_ratio\na,0.900000\n"
+
+
+def test_new_counts_on_which_files_disagree_are_held_back(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    files = [write(f"r{n}.csv", results(gamma=f"pass,9,1,{n}")) for n in range(2)]
+    ran = torchstone("accept", *files, "--baseline", "e.csv", "--add-new", "--yes")
+    assert "new, but the files disagree: 0 x1, 1 x1" in ran.out
+    assert path.read_text() == BASELINE
 
 
 def test_a_new_baseline_can_be_started(torchstone: Command, write: WriteFile) -> None:

@@ -11,8 +11,8 @@ import click
 import pytest
 
 from conftest import Command
-from torchstone.cli.check import STYLES
 from torchstone.cli.group import torchstone as group
+from torchstone.cli.show import STYLES
 from torchstone.config import POLICIES, RULE_KINDS
 from torchstone.formats import FORMATS
 from torchstone.vocabulary import METRICS, PROBES, STATUSES, VERDICTS

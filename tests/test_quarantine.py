@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -41,6 +43,11 @@ def test_an_entry_covers_its_last_day_and_blocks_after_it(
     ran = torchstone("check", *files, "--as-of", day)
     assert ran.code == code
     assert ("ended 2026-12-31" in ran.out) == bool(code)
+
+
+def test_an_entry_covers_nothing_before_its_first_day(torchstone: Command, files: tuple[str, ...]) -> None:
+    assert torchstone("check", *files, "--as-of", "2025-12-31").code == 1
+    assert torchstone("check", *files, "--as-of", "2026-01-01").code == 0
 
 
 def test_an_expired_entry_blocks_even_if_its_case_passes(torchstone: Command, write: WriteFile) -> None:
@@ -114,6 +121,19 @@ def test_quarantine_check_counts_passes_over_all_files(torchstone: Command, writ
     ]
 
 
+def test_quarantine_check_does_not_release_a_case_that_left_no_row_in_some_file(
+    torchstone: Command, write: WriteFile
+) -> None:
+    runs = [
+        write("r0.csv", HEADER + "cuda,a,8,pass,1,1,0\n"),
+        write("r1.csv", HEADER + "cuda,b,8,pass,1,1,0\n"),
+    ]
+    write("quarantine.toml", '[[quarantine]]\ncase = "a"\nreason = "flaky"\n')
+    out = torchstone("quarantine", "check", *runs).out
+    assert "no row in 1 file" in out
+    assert "released" not in out
+
+
 def test_quarantine_check_fails_on_expired_entries(torchstone: Command, write: WriteFile) -> None:
     write("quarantine.toml", ENTRY)
     assert torchstone("quarantine", "check", "--as-of", "2026-06-01").code == 0
@@ -144,6 +164,39 @@ def test_adding_the_same_entry_twice_is_refused(torchstone: Command) -> None:
     assert Path("quarantine.toml").read_text() == before
 
 
+def test_an_entry_can_be_given_a_new_date(torchstone: Command, write: WriteFile) -> None:
+    path = write("quarantine.toml", ENTRY + "\n[[quarantine]]\ncase = 'other'\nreason = 'r'\n")
+    assert (
+        torchstone(
+            "quarantine", "add", "flaky*", "--reason", "races", "--expires", "2028-01-01", "--replace"
+        ).code
+        == 0
+    )
+    assert {entry.case: entry.expires for entry in read_quarantine(path)} == {
+        "other": None,
+        "flaky*": date(2028, 1, 1),
+    }
+
+
+def test_without_a_file_nothing_is_quarantined(torchstone: Command) -> None:
+    ran = torchstone("quarantine", "list")
+    assert (ran.code, "nothing is quarantined" in ran.out) == (0, True)
+
+
+def test_entries_added_at_the_same_time_are_not_lost(tmp_path: Path) -> None:
+    def start(name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "torchstone", "quarantine", "add", name, "--reason", "r"]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    running = {name: start(name) for name in ("a", "b", "c", "d")}
+    codes = {name: process.wait(60) for name, process in running.items()}
+    for process in running.values():
+        process.communicate()
+    added = {entry.case for entry in read_quarantine(str(tmp_path / "quarantine.toml"))}
+    assert added == {name for name, code in codes.items() if code == 0}
+    assert set(codes.values()) <= {0, 2}
+
+
 def test_removing_what_is_not_there_says_what_is(torchstone: Command, write: WriteFile) -> None:
     write("quarantine.toml", ENTRY)
     ran = torchstone("quarantine", "remove", "nothing")
@@ -156,9 +209,12 @@ def test_removing_what_is_not_there_says_what_is(torchstone: Command, write: Wri
     [
         ("[[quarantine]]\nreason = 'no case'\n", 1),
         (ENTRY + "\n[[quarantine]]\ncase = 'no reason'\n", 7),
-        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpires = 'soon'\n", 7),
-        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nsince = 2026-02-01\nexpires = 2026-01-01\n", 7),
-        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpired = 2026-01-01\n", 7),
+        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpires = 'soon'\n", 10),
+        (
+            ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nsince = 2026-02-01\nexpires = 2026-01-01\n",
+            11,
+        ),
+        (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpired = 2026-01-01\n", 10),
         ("[[quarantines]]\ncase = 'a'\n", 1),
         ("[[quarantine]]\ncase = \n", 2),
     ],

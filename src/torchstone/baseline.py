@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -51,9 +51,12 @@ def expects_status(outcome: Outcome) -> bool:
 
 
 class Baseline:
-    """All expected rows of one or several files, found by case; remembers which have been found."""
+    """All expected rows of one or several files, found by case; remembers which have been found.
 
-    def __init__(self, readings: Sequence[Reading]) -> None:
+    ``probes`` are further probes that the files speak of, if ``readings`` is only a selection of their rows.
+    """
+
+    def __init__(self, readings: Sequence[Reading], probes: Iterable[str] = ()) -> None:
         self.readings = tuple(readings)
         sizes = [len(reading.run.outcomes) for reading in readings]
         self._starts = [sum(sizes[:file]) for file in range(len(sizes))]
@@ -63,7 +66,10 @@ class Baseline:
         if len(self._by_name) < self.size:
             self._index_repeated_names()
         self._found_at = array("q", bytes(8 * self.size))
-        self.probes = {outcome.case.probe for reading in readings for outcome in reading.run.outcomes}
+        self.probes = {
+            *probes,
+            *(outcome.case.probe for reading in readings for outcome in reading.run.outcomes),
+        }
 
     def _index_repeated_names(self) -> None:
         """Index rows that share a name with another; two for the very same case are refused."""
@@ -138,7 +144,7 @@ class Baseline:
             )
             axis = next((axis for axis in AXES if axis in axes), "dtype")
             raise InputError(
-                f"{case.name}: both {first.place} and {second.place} could be meant",
+                f"{case.name}: both {_told(first)} and {_told(second)} could be meant",
                 path=second.reading.path,
                 line=second.reading.lines[second.index],
                 column="name",
@@ -158,20 +164,27 @@ class Baseline:
 
     def unclaimed(self) -> Iterator[ExpectedRow]:
         """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
-        dtypes = (
-            {self._outcome(n).case.variant.dtype for n, found in enumerate(self._found_at) if found}
-            if self._wide
-            else set()
-        )
+        unmeasured = self.unmeasured_dtypes()
         for number, found in enumerate(self._found_at):
             if not found:
                 row = self._row(number)
-                if row.reading.kind != "expected-by-dtype" or row.outcome.case.variant.dtype in dtypes:
+                if (
+                    row.reading.kind != "expected-by-dtype"
+                    or row.outcome.case.variant.dtype not in unmeasured
+                ):
                     yield row
 
-    @property
-    def _wide(self) -> bool:
-        return any(reading.kind == "expected-by-dtype" for reading in self.readings)
+    def unmeasured_dtypes(self) -> list[str]:
+        """The dtypes that a table has a column for, and no result has: such tables serve several runs."""
+        if not any(reading.kind == "expected-by-dtype" for reading in self.readings):
+            return []
+        found: dict[str, bool] = {}
+        for number, at in enumerate(self._found_at):
+            row = self._row(number)
+            if row.reading.kind == "expected-by-dtype":
+                dtype = row.outcome.case.variant.dtype
+                found[dtype] = found.get(dtype, False) or bool(at)
+        return [dtype for dtype, measured in found.items() if not measured]
 
 
 def _differences(expected: Case, actual: Case) -> Iterator[str]:
@@ -183,3 +196,8 @@ def _differences(expected: Case, actual: Case) -> Iterator[str]:
         for axis, value in expected.variant.axes().items():
             if stated.get(axis, value) != value:
                 yield f"{axis} is {stated[axis]}, expected {value}"
+
+
+def _told(row: ExpectedRow) -> str:
+    axes = ", ".join(f"{axis} {value}" for axis, value in row.outcome.case.variant.axes().items())
+    return f"{row.place} ({axes})" if axes else row.place

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.errors import UsageError
+from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
-from torchstone.model import Case, Number, Outcome, Reading
-from torchstone.units import exact_text, truncate_digits
+from torchstone.model import Case, Number, Outcome, Reading, run_of
+from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY
 
-SIGNIFICANT_DIGITS = 4
+_TABLES = frozenset(
+    {"expected", "expected-by-dtype", "performance", "accuracy", "pr-time", "pr-time-expected"}
+)
 
 
 class Change(Struct, frozen=True):
@@ -28,8 +31,46 @@ class Change(Struct, frozen=True):
     line: int = 0
 
 
-def edit_table(baseline: Reading, text: str, changes: list[Change], new: dict[Case, Outcome]) -> str:
-    """The text of a table with the changes made; ``new`` are the outcomes to add rows for."""
+def apply_changes(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
+    """The text of a baseline with the changes made; ``new`` are the outcomes to add rows for."""
+    if all(change.action == "hold" for change in changes):
+        return text
+    if not text:
+        return FORMATS[baseline.kind].write(run_of(baseline.path, tuple(new.values())))
+    if baseline.kind in _TABLES:
+        return _edit_table(baseline, text, changes, new)
+    rewritten = _rewrite(baseline, changes, new)
+    if baseline.kind == "v3" and text.lstrip().startswith("["):
+        return "[\n" + ",\n".join(rewritten.splitlines()) + "\n]\n"
+    return rewritten
+
+
+def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
+    """A baseline that is no table is written anew, with just the changed values in it."""
+    of_case: dict[Case, list[Change]] = {}
+    for change in changes:
+        of_case.setdefault(change.case, []).append(change)
+    outcomes = list(new.values())
+    for outcome in reversed(baseline.run.outcomes):
+        told = of_case.get(outcome.case, [])
+        if not any(change.action == "remove" for change in told):
+            outcomes.insert(0, _changed(outcome, [change for change in told if change.action == "change"]))
+    plan = tuple(outcome.case for outcome in outcomes)
+    return FORMATS[baseline.kind].write(structs.replace(baseline.run, plan=plan, outcomes=tuple(outcomes)))
+
+
+def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
+    """An expected outcome with new values; the rest of it stays."""
+    values = {change.metric: change.new for change in changes}
+    status = values.pop(ACCURACY, outcome.status)
+    measurements = tuple(
+        structs.replace(m, samples=(values[m.metric],)) if m.metric in values else m
+        for m in outcome.measurements
+    )
+    return structs.replace(outcome, status=status, measurements=measurements)
+
+
+def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
     table = TableText(baseline.path, text)
     editor = (
         _PrTimeEditor(table) if baseline.kind.startswith("pr-time") else _ColumnEditor(table, baseline.kind)
@@ -146,8 +187,7 @@ class _PrTimeEditor:
         )
         margin = [margins.most_common(1)[0][0]] if margins else []
         for measurement in outcome.measurements:
-            value = str(truncate_digits(measurement.value, SIGNIFICANT_DIGITS))
-            cells = [outcome.case.benchmark, measurement.metric, value, *margin]
+            cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *margin]
             self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=0)
 
     def finish(self) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from torchstone.errors import InputError, TorchstoneError, UsageError
-from torchstone.model import Rule, ScopedRule
-from torchstone.vocabulary import Verdict
+from torchstone.model import STATUS_RULES, Rule, ScopedRule, is_pattern
+from torchstone.vocabulary import ACCURACY, Verdict
 
 CONFIG_NAME = "torchstone.toml"
 POLICIES = ("strict", "upstream")
@@ -81,7 +81,7 @@ def read_settings(path: str) -> Settings:
     check = document.get("check", {})
     if not isinstance(check, dict):
         raise InputError("expected a table [check]", path=path, line=_line_of(text, "check"), column="check")
-    entry = Entry(path, _line_of(text, "check"), check, _CHECK_KEYS)
+    entry = Entry(path, _line_of(text, "check"), check, _CHECK_KEYS, text)
     rules = tuple(
         _rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS)
     )
@@ -126,6 +126,7 @@ def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
         raise error(
             f"no such kind of rule: {kind or '(none)'}", "kind", f"expected one of {', '.join(RULE_KINDS)}"
         )
+    _check_fit(values["metric"], kind, error)
     fields, _ = RULE_KINDS[kind]
     given = {key: values[key] for key in values if key not in {"metric", "case", "kind"}}
     if extra := [key for key in given if key not in fields]:
@@ -143,6 +144,16 @@ def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
     return ScopedRule(Rule(kind, **given), values["metric"], values.get("case", "*"))
 
 
+def _check_fit(metric: str, kind: str, error: MakeError) -> None:
+    """Refuse a rule on a status that is for numbers, and the other way round. A pattern may mean both."""
+    is_status = metric == ACCURACY
+    if is_pattern(metric) or kind == "ignore" or (kind in STATUS_RULES) == is_status:
+        return
+    fitting = [name for name in RULE_KINDS if (name in STATUS_RULES) == is_status or name == "ignore"]
+    noun = "a status" if is_status else "a number"
+    raise error(f"{metric} is {noun}, which {kind} cannot judge", "kind", f"use one of {', '.join(fitting)}")
+
+
 def _check_field(field: str, value: object, error: MakeError) -> None:
     if field == "better":
         if value not in {"lower", "higher", "equal"}:
@@ -150,8 +161,10 @@ def _check_field(field: str, value: object, error: MakeError) -> None:
     elif value is not None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise error("expected a number", field, "")
-        if field in {"ratio", "margin", "tolerance"} and value < 0:
+        if field in {"margin", "tolerance"} and value < 0:
             raise error("expected 0 or more", field, "")
+        if field == "ratio" and value <= 0:
+            raise error("expected more than 0", field, "")
 
 
 def parse_rule(text: str) -> ScopedRule:
@@ -170,7 +183,11 @@ def parse_rule(text: str) -> ScopedRule:
         raise error("no '=' in it", "", "")
     metric, _, case = scope.partition("@")
     kind, *given = how.split(":")
-    fields = RULE_KINDS.get(kind, ((), ""))[0]
+    if kind not in RULE_KINDS:
+        raise error(
+            f"no such kind of rule: {kind or '(none)'}", "kind", f"the kinds are {', '.join(RULE_KINDS)}"
+        )
+    fields = RULE_KINDS[kind][0]
     if len(given) > len(fields):
         raise error(f"more values than {kind} takes", "", f"it takes: {', '.join(fields) or 'nothing'}")
     values: dict[str, Any] = {"metric": metric, "case": case or "*", "kind": kind}

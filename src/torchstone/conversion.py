@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import structs
 
@@ -24,10 +26,17 @@ def convert(run: Run, kind: str) -> tuple[str, list[str]]:
     try:
         back = FORMATS[kind].read(f"(as {kind})", text)
     except InputError as error:
+        column = f"column {error.column}: " if error.column else ""
         raise UsageError(
-            f"these results cannot be written as {kind}: {error.message}",
+            f"these results cannot be written as {kind}: {column}{error.message}",
             advice="see docs/formats.md for what a format holds",
         ) from None
+    for case, times in Counter(outcome.case for outcome in back.run.outcomes).most_common(1):
+        if times > 1:
+            raise UsageError(
+                f"as {kind}, {printable(case.name)} would stand there {times} times",
+                advice="the format cannot tell these cases apart: choose some with --only",
+            )
     return text, list(dict.fromkeys(_losses(run, back.run)))
 
 
@@ -84,9 +93,10 @@ def _case_losses(case: Case, copy: Case) -> Iterator[str]:
 def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
     if outcome.status not in {"", copy.status}:
         yield f"the status {outcome.status}"
-    for field in ("failure", "repro", "extra"):
+    for field in ("failure", "repro"):
         if (value := getattr(outcome, field)) and value != getattr(copy, field):
             yield field
+    yield from _extra_losses(outcome.extra, copy.extra)
     copies = {measurement.metric: measurement for measurement in copy.measurements}
     for measurement in outcome.measurements:
         found = copies.get(measurement.metric)
@@ -99,9 +109,13 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
                 if len(found.samples) < len(measurement.samples)
                 else f"values of {measurement.metric}"
             )
-        for key, value in (measurement.extra or {}).items():
-            if (found.extra or {}).get(key) != value:
-                yield f"{key} fields" if key == "v3" else key
+        yield from _extra_losses(measurement.extra, found.extra)
+
+
+def _extra_losses(extra: dict[str, Any] | None, copy: dict[str, Any] | None) -> Iterator[str]:
+    for key, value in (extra or {}).items():
+        if (copy or {}).get(key) != value:
+            yield "v3 fields" if key.startswith("v3") else printable(key)
 
 
 def merge_runs(readings: list[Reading], identity: str) -> Run:

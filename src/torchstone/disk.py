@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 
 from torchstone.errors import InputError
 
@@ -78,6 +79,40 @@ def write_text(path: str, text: str) -> None:
         raise InputError(
             f"cannot be written: {reason(error)}", path=path, advice="nothing was changed"
         ) from None
+
+
+def replace_text(path: str, old: str, new: str) -> None:
+    """Replace a file that was read as ``old``; if it says something else by now, nothing is written and that is an error.
+
+    Two torchstones that change one file take turns, so neither loses what the other wrote. ``old`` is empty for a new file.
+    """
+    folder = os.path.dirname(os.path.realpath(path))
+    with _locked(folder):
+        now = read_text(path) if os.path.exists(path) else ""
+        if now != old:
+            raise InputError(
+                "changed while it was being looked at",
+                path=path,
+                advice="nothing was written: run the command again",
+            )
+        write_text(path, new)
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold a folder's lock, where the system has such a thing."""
+    try:
+        import fcntl  # noqa: PLC0415  (not on every system)
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _mode(target: str) -> int | None:

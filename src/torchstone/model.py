@@ -84,6 +84,11 @@ def matches(pattern: str, case: Case) -> bool:
     )
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text has characters that stand for others."""
+    return any(character in text for character in "*?[")
+
+
 def matches_name(pattern: str, name: str) -> bool:
     """Whether a pattern means this name: exactly, or as a shell pattern."""
     return pattern == name or fnmatchcase(name, pattern)
@@ -205,6 +210,9 @@ class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     high: float | None = None
 
 
+STATUS_RULES = frozenset({"status_equal", "must_pass"})  # the kinds for a status; all others are for numbers
+
+
 class ScopedRule(Struct, frozen=True):
     """A rule and the metrics and cases it is for; ``asked`` marks one given on the command line."""
 
@@ -237,6 +245,10 @@ class QuarantineEntry(Struct, frozen=True):
     def is_expired(self, today: date) -> bool:
         """Whether its last day has passed."""
         return self.expires is not None and self.expires < today
+
+    def is_active(self, today: date) -> bool:
+        """Whether it covers anything on this day: it has begun, and not ended."""
+        return not self.is_expired(today) and (self.since is None or self.since <= today)
 
     def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
         """Whether it is about this case and metric on one of these platforms."""

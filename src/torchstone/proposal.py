@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from torchstone.baseline import Baseline, expects_status
-from torchstone.baseline_edit import SIGNIFICANT_DIGITS, Change, edit_table
+from torchstone.baseline import Baseline, expects_status, main_metric
+from torchstone.baseline_edit import Change, apply_changes
 from torchstone.errors import UsageError
-from torchstone.formats import FORMATS
 from torchstone.gate.rules import RuleBook, margin_of
+from torchstone.gate.sanity import contradictions
 from torchstone.model import (
     Case,
     Measurement,
@@ -33,9 +34,8 @@ from torchstone.model import (
 from torchstone.units import truncate_digits
 from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Probe
 
-_TABLES = frozenset(
-    {"expected", "expected-by-dtype", "performance", "accuracy", "pr-time", "pr-time-expected"}
-)
+SIGNIFICANT_DIGITS = 4
+Value = TypeVar("Value", bound="str | Number")
 
 
 class Wish(Struct, frozen=True):
@@ -66,31 +66,51 @@ def propose(
     baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, wish: Wish
 ) -> Proposal:
     """What accepting these results would do to a baseline file with this text."""
-    index = Baseline([baseline])
-    by_row, new = _collect(index, baseline.kind, readings, wish)
+    by_row, new = _collect(Baseline([baseline]), baseline.kind, readings, wish)
+    _require_matches(baseline, readings, wish, found=bool(by_row or new))
+    dtypes = {outcome.case.variant.dtype for reading in readings for outcome in reading.run.outcomes}
     changes: list[Change] = []
     unpruned = 0
     for number, expected in enumerate(baseline.run.outcomes):
         line = baseline.lines[number]
         if number in by_row:
             changes += _compare(expected, by_row[number], rules, wish, line)
-        elif _is_wanted(expected.case, wish):
+        elif _could_be_pruned(expected.case, baseline.kind, dtypes, wish):
             unpruned += not wish.prune
-            changes += (
-                [Change("remove", expected.case, ACCURACY, None, None, "no result", line)]
-                if wish.prune
-                else []
-            )
-    added = [_agreed(case, outcomes, wish) for case, outcomes in new.items()] if wish.add_new else []
+            old = expected.status or (expected.measurements[0].value if expected.measurements else None)
+            removal = Change("remove", expected.case, main_metric(expected), old, None, "no result", line)
+            changes += [removal] if wish.prune else []
+    added = [_new_row(case, outcomes, rules, wish) for case, outcomes in new.items()] if wish.add_new else []
     changes += [change for change, _ in added]
     rows = {change.case: outcome for change, outcome in added if outcome}
-    return Proposal(
-        changes, _apply(baseline, text, changes, rows, by_row), unpruned, 0 if wish.add_new else len(new)
-    )
+    new_text = apply_changes(baseline, text, changes, rows)
+    return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(new))
 
 
 def _is_wanted(case: Case, wish: Wish) -> bool:
     return not wish.only or any(matches(pattern, case) for pattern in wish.only)
+
+
+def _wants_metric(metric: str, wish: Wish) -> bool:
+    return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
+
+
+def _could_be_pruned(case: Case, kind: str, dtypes: set[str], wish: Wish) -> bool:
+    """Whether a row without a result is one that could have had one: of a table by dtype, only dtypes that were measured."""
+    return _is_wanted(case, wish) and (kind != "expected-by-dtype" or case.variant.dtype in dtypes)
+
+
+def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish, *, found: bool) -> None:
+    """Refuse patterns that mean nothing here: they are typing mistakes."""
+    cases = [case for reading in (baseline, *readings) for case in reading.run.plan]
+    if wish.only and not found and not any(_is_wanted(case, wish) for case in cases):
+        raise UsageError(f"--only {' '.join(wish.only)}: no case matches")
+    outcomes = [outcome for reading in (baseline, *readings) for outcome in reading.run.outcomes]
+    metrics = {m.metric for outcome in outcomes for m in outcome.measurements} | {ACCURACY}
+    for pattern in wish.metrics:
+        if not any(matches_name(pattern, metric) for metric in metrics):
+            advice = f"there are: {', '.join(sorted(metrics))}"
+            raise UsageError(f"--metric {pattern}: neither results nor baseline have it", advice=advice)
 
 
 def _collect(
@@ -102,9 +122,9 @@ def _collect(
     for reading in readings:
         claimed: dict[int | Case, int] = {}
         for number, outcome in enumerate(reading.run.outcomes):
-            if not _is_wanted(outcome.case, wish):
+            match = index.find(outcome.case) if _is_wanted(outcome.case, wish) else None
+            if not _is_wanted(outcome.case, wish) or (match and match.differences):
                 continue
-            match = index.find(outcome.case)
             row: int | Case = match.row.number if match else _statable(outcome.case, kind)
             if row in claimed:
                 raise UsageError(
@@ -112,11 +132,10 @@ def _collect(
                     advice="accept one of them with --only, or use a baseline that tells them apart",
                 )
             claimed[row] = number
-            if isinstance(row, Case):
-                if not index.probes or index.probes & {"", outcome.case.probe}:
-                    new.setdefault(row, []).append(outcome)
-            elif match and not match.differences:
+            if isinstance(row, int):
                 by_row.setdefault(row, []).append(outcome)
+            elif not index.probes or index.probes & {"", outcome.case.probe}:
+                new.setdefault(row, []).append(outcome)
     return by_row, new
 
 
@@ -134,6 +153,10 @@ def _compare(
 ) -> Iterator[Change]:
     """What accepting does to one expected row."""
     case = expected.case
+    for outcome in outcomes:
+        for metric, why in contradictions(outcome.measurements):
+            yield Change("hold", case, metric, None, None, f"contradicts itself: {why}", line)
+            return
     statuses = [outcome.status for outcome in outcomes]
     if expects_status(expected) and _wants_metric(ACCURACY, wish):
         if case.probe in {"", Probe.ACCURACY}:
@@ -142,43 +165,56 @@ def _compare(
             note = "the row has no numbers yet: remove it and use --add-new"
             yield Change("hold", case, ACCURACY, expected.status, statuses[-1], note, line)
     for measurement in expected.measurements:
-        metric = measurement.metric
-        rule = rules.find(metric, outcomes[0].case) or Rule(
-            "margin" if measurement.margin is not None else "any"
-        )
-        values = [value for outcome in outcomes if isinstance(value := outcome.value(metric), int | float)]
-        if not _wants_metric(metric, wish) or rule.kind == "ignore":
-            continue
-        if not values:
-            failed = next(
-                (outcome.status for outcome in outcomes if outcome.status not in {PASSED, SKIPPED}), ""
-            )
-            if failed and case.probe != Probe.ACCURACY:
-                yield Change("hold", case, metric, measurement.value, None, f"no value: {failed}", line)
-        elif rule.kind in {"count", "any"}:
-            yield from _vote(case, metric, measurement.value, values, wish, line)
-        else:
-            yield from _settle(case, measurement, values, rule, line)
+        if _wants_metric(measurement.metric, wish):
+            yield from _compare_metric(case, measurement, outcomes, rules, wish, line)
 
 
-def _wants_metric(metric: str, wish: Wish) -> bool:
-    return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
+def _compare_metric(
+    case: Case, old: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
+) -> Iterator[Change]:
+    rule = _rule_for(old, outcomes[0].case, rules)
+    values = _values(outcomes, old.metric)
+    if rule.kind == "ignore":
+        return
+    if not values:
+        failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
+        if failed and case.probe != Probe.ACCURACY:
+            yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
+    elif rule.kind in {"count", "any"}:
+        yield from _vote(case, old.metric, old.value, values, wish, line)
+    else:
+        yield from _settle(case, old, values, rule, line)
+
+
+def _rule_for(measurement: Measurement, case: Case, rules: RuleBook) -> Rule:
+    """The rule that says how large a change is worth adopting; any change is, where nothing says so."""
+    found = rules.find(measurement.metric, case)
+    return found or Rule("any" if measurement.margin is None else "margin")
+
+
+def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
+    return [m.value for outcome in outcomes for m in outcome.measurements if m.metric == metric]
 
 
 def _vote(
     case: Case, metric: str, old: str | Number, values: Sequence[str | Number], wish: Wish, line: int
 ) -> Iterator[Change]:
     """Adopt what most files say. Disagreement is never adopted silently."""
-    (winner, votes), *_ = Counter(values).most_common(1)
-    note = ""
-    if votes < len(values):
-        tally = ", ".join(f"{value} x{times}" for value, times in Counter(values).most_common())
-        if not wish.include_unstable or 2 * votes <= len(values):
-            yield Change("hold", case, metric, old, winner, f"the files disagree: {tally}", line)
-            return
-        note = f"majority of {tally}"
-    if winner != old:
-        yield Change("change", case, metric, old, winner, note, line)
+    winner, agreed, tally = _majority(values, wish)
+    if not agreed:
+        yield Change("hold", case, metric, old, winner, f"the files disagree: {tally}", line)
+    elif winner != old:
+        yield Change("change", case, metric, old, winner, f"majority of {tally}" if tally else "", line)
+
+
+def _majority(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
+    """What most of the values are, whether that may be adopted, and the tally where they are not all the same."""
+    counted = Counter(values).most_common()
+    winner, votes = counted[0]
+    if votes == len(values):
+        return winner, True, ""
+    tally = ", ".join(f"{value} x{times}" for value, times in counted)
+    return winner, wish.include_unstable and 2 * votes > len(values), tally
 
 
 def _settle(
@@ -186,7 +222,7 @@ def _settle(
 ) -> Iterator[Change]:
     """Adopt the median if it moved by more than a third of what the rule allows."""
     middle, before = median(values), old.value
-    new = truncate_digits(middle, SIGNIFICANT_DIGITS) if rule.kind == "margin" else round(middle, 6)
+    new = _as_written(middle, rule)
     allowed = margin_of(rule, old.margin) if rule.kind == "margin" else abs(1 - (rule.ratio or 1))
     moved = abs(middle - before) / abs(before) if before else 1.0
     if moved > allowed / 3 and new != before:
@@ -194,67 +230,51 @@ def _settle(
         yield Change("change", case, old.metric, before, new, note, line)
 
 
-def _agreed(case: Case, outcomes: Sequence[Outcome], wish: Wish) -> tuple[Change, Outcome | None]:
-    """A new row, if the files agree on its status."""
-    statuses = Counter(outcome.status for outcome in outcomes)
-    tally = ", ".join(f"{status} x{times}" for status, times in statuses.most_common())
-    status, votes = statuses.most_common(1)[0]
-    if len(statuses) > 1 and (not wish.include_unstable or 2 * votes <= len(outcomes)):
+def _as_written(value: Number, rule: Rule) -> Number:
+    """A number with as many digits as a baseline keeps of it."""
+    if rule.kind == "margin":
+        return truncate_digits(value, SIGNIFICANT_DIGITS)
+    return value if isinstance(value, int) else round(value, 6)
+
+
+def _new_row(
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
+) -> tuple[Change, Outcome | None]:
+    """A new row, if the files agree on its status and its counts."""
+    status, agreed, tally = _majority([outcome.status for outcome in outcomes], wish)
+    if not agreed:
         return Change("hold", case, ACCURACY, None, status, f"new, but the files disagree: {tally}"), None
-    outcome = structs.replace([o for o in outcomes if o.status == status][-1], case=case)
-    note = f"majority of {tally}" if len(statuses) > 1 else ""
-    if case.probe == Probe.ACCURACY or not outcome.measurements:
+    agreeing = [outcome for outcome in outcomes if outcome.status == status]
+    measurements = []
+    for measurement in agreeing[-1].measurements:
+        rule = _rule_for(measurement, agreeing[-1].case, rules)
+        if not _wants_metric(measurement.metric, wish):
+            continue
+        values = _values(agreeing, measurement.metric)
+        value: Number = median(values)
+        if rule.kind == "count":
+            value, agreed, counts = _majority(values, wish)
+            if not agreed:
+                note = f"new, but the files disagree: {counts}"
+                return Change("hold", case, measurement.metric, None, value, note), None
+        kept = (
+            measurement.samples if len(values) == 1 and rule.kind != "margin" else (_as_written(value, rule),)
+        )
+        measurements.append(Measurement(measurement.metric, kept, measurement.extra))
+    outcome = Outcome(case, status, tuple(measurements), agreeing[-1].failure, extra=agreeing[-1].extra)
+    note = f"majority of {tally}" if tally else ""
+    if case.probe == Probe.ACCURACY:
         return Change("add", case, ACCURACY, None, status, note), outcome
-    first = outcome.measurements[0]
-    return Change("add", case, first.metric, None, first.value, note), outcome
-
-
-def _apply(
-    baseline: Reading,
-    text: str,
-    changes: list[Change],
-    new: dict[Case, Outcome],
-    by_row: dict[int, list[Outcome]],
-) -> str:
-    if not any(change.action != "hold" for change in changes):
-        return text
-    if not text:
-        return FORMATS[baseline.kind].write(_run_of(baseline.run, tuple(new.values())))
-    if baseline.kind in _TABLES:
-        return edit_table(baseline, text, changes, new)
-    rewritten = _rewrite(baseline, changes, new, by_row)
-    if baseline.kind == "v3" and text.lstrip().startswith("["):
-        return "[\n" + ",\n".join(rewritten.splitlines()) + "\n]\n"
-    return rewritten
-
-
-def _run_of(run: Run, outcomes: tuple[Outcome, ...]) -> Run:
-    return structs.replace(run, plan=tuple(outcome.case for outcome in outcomes), outcomes=outcomes)
-
-
-def _rewrite(
-    baseline: Reading, changes: list[Change], new: dict[Case, Outcome], by_row: dict[int, list[Outcome]]
-) -> str:
-    """A baseline that is no table is written anew, with the changed outcomes taken whole from the last file."""
-    changed = {change.case for change in changes if change.action == "change"}
-    removed = {change.case for change in changes if change.action == "remove"}
-    kept = [
-        structs.replace(by_row[number][-1], case=outcome.case) if outcome.case in changed else outcome
-        for number, outcome in enumerate(baseline.run.outcomes)
-        if outcome.case not in removed
-    ]
-    return FORMATS[baseline.kind].write(_run_of(baseline.run, (*kept, *new.values())))
+    if not measurements:
+        return Change("hold", case, ACCURACY, None, status, "new, but it has no numbers to expect"), None
+    return Change("add", case, measurements[0].metric, None, measurements[0].value, note), outcome
 
 
 def new_baseline(path: str, readings: Sequence[Reading]) -> Reading:
     """An empty baseline of the customary kind for these results, to be filled by ``propose``."""
     probes = {outcome.case.probe for reading in readings for outcome in reading.run.outcomes}
     if len(probes) > 1:
-        raise UsageError(
-            f"{path} does not exist, and the results have several probes",
-            advice="accept one with --only '*::PROBE'",
-        )
-    kind = {Probe.INSTRUCTIONS.value: "pr-time-expected", Probe.SCALING.value: "ddp"}.get(
-        min(probes), "expected"
-    )
-    return Reading(path, kind, Run(path, (), ()), ())
+        advice = f"they have: {', '.join(sorted(probes))}; give files of one probe"
+        raise UsageError(f"{path} does not exist, and the results have several probes", advice=advice)
+    customary = {Probe.INSTRUCTIONS.value: "pr-time-expected", Probe.SCALING.value: "ddp"}
+    return Reading(path, customary.get(min(probes), "expected"), Run(path, (), ()), ())

@@ -10,7 +10,7 @@ import re
 from datetime import date
 from typing import Any
 
-from torchstone.disk import write_text
+from torchstone.disk import replace_text
 from torchstone.errors import InputError, UsageError
 from torchstone.model import QuarantineEntry
 from torchstone.toml_file import Entry, header_lines, parse_toml, read_toml, tables
@@ -134,7 +134,7 @@ def _identity(entry: QuarantineEntry) -> tuple[object, ...]:
     return tuple(getattr(entry, "metrics" if key == "metric" else key) for key in _KEYS)
 
 
-def write_quarantine(path: str, text: str) -> None:
-    """Replace the file, after checking that what is written can be read."""
-    _entries(path, parse_toml(path, text), text)
-    write_text(path, text)
+def write_quarantine(path: str, old: str, new: str) -> None:
+    """Replace the file that was read as ``old``, after checking that what is written can be read."""
+    _entries(path, parse_toml(path, new), new)
+    replace_text(path, old, new)

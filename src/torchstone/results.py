@@ -52,6 +52,19 @@ def merge(readings: Iterable[Reading]) -> Results:
     return results
 
 
+EXPECTED_KINDS = frozenset({"expected", "expected-by-dtype", "pr-time-expected"})
+
+
+def require_results(readings: Sequence[Reading], kind: str | None) -> None:
+    """Refuse a file of expected values where results should be, unless the user named its kind."""
+    for reading in readings:
+        if reading.kind in EXPECTED_KINDS and not kind:
+            raise UsageError(
+                f"{reading.path} holds expected values, not results",
+                advice="were results and baseline swapped? If it is meant, name it: --kind " + reading.kind,
+            )
+
+
 def _place_of(results: Results, number: int) -> tuple[Reading, int]:
     for reading in results.readings:
         if number < len(reading.run.outcomes):

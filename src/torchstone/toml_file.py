@@ -15,19 +15,31 @@ _POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\
 class Entry:
     """One table of a TOML file: typed access to its keys, and what is left over is an error."""
 
-    def __init__(self, path: str, line: int, values: dict[str, Any], known: tuple[str, ...]) -> None:
+    def __init__(
+        self, path: str, line: int, values: dict[str, Any], known: tuple[str, ...], text: str
+    ) -> None:
         self.path = path
         self.line = line
         self.values = values
+        self._text = text
         for key in values:
             if key not in known:
                 raise self.error(f"no such key; known are {', '.join(known)}", key)
 
     def error(self, problem: str, key: str = "", advice: str = "") -> InputError:
         """An error about this table, or a key of it."""
-        return InputError(
-            problem, path=self.path, line=self.line, column=printable(key) or None, advice=advice
-        )
+        column = printable(key) or None
+        return InputError(problem, path=self.path, line=self._line_of(key), column=column, advice=advice)
+
+    def _line_of(self, key: str) -> int:
+        """The line of a key in this table, or of the table where it has none."""
+        following = self._text.split("\n")[self.line :]
+        for number, line in enumerate(following, self.line + 1):
+            if line.lstrip().startswith("["):
+                break
+            if key and line.partition("=")[0].strip().strip("\"'") == key:
+                return number
+        return self.line
 
     def get(self, key: str, kind: type | tuple[type, ...], noun: str, default: Any = None) -> Any:  # noqa: ANN401
         """A value of this type, or the default."""
@@ -85,7 +97,7 @@ def tables(path: str, document: dict[str, Any], text: str, name: str, known: tup
         raise InputError(f"expected tables [[{name}]]", path=path, line=first, column=name)
     if len(lines) != len(found):
         lines = [first] * len(found)
-    return [Entry(path, line, values, known) for line, values in zip(lines, found, strict=True)]
+    return [Entry(path, line, values, known, text) for line, values in zip(lines, found, strict=True)]
 
 
 def header_lines(text: str, name: str) -> list[int]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +75,15 @@ def test_exit_codes_are_0_fine_1_no_2_bad_input(
         ("export", "r.csv"),
         ("export", "r.csv", "--to", "xml"),
         ("quarantine", "add", "a"),
-        ("quarantine", "list"),
+        ("quarantine", "list", "--file", "nowhere.toml"),
+        ("check", "r.csv", "--baseline", "e.csv", "--output", "r.csv"),
+        ("check", "r.csv", "--baseline", "e.csv", "--report", "junit=e.csv"),
+        ("check", "r.csv", "--baseline", "e.csv", "--report", "report.xml"),
+        ("check", "e.csv", "--baseline", "r.csv"),
+        ("check", "r.csv", "--baseline", "e.csv", "--rule", "graph_breaks@nothing=count:lower"),
+        ("accept", "r.csv", "--baseline", "e.csv", "--only", "nothing"),
+        ("accept", "r.csv", "--baseline", "e.csv", "--metric", "nothing"),
+        ("accept", "e.csv", "--baseline", "r.csv"),
         ("nonsense",),
     ],
 )
@@ -160,6 +170,84 @@ def test_a_gate_imports_neither_torch_nor_anything_slow(files: tuple[str, ...], 
     command = [sys.executable, "-c", program, "check", *files]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert ran.stderr.strip() == "[]"
+
+
+def test_a_misspelt_command_gets_a_suggestion(torchstone: Command) -> None:
+    assert "did you mean 'check'?" in torchstone("chek", "r.csv").err
+
+
+def test_a_full_disk_below_standard_output_is_an_error_and_not_a_verdict(
+    files: tuple[str, ...], tmp_path: Path
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "torchstone", "check", *files]
+        ran = subprocess.run(
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert ran.returncode == 2
+    assert ran.stderr == "error: the output cannot be written: no space left on device\n"
+
+
+def test_a_narrow_terminal_gets_narrow_lines(files: tuple[str, ...], tmp_path: Path) -> None:
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "torchstone", "check", *files],
+        cwd=str(tmp_path),
+        timeout=30,
+        encoding="utf-8",
+        dimensions=(40, 60),
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"NO_COLOR": "1"},
+    )
+    assert [line for line in str(child.read()).splitlines() if len(line) > 60] == []
+
+
+def test_results_that_the_baseline_does_not_speak_of_are_named_as_such(
+    torchstone: Command, write: WriteFile
+) -> None:
+    performance = write("p.csv", "dev,name,batch_size,speedup,abs_latency\ncuda,a,8,1.5,2.0\n")
+    ran = torchstone("check", performance, "--baseline", write("e.csv", "name,accuracy\na,pass\n"))
+    assert ran.code == 2
+    assert "expects accuracy, but these are results of performance" in ran.err
+
+
+def test_one_run_can_write_several_reports(
+    torchstone: Command, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = torchstone(
+        "check", *files, "--format", "github", "--report", "junit=r.xml", "--report", "markdown=c.md"
+    )
+    assert ran.out.startswith("::error")
+    assert "<failure" in (tmp_path / "r.xml").read_text()
+    assert (tmp_path / "c.md").read_text().startswith("### torchstone")
+
+
+def test_suggested_commands_repeat_what_they_depend_on(torchstone: Command, write: WriteFile) -> None:
+    write("ci.toml", '[[rule]]\nmetric = "graph_breaks"\nkind = "count"\nbetter = "lower"\ntolerance = 1\n')
+    write("r.csv", HEADER + "cuda,a,8,pass,1,1,5\n")
+    write("wide.csv", "name,float32,bfloat16\na,OOM,OOM\n")
+    write("e.csv", "name,accuracy,graph_breaks\na,pass,0\n")
+    judged = (
+        "check",
+        "r.csv",
+        "--baseline",
+        "e.csv",
+        "--config",
+        "ci.toml",
+        "--policy",
+        "upstream",
+        "--metric",
+        "graph_breaks",
+    )
+    (row,) = json.loads(torchstone(*judged, "--format", "json").out)["rows"]
+    assert torchstone(*shlex.split(row["reproduce"])[1:]).code == 1
+    assert torchstone(*shlex.split(row["accept"])[1:], "--yes").code == 0
+    assert torchstone(*judged).code == 0
+    wide = ("check", "r.csv", "--baseline", "wide.csv", "--set", "dtype=float32", "--block", "improvement")
+    (row,) = json.loads(torchstone(*wide, "--format", "json").out)["rows"]
+    assert torchstone(*shlex.split(row["reproduce"])[1:]).code == 1
+    assert torchstone(*shlex.split(row["accept"])[1:], "--yes").code == 0
+    assert torchstone(*wide).code == 0
+    assert Path("wide.csv").read_text() == "name,float32,bfloat16\na,pass,OOM\n"
 
 
 def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:

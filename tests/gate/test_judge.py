@@ -295,7 +295,7 @@ def test_a_red_row_of_a_run_file_has_the_runs_own_command_to_reproduce_it(
     results = write("run.jsonl", run_file("fail_to_run"))
     (row,) = check(results, "--baseline", write("e.csv", "name,accuracy\nm0,pass\n"))["rows"]
     assert row["reproduce"].startswith("torchstone repro run.jsonl")
-    assert row["accept"] == "torchstone accept run.jsonl --baseline e.csv --only m0"
+    assert row["accept"] == "torchstone accept run.jsonl --baseline e.csv --metric accuracy --only m0"
     assert (row["place"], row["expected_place"]) == ("run.jsonl:2", "e.csv:2")
 
 
@@ -336,6 +336,33 @@ def test_a_result_that_contradicts_itself_is_invalid_whatever_the_baseline_says(
     assert verdicts(report) == {("a", "speedup"): "pass", ("a", metric): "invalid"}
     assert report["exit_code"] == 1
     assert check("r.csv", "--baseline", baseline, "--policy", "upstream")["exit_code"] == 0
+
+
+def test_a_row_that_expects_nothing_does_not_hide_a_result(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\n")
+    report = check(results, "--baseline", write("e.csv", "name,accuracy,graph_breaks\na,,\n"))
+    assert verdicts(report) == {("a", "accuracy"): "new"}
+
+
+def test_only_a_new_case_stays_red(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncuda,b,8,pass,1,1,0\n")
+    report = check(results, "--baseline", write("e.csv", "name,accuracy\na,pass\n"), "--only", "b")
+    assert (report["exit_code"], verdicts(report)) == (1, {("b", "accuracy"): "new"})
+
+
+def test_a_performance_case_that_failed_is_red_once(check: Check, write: WriteFile) -> None:
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+    report = check(write("r.csv", PERFORMANCE + "cuda,a,0,0.0,0.0\n"), "--baseline", baseline)
+    assert verdicts(report) == {("a", "speedup"): "regression"}
+    assert report["rows"][0]["accept"] is None
+
+
+def test_a_dtype_that_no_result_has_is_mentioned(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,float32,bfloat16\na,pass,pass\n")
+    report = check(results, "--baseline", baseline, "--set", "dtype=float32")
+    assert report["exit_code"] == 0
+    assert "bfloat16" in report["cautions"][0]
 
 
 def test_metric_narrows_what_is_judged(check: Check, write: WriteFile) -> None:

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from conftest import Command, WriteFile
 from torchstone.report.markdown import GITHUB_LIMIT, code, escape
-from torchstone.report.text import wrap_command
+from torchstone.report.text import Page
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -69,7 +69,9 @@ class TestText:
         assert "e.csv:3" in block
         assert "status equals the expected one" in block
         assert "torchstone check r.csv --baseline e.csv --only worse" in block
-        assert "torchstone accept r.csv --baseline e.csv --only worse" in block
+        assert "torchstone accept r.csv --baseline e.csv --metric accuracy --only worse" in " ".join(
+            block.replace("\\", "").split()
+        )
 
     def test_piped_it_is_plain(self, torchstone: Command, files: tuple[str, ...]) -> None:
         assert "\x1b" not in torchstone("check", *files).out
@@ -84,7 +86,7 @@ class TestText:
     def test_a_command_that_is_wrapped_can_be_pasted(self, name: str) -> None:
         words = ["printf", "%s|", *(f"--only={name}_{n}" for n in range(20))]
         command = " ".join(shlex.quote(word) for word in words)
-        lines = wrap_command(command, " " * 13, 13)
+        lines = Page(80).wrap_command(command, " " * 13)
         assert len(lines) > 1
         assert all(len(line) <= 80 for line in lines)
         pasted = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)

@@ -13,13 +13,14 @@ from torchstone.cli.plain import Option
 from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
 from torchstone.cli.tables import print_table
 from torchstone.config import load_settings, parse_rule
-from torchstone.disk import read_text, write_text
+from torchstone.disk import read_text, replace_text
 from torchstone.errors import InputError, UsageError
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
 from torchstone.proposal import Proposal, Wish, new_baseline, propose
-from torchstone.results import merge
+from torchstone.report.rows import short_name
+from torchstone.results import merge, require_results
 from torchstone.units import count_of, format_change, format_value
 from torchstone.vocabulary import METRICS
 
@@ -93,6 +94,7 @@ def accept(
         )
     with patience("comparing"):
         readings = read_results(arguments, kind, assignments)
+        require_results(readings, kind)
         for reading in readings:
             merge([reading])
         old, text = _read_baseline(path, baseline_kind, readings, add_new=add_new)
@@ -102,6 +104,7 @@ def accept(
         )
     _show(proposal, path)
     if not proposal.adopted:
+        print("nothing was written")
         return 0
     FORMATS[old.kind].read(path, proposal.text)  # what is written can be read: an error here writes nothing
     if diff or dry_run:
@@ -112,7 +115,7 @@ def accept(
     if not yes and not _confirm(path, len(proposal.adopted)):
         print("nothing was written")
         return 1
-    write_text(path, proposal.text)
+    replace_text(path, text, proposal.text)
     print(f"wrote {path}")
     return 0
 
@@ -163,10 +166,14 @@ def _row(change: Change) -> tuple[str, ...]:
     metric = METRICS.get(change.metric)
     unit = metric.unit if metric else ""
     note = change.note
-    if isinstance(change.old, int | float) and isinstance(change.new, int | float):
+    if (
+        isinstance(change.old, int | float)
+        and isinstance(change.new, int | float)
+        and change.old != change.new
+    ):
         note = f"{format_change(change.new, change.old)} {note}".strip()
     old, new = (format_value(value, unit) for value in (change.old, change.new))
-    return change.action, change.case.name, change.metric, old, new, note
+    return change.action, short_name(change.case, axes=True), change.metric, old, new, note
 
 
 def _show_diff(path: str, old: str, new: str) -> None:

@@ -6,15 +6,17 @@ Nothing here needs click, so that the plain form of the command can do without i
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from datetime import date
+from typing import Any
+
+from msgspec import Struct
 
 from torchstone.baseline import Baseline
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
-from torchstone.config import POLICIES, Settings, load_settings, parse_rule, wants_color
-from torchstone.disk import write_text
+from torchstone.cli.show import STYLES, parse_reports, refuse_overwriting, show
+from torchstone.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
 from torchstone.gate.judge import judge
@@ -23,41 +25,26 @@ from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Counts, Judgement
 from torchstone.model import QuarantineEntry, Reading
 from torchstone.report.rows import Context, Report, ScalingTable
-from torchstone.results import Results, merge, select
+from torchstone.results import Results, merge, require_results, select
 from torchstone.vocabulary import Verdict
 
 UPSTREAM_QUARANTINE = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), "data", "upstream_quarantine.toml"
 )
 QUARANTINE_NAME = "quarantine.toml"
-STYLES = ("text", "markdown", "junit", "json", "github")
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
+_POLICY_HELP = "strict (the default), or upstream: decide as the original scripts do."
+_BASELINE_KIND_HELP = "The kind of the baseline files, if it is not to be recognised."
 
 OPTIONS = (
     Option("--baseline", "baselines", "FILE", "What is expected. Repeatable.", multiple=True),
     Option(
-        "--actual",
-        "actual",
-        "FILE",
-        "The same as naming RESULTS, as the original scripts call it.",
-        multiple=True,
+        "--actual", "actual", "FILE", "The same as naming RESULTS, as the original scripts call it.", True
     ),
     Option("--expected", "expected", "FILE", "The same as --baseline, as the original scripts call it."),
-    Option(
-        "--policy",
-        "policy",
-        "NAME",
-        "strict (the default), or upstream: decide as the original scripts do.",
-        choices=POLICIES,
-    ),
+    Option("--policy", "policy", "NAME", _POLICY_HELP, choices=POLICIES),
     RULE,
-    Option(
-        "--metric",
-        "metrics",
-        "NAME",
-        "Judge only this metric (a name or pattern). Repeatable.",
-        multiple=True,
-    ),
+    Option("--metric", "metrics", "NAME", "Judge only this metric (a name or pattern). Repeatable.", True),
     ONLY,
     Option(
         "--block",
@@ -65,16 +52,9 @@ OPTIONS = (
         "VERDICT",
         "Let this verdict block too, such as improvement. Repeatable.",
         True,
-        choices=_VERDICTS,
+        _VERDICTS,
     ),
-    Option(
-        "--allow",
-        "allow",
-        "VERDICT",
-        "Let this verdict pass, such as new. Repeatable.",
-        True,
-        choices=_VERDICTS,
-    ),
+    Option("--allow", "allow", "VERDICT", "Let this verdict pass, such as new. Repeatable.", True, _VERDICTS),
     Option(
         "--quarantine",
         "quarantines",
@@ -91,13 +71,7 @@ OPTIONS = (
     ),
     SET,
     KIND,
-    Option(
-        "--baseline-kind",
-        "baseline_kind",
-        "KIND",
-        "The kind of the baseline files, if it is not to be recognised.",
-        choices=KINDS,
-    ),
+    Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS),
     Option(
         "--compare-anyway",
         "compare_anyway",
@@ -113,6 +87,13 @@ OPTIONS = (
     ),
     Option("--output", "output", "FILE", "Write the report there, and print the text report as well."),
     Option(
+        "--report",
+        "reports",
+        "STYLE=FILE",
+        "Write one more report, such as junit=report.xml. Repeatable.",
+        True,
+    ),
+    Option(
         "--as-of",
         "as_of",
         "DATE",
@@ -120,31 +101,57 @@ OPTIONS = (
     ),
     CONFIG,
 )
+# What a suggested command has to repeat: it judges, or accepts, by the same rules on the same axes.
+_REPEATED_BY_CHECK = {
+    *("policy", "rules", "metrics", "block", "allow", "quarantines", "platforms"),
+    *("assignments", "kind", "baseline_kind", "compare_anyway", "as_of", "config"),
+}
+_REPEATED_BY_ACCEPT = {"rules", "assignments", "kind", "baseline_kind", "config"}
 
 
-def check(
-    arguments: tuple[str, ...],
-    *,
-    baselines: tuple[str, ...],
-    actual: tuple[str, ...],
-    expected: str | None,
-    policy: str | None,
-    rules: tuple[str, ...],
-    metrics: tuple[str, ...],
-    only: tuple[str, ...],
-    block: tuple[str, ...],
-    allow: tuple[str, ...],
-    quarantines: tuple[str, ...],
-    platforms: tuple[str, ...],
-    assignments: tuple[str, ...],
-    kind: str | None,
-    baseline_kind: str | None,
-    compare_anyway: bool,
-    style: str | None,
-    output: str | None,
-    as_of: str | None,
-    config: str | None,
-) -> int:
+class Request(Struct, frozen=True):
+    """What the user asked for: the files, and every option by its name."""
+
+    arguments: tuple[str, ...]
+    baselines: tuple[str, ...]
+    actual: tuple[str, ...]
+    expected: str | None
+    policy: str | None
+    rules: tuple[str, ...]
+    metrics: tuple[str, ...]
+    only: tuple[str, ...]
+    block: tuple[str, ...]
+    allow: tuple[str, ...]
+    quarantines: tuple[str, ...]
+    platforms: tuple[str, ...]
+    assignments: tuple[str, ...]
+    kind: str | None
+    baseline_kind: str | None
+    compare_anyway: bool
+    style: str | None
+    output: str | None
+    reports: tuple[str, ...]
+    as_of: str | None
+    config: str | None
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The result files, however they were named."""
+        return (*self.arguments, *self.actual)
+
+    def repeat(self, names: set[str]) -> tuple[str, ...]:
+        """The options of these names as they were given."""
+        words: list[str] = []
+        for option in OPTIONS:
+            value = getattr(self, option.name) if option.name in names else None
+            if value is True:
+                words.append(option.flag)
+            for text in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
+                words += [option.flag, text]
+        return tuple(words)
+
+
+def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Judge RESULTS against a baseline, and say clearly what is wrong.
 
     RESULTS are files of any kind torchstone reads; several are merged. Every
@@ -158,64 +165,98 @@ def check(
       torchstone check perf.csv --rule speedup=floor:1.2
       torchstone check --actual a.csv --expected e.csv --policy upstream
     """
-    settings = load_settings(config)
-    paths = (*arguments, *actual)
-    if not paths:
+    request = Request(arguments, **values)
+    settings = load_settings(request.config)
+    reports = parse_reports(request.reports)
+    baselines = (*request.baselines, *([request.expected] if request.expected else [])) or settings.baselines
+    if not request.results:
         raise UsageError(
             "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
         )
-    expected_paths = (*baselines, *([expected] if expected else [])) or settings.baselines
-    chosen = _policy(settings, policy, block, allow)
-    rule_book = RuleBook((*settings.rules, *(parse_rule(rule) for rule in rules)))
-    if not expected_paths and not rule_book.metrics_without_baseline():
-        raise UsageError(
-            "nothing to judge by",
-            advice="name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2",
-        )
+    outputs = [path for path in (request.output, *(path for _, path in reports)) if path]
+    refuse_overwriting(outputs, (*request.results, *baselines))
+    conditions = _conditions(
+        request, settings, baselines, styles={request.style, *(style for style, _ in reports)}
+    )
     with patience("judging"):
-        results = merge(select(reading, only) for reading in read_results(paths, kind, assignments))
-        expectations = [select(read_file(path, baseline_kind or ""), only) for path in expected_paths]
-        _require_cases(results.readings, expectations, only)
-        conditions = Conditions(
-            chosen,
-            rule_book,
-            tuple(_quarantine(quarantines or settings.quarantines, chosen)),
-            frozenset(platforms) | _platforms_of(expected_paths, chosen),
-            metrics,
-            _day(as_of),
-            compare_anyway,
-            keep_quiet=style in {"json", "junit"},
-        )
-        scaling = _scaling(results.readings, expectations)
-        judgement = _judge(results, expectations, conditions)
-    report = Report(judgement, Context(paths, expected_paths, _options_again(policy, rules)), scaling)
-    _show(report, style or "text", output)
-    return judgement.exit_code
+        report = _judge(request, baselines, conditions)
+    show(report, request.style or "text", request.output, reports)
+    return report.judgement.exit_code
 
 
-def _policy(settings: Settings, name: str | None, block: Sequence[str], allow: Sequence[str]) -> Policy:
-    blocked = (*settings.block, *map(Verdict, block))
-    allowed = (*settings.allow, *map(Verdict, allow))
-    if both := set(map(Verdict, block)) & set(map(Verdict, allow)):
+def _conditions(
+    request: Request, settings: Settings, baselines: Sequence[str], styles: set[str | None]
+) -> Conditions:
+    """What the results are judged by."""
+    rules = RuleBook((*settings.rules, *map(parse_rule, request.rules)))
+    if not baselines and not rules.metrics_without_baseline():
+        advice = "name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2"
+        raise UsageError("nothing to judge by", advice=advice)
+    policy = _policy(settings, request)
+    return Conditions(
+        policy,
+        rules,
+        tuple(_quarantine(request.quarantines or settings.quarantines, policy)),
+        frozenset(request.platforms) | _platforms_of(baselines, policy),
+        request.metrics,
+        _day(request.as_of),
+        request.compare_anyway,
+        keep_quiet=bool(styles & {"json", "junit"}),
+    )
+
+
+def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -> Report:
+    """Read all files, and judge."""
+    readings = read_results(request.results, request.kind, request.assignments)
+    require_results(readings, request.kind)
+    results = merge(select(reading, request.only) for reading in readings)
+    expected = [read_file(path, request.baseline_kind or "") for path in baselines]
+    selected = [select(reading, request.only) for reading in expected]
+    _require_cases(results, selected, request.only)
+    probes = {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in expected}
+    _require_common_probe(readings, probes)
+    context = Context(
+        request.results, probes, request.repeat(_REPEATED_BY_CHECK), request.repeat(_REPEATED_BY_ACCEPT)
+    )
+    scaling = _scaling(results.readings, selected)
+    if (
+        conditions.policy.is_upstream and scaling
+    ):  # the original only ever prints the difference of two DDP reports
+        return Report(Judgement(conditions.policy, [], Counts(), [], [], [], []), context, scaling)
+    baseline = Baseline(selected, {probe for of_file in probes.values() for probe in of_file})
+    return Report(judge(results, baseline, conditions), context, scaling)
+
+
+def _policy(settings: Settings, request: Request) -> Policy:
+    """The policy: what the command line says comes before what the settings say."""
+    block, allow = ({Verdict(name) for name in names} for names in (request.block, request.allow))
+    if both := block & allow:
         raise UsageError(f"--block and --allow both name {', '.join(both)}")
-    return make_policy(name or settings.policy, blocked, set(allowed) - set(map(Verdict, block)))
+    blocked, allowed = {*settings.block, *block} - allow, {*settings.allow, *allow} - block
+    return make_policy(request.policy or settings.policy, blocked, allowed)
 
 
-def _require_cases(readings: Sequence[Reading], expectations: Sequence[Reading], only: Sequence[str]) -> None:
-    if only and not any(reading.run.plan for reading in (*readings, *expectations)):
-        raise UsageError(
-            f"--only {' '.join(only)}: no case matches",
-            advice="patterns match names and ids: * and ? stand for any text",
-        )
+def _require_cases(results: Results, expected: Sequence[Reading], only: Sequence[str]) -> None:
+    if only and not any(reading.run.plan for reading in (*results.readings, *expected)):
+        advice = "patterns match names and ids: * and ? stand for any text"
+        raise UsageError(f"--only {' '.join(only)}: no case matches", advice=advice)
+
+
+def _require_common_probe(readings: Sequence[Reading], probes: dict[str, frozenset[str]]) -> None:
+    """Refuse results and baselines that speak of different things: every row would be missing, and none of that is news."""
+    measured = {case.probe for reading in readings for case in reading.run.plan}
+    for path, expected in probes.items():
+        if "" not in expected and not expected & measured and len(probes) == 1:
+            raise UsageError(
+                f"{path} expects {' and '.join(sorted(expected))}, but these are results of {' and '.join(sorted(measured))}",
+                advice="is it the right pair of files?",
+            )
 
 
 def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:
     """The entries of the named files; else those of quarantine.toml. The policy upstream also has the original's own list."""
-    chosen = list(paths) or (
-        [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
-    )
-    if policy.is_upstream:
-        chosen.append(UPSTREAM_QUARANTINE)
+    default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
+    chosen = [*(paths or default), *([UPSTREAM_QUARANTINE] if policy.is_upstream else [])]
     if not chosen:
         return []
     from torchstone.quarantine import read_quarantine  # noqa: PLC0415  (TOML takes its time to import)
@@ -223,11 +264,9 @@ def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:
     return [entry for path in chosen for entry in read_quarantine(path)]
 
 
-def _platforms_of(expected_paths: Sequence[str], policy: Policy) -> frozenset[str]:
+def _platforms_of(baselines: Sequence[str], policy: Policy) -> frozenset[str]:
     """The original takes the platform from the expected file's path."""
-    return frozenset(
-        {"rocm"} if policy.is_upstream and any("rocm" in path for path in expected_paths) else ()
-    )
+    return frozenset({"rocm"} if policy.is_upstream and any("rocm" in path for path in baselines) else ())
 
 
 def _day(text: str | None) -> date:
@@ -237,15 +276,9 @@ def _day(text: str | None) -> date:
         raise UsageError(f"--as-of {text}: expected a date such as 2026-12-31") from None
 
 
-def _options_again(policy: str | None, rules: Sequence[str]) -> tuple[str, ...]:
-    """The options that a command which judges again has to repeat."""
-    repeated = ["--policy", policy] if policy else []
-    return (*repeated, *(part for rule in rules for part in ("--rule", rule)))
-
-
-def _scaling(readings: Sequence[Reading], expectations: Sequence[Reading]) -> ScalingTable | None:
+def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> ScalingTable | None:
     """The side-by-side table of two DDP reports."""
-    if [reading.kind for reading in (*readings, *expectations)] != ["ddp", "ddp"]:
+    if [reading.kind for reading in (*readings, *expected)] != ["ddp", "ddp"]:
         return None
     from torchstone.analyze.scaling import Round, compare_rounds  # noqa: PLC0415
     from torchstone.formats.ddp import group_by_model, ranks_of  # noqa: PLC0415
@@ -256,42 +289,5 @@ def _scaling(readings: Sequence[Reading], expectations: Sequence[Reading]) -> Sc
             for model, size, outcomes in group_by_model(reading.run)
         ]
 
-    keys = sorted({key for reading in (*readings, *expectations) for key in reading.run.settings})
-    return ScalingTable(keys, compare_rounds(rounds(expectations[0]), rounds(readings[0])))
-
-
-def _judge(results: Results, expectations: Sequence[Reading], conditions: Conditions) -> Judgement:
-    """Judge; the original only ever prints the difference of two DDP reports, and so does its policy."""
-    if (
-        conditions.policy.is_upstream
-        and expectations
-        and all(reading.kind == "ddp" for reading in expectations)
-    ):
-        return Judgement(conditions.policy, [], Counts(), [], [], [], [])
-    return judge(results, Baseline(expectations), conditions)
-
-
-def _show(report: Report, style: str, output: str | None) -> None:
-    text = render(report, style, color=wants_color(sys.stdout.isatty()) and not output)
-    if output:
-        write_text(output, text)
-        text = render(report, "text", color=wants_color(sys.stdout.isatty()))
-    sys.stdout.write(text)
-
-
-def render(report: Report, style: str, *, color: bool = False) -> str:
-    """The report in one of the formats."""
-    match style:
-        case "text":
-            from torchstone.report.text import render_text  # noqa: PLC0415
-
-            return render_text(report, color=color)
-        case "markdown":
-            from torchstone.report.markdown import render_markdown as renderer  # noqa: PLC0415
-        case "junit":
-            from torchstone.report.junit import render_junit as renderer  # noqa: PLC0415
-        case "json":
-            from torchstone.report.json_report import render_json as renderer  # noqa: PLC0415
-        case _:
-            from torchstone.report.github import render_github as renderer  # noqa: PLC0415
-    return renderer(report)
+    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings})
+    return ScalingTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -60,7 +61,11 @@ def run_group(arguments: Sequence[str]) -> int:
         result = torchstone.main(list(arguments), prog_name="torchstone", standalone_mode=False)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "torchstone"
-        raise UsageError(error.format_message(), advice=f"see '{command} --help'") from None
+        similar = (
+            get_close_matches(arguments[0], COMMANDS) if arguments and arguments[0] not in COMMANDS else []
+        )
+        meant = f"did you mean '{similar[0]}'? " if similar else ""
+        raise UsageError(error.format_message(), advice=f"{meant}see '{command} --help'") from None
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:

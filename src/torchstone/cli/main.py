@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from torchstone.disk import reason
 from torchstone.errors import TorchstoneError
 
 
@@ -25,6 +26,9 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has seen enough
         return 141
+    except OSError as error:
+        sys.stderr.write(f"error: the output cannot be written: {reason(error)}\n")
+        return 2
     except MemoryError:
         sys.stderr.write("error: out of memory\n")
         return 2

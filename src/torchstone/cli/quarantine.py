@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TypeVar
@@ -15,18 +16,19 @@ from torchstone.cli.tables import print_table
 from torchstone.disk import read_text
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
-from torchstone.model import Outcome, QuarantineEntry
+from torchstone.model import Outcome, QuarantineEntry, Reading
 from torchstone.quarantine import add_entry, read_quarantine, remove_entries, write_quarantine
 from torchstone.results import merge
 from torchstone.units import count_of
 from torchstone.vocabulary import PASSED
 
+DEFAULT_NAME = "quarantine.toml"
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def _file_option(command: F) -> F:
     help_text = "The quarantine file. [default: quarantine.toml]"
-    return click.option("--file", "path", default="quarantine.toml", metavar="FILE", help=help_text)(command)
+    return click.option("--file", "path", default=DEFAULT_NAME, metavar="FILE", help=help_text)(command)
 
 
 @click.group("quarantine", context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,6 +53,9 @@ def list_entries(path: str) -> int:
     Example:
       torchstone quarantine list --file ci/quarantine.toml
     """
+    if path == DEFAULT_NAME and not os.path.exists(path):
+        print(f"there is no {path} here: nothing is quarantined")
+        return 0
     entries = read_quarantine(path)
     today = _today()
     rows = [_row(entry, today) for entry in sorted(entries, key=lambda entry: not entry.is_expired(today))]
@@ -90,6 +95,9 @@ def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
 @click.option("--since", metavar="DATE", help="The first day. [default: today]")
 @click.option("--expires", metavar="DATE", help="The last day. [default: never]")
 @click.option("--allow-missing", is_flag=True, help="Cover a result that is not there, too.")
+@click.option(
+    "--replace", is_flag=True, help="Replace the entries for PATTERN, for example to give a new date."
+)
 @_file_option
 def add(
     pattern: str,
@@ -101,6 +109,7 @@ def add(
     since: str | None,
     expires: str | None,
     allow_missing: bool,
+    replace: bool,
     path: str,
 ) -> int:
     """Add an entry for PATTERN: a case's name, id, or a shell pattern.
@@ -123,8 +132,9 @@ def add(
     if last := _date("--expires", expires):
         fields["expires"] = last
     text = read_text(path) if os.path.exists(path) else ""
-    write_quarantine(path, add_entry(path, text, fields))
-    print(f"added {pattern} to {path}")
+    kept, gone = remove_entries(path, text, pattern) if replace else (text, [])
+    write_quarantine(path, text, add_entry(path, kept, fields))
+    print(f"{'replaced' if gone else 'added'} {pattern} in {path}")
     if not last:
         print("it never expires: a date (--expires) makes sure that somebody looks at it again")
     return 0
@@ -140,11 +150,12 @@ def remove(pattern: str, path: str) -> int:
     Example:
       torchstone quarantine remove yolov3
     """
-    text, gone = remove_entries(path, read_text(path), pattern)
+    text = read_text(path)
+    left, gone = remove_entries(path, text, pattern)
     if not gone:
         there = ", ".join(entry.case for entry in read_quarantine(path)) or "none"
         raise UsageError(f"{path} has no entry for {pattern}", advice=f"it has: {there}")
-    write_quarantine(path, text)
+    write_quarantine(path, text, left)
     print(f"removed {count_of(len(gone), 'entry')} for {pattern} from {path}")
     return 0
 
@@ -163,9 +174,9 @@ def remove(pattern: str, path: str) -> int:
 def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: str | None, path: str) -> int:
     """Say which entries have expired, match nothing, or could be released.
 
-    RESULTS are files of any kind, shards or repeats: an entry whose cases
-    passed in all of them could be released. The exit code is 1 if an entry
-    has expired.
+    RESULTS are files of any kind, one for each repeat of a run: an entry
+    whose cases passed in all of them could be released. The exit code is 1 if
+    an entry has expired.
 
     \b
     Example:
@@ -174,10 +185,9 @@ def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: s
     entries = read_quarantine(path)
     today = _date("--as-of", as_of) or _today()
     with patience("reading"):
-        readings = read_results(results, None, ())
+        readings = [merge([reading]).readings[0] for reading in read_results(results, None, ())]
         baseline = Baseline([read_file(name) for name in baselines])
-        outcomes = [outcome for reading in readings for _, _, outcome in merge([reading])]
-    rows = [_verdict(entry, outcomes, baseline, today) for entry in entries]
+    rows = [_verdict(entry, readings, baseline, today) for entry in entries]
     if not rows:
         print(f"{path}: no entries")
         return 0
@@ -186,18 +196,30 @@ def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: s
 
 
 def _verdict(
-    entry: QuarantineEntry, outcomes: Sequence[Outcome], baseline: Baseline, today: date
+    entry: QuarantineEntry, readings: Sequence[Reading], baseline: Baseline, today: date
 ) -> tuple[str, str, str, str]:
-    covered = [outcome for outcome in outcomes if _covers(entry, outcome)]
+    """The entry's state, its case, how often it passed, and what to do about it."""
+    by_file = [[o for o in reading.run.outcomes if _covers(entry, o)] for reading in readings]
+    covered = [outcome for of_file in by_file for outcome in of_file]
     passed = sum(_passes(outcome, baseline) for outcome in covered)
-    times = f"{passed} of {len(covered)}" if outcomes else ""
+    times = f"{passed} of {len(covered)}" if readings else ""
+    absent = sum(not of_file for of_file in by_file)
     if entry.is_expired(today):
-        return "expired", entry.case, times, f"ended {entry.expires}: mend the case, or give it a new date"
-    if outcomes and not covered:
+        return (
+            "expired",
+            entry.case,
+            times,
+            f"ended {entry.expires}: mend the case, or add --replace with a new date",
+        )
+    if readings and not covered:
         return "unused", entry.case, times, "matches nothing here: remove it if the case is gone"
-    if covered and passed == len(covered):
-        return "release", entry.case, times, f"could be released: torchstone quarantine remove {entry.case}"
-    return "active", entry.case, times, "keep"
+    if not covered or passed < len(covered):
+        return "active", entry.case, times, "keep"
+    if absent:
+        return "active", entry.case, times, f"no row in {count_of(absent, 'file')}: a shard, or a crash?"
+    of_file = "" if entry.path == DEFAULT_NAME else f" --file {shlex.quote(entry.path)}"
+    command = f"torchstone quarantine remove {shlex.quote(entry.case)}{of_file}"
+    return "release", entry.case, times, f"could be released: {command}"
 
 
 def _covers(entry: QuarantineEntry, outcome: Outcome) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from torchstone.config import wants_color
 from torchstone.errors import printable
 
+_KEPT_WHOLE = {"", "state", "metric", "old", "new", "since", "expires", "passed"}
 _STYLES = {
     "change": "yellow",
     "add": "green",
@@ -37,7 +38,7 @@ def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str)
 
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name in _KEPT_WHOLE)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     Console(no_color=not wants_color(is_terminal=True), highlight=False).print(table)

@@ -127,7 +127,7 @@ def _skip_space(text: str, start: int) -> int:
 def _broken(path: str, text: str, position: int, problem: str) -> InputError:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
-    ended = position >= len(text.rstrip())
+    ended = position >= len(text.rstrip()) or problem.startswith("unterminated")
     advice = "was the file cut off?" if ended else "expected JSON"
     return InputError(f"broken JSON: {problem}", path=path, line=line, column=column, advice=advice)
 

@@ -6,7 +6,7 @@ understood. Rows of one benchmark are one case, with one measurement a metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from torchstone.errors import InputError, printable
 from torchstone.formats import table
@@ -78,27 +78,26 @@ def _read(
 
 def write_results(run: Run) -> str:
     """One row a benchmark and metric, without a header."""
-    return table.render_rows(
-        [outcome.case.benchmark, measurement.metric, exact_text(measurement.value)]
-        for outcome in run.outcomes
-        for measurement in outcome.measurements
-    )
+    return table.render_rows(_cells(outcome, measurement) for outcome, measurement in _counted(run))
 
 
 def write_expected(run: Run) -> str:
     """One row a benchmark and metric, with its margin or the customary one; three blank lines between rows, as upstream."""
     return "\n\n\n".join(
-        table.render_row(
-            [
-                outcome.case.benchmark,
-                measurement.metric,
-                exact_text(measurement.value),
-                _margin_text(measurement.margin),
-            ]
-        )
-        for outcome in run.outcomes
-        for measurement in outcome.measurements
+        table.render_row([*_cells(outcome, measurement), _margin_text(measurement.margin)])
+        for outcome, measurement in _counted(run)
     )
+
+
+def _counted(run: Run) -> Iterator[tuple[Outcome, Measurement]]:
+    """What was counted: other probes have no place in these files."""
+    for outcome in run.outcomes:
+        if outcome.case.probe == Probe.INSTRUCTIONS:
+            yield from ((outcome, measurement) for measurement in outcome.measurements)
+
+
+def _cells(outcome: Outcome, measurement: Measurement) -> list[str]:
+    return [outcome.case.benchmark, measurement.metric, exact_text(measurement.value)]
 
 
 def _margin_text(margin: float | None) -> str:

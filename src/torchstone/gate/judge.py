@@ -44,16 +44,17 @@ class _Judging:
         self._baseline = baseline
         self._conditions = conditions
         self._upstream = conditions.policy.is_upstream
-        expired = [entry for entry in conditions.quarantine if entry.is_expired(conditions.today)]
-        self._expired = {} if self._upstream else dict.fromkeys(expired, False)
-        self._active = [entry for entry in conditions.quarantine if entry not in self._expired]
+        entries, today = conditions.quarantine, conditions.today
+        self._expired = (
+            {} if self._upstream else dict.fromkeys((e for e in entries if e.is_expired(today)), False)
+        )
+        self._active = [entry for entry in entries if self._upstream or entry.is_active(today)]
         self._counts = Counts(planned=baseline.size)
         self._rows: list[Row] = []
         self._ignored: list[Row] = []
         self._releases: dict[tuple[str, Case], Release] = {}
         self._unruled: dict[str, int] = {}
         self._alone = conditions.rules.metrics_without_baseline()
-        self._judged_metrics: set[str] = set()
         self._sane: set[int] = set()  # ids of measurements, which many results share, already looked at
         self._wanted = self._wanted_metrics()
         alone = len(results.readings) == 1
@@ -103,6 +104,8 @@ class _Judging:
             return [self._place(row, reading, index, match.row, detail=detail)]
         if before := self._baseline.claim(match.row, number):
             self._reject_second(match.row, reading, index, before)
+        if not match.row.outcome.status and not match.row.outcome.measurements:
+            return [self._new_row(outcome, reading, index, match.row, "its baseline row expects nothing")]
         rows = []
         for metric in self._metrics_of(outcome, match.row):
             judged = self._judge_metric(outcome, match.row.outcome, metric)
@@ -128,6 +131,10 @@ class _Judging:
         expected, wanted = row.outcome, self._wanted
         metrics = [ACCURACY] if expects_status(expected) else []
         metrics += [measurement.metric for measurement in expected.measurements]
+        if not outcome.measurements and outcome.status not in {PASSED, SKIPPED, ""}:
+            metrics = (
+                metrics[:1] if wanted is None else metrics
+            )  # a case that failed is red once, not for every number
         if wanted is not None:
             metrics = [metric for metric in metrics if metric in wanted]
         if self._alone:
@@ -148,11 +155,16 @@ class _Judging:
         rows = [self._judge_metric(outcome, None, metric) for metric in self._metrics_alone(outcome)]
         placed = [self._place(row, reading, index, None) for row in rows if row is not None]
         if outcome.case.probe in self._baseline.probes or "" in self._baseline.probes:
-            metric = self._main_metric_without_baseline(outcome)
-            rule = self._conditions.rules.find(metric, outcome.case)
-            row = self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule)
-            placed.append(self._place(row, reading, index, None, detail="no baseline row"))
+            placed.append(self._new_row(outcome, reading, index, None, "no baseline row"))
         return placed
+
+    def _new_row(
+        self, outcome: Outcome, reading: Reading, index: int, expected: ExpectedRow | None, detail: str
+    ) -> Row:
+        metric = self._main_metric_without_baseline(outcome)
+        rule = self._conditions.rules.find(metric, outcome.case)
+        row = self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule)
+        return self._place(row, reading, index, expected, detail=detail)
 
     def _main_metric_without_baseline(self, outcome: Outcome) -> str:
         of_case = [ACCURACY, *(m.metric for m in outcome.measurements)]
@@ -174,8 +186,6 @@ class _Judging:
             )
         if rule.kind == "ignore":
             return None
-        if metric not in self._judged_metrics:
-            self._judged_metrics.add(metric)
         if metric == ACCURACY:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
             return self._row(verdict, outcome.case, metric, outcome, expected, rule)
@@ -289,6 +299,11 @@ class _Judging:
             if verdict not in QUIET and (verdict not in _NEVER_COVERED or entry.allow_missing):
                 detail = detail or f"would be: {verdict}"
                 verdict = Verdict.QUARANTINED
+            elif verdict is Verdict.MISSING:
+                detail = (
+                    f"{detail}; " * bool(detail)
+                    + f"its quarantine ({entry.place}) does not say allow_missing"
+                )
         blocks = self._conditions.policy.blocks(verdict, rule)
         return Row(verdict, case, metric, actual, expected, rule, blocks, Remarks(detail, quarantine=entry))
 
@@ -317,7 +332,8 @@ class _Judging:
         """The same row, with the places that a person will look for."""
         place = "" if reading is None else reading.path if index is None else reading.place(index)
         told = row.remarks
-        repro = (reading or self._only_reading).repro
+        source = reading or self._only_reading
+        repro = source.repro if row.case.probe in {"", source.kind} else ""
         remarks = Remarks(
             told.detail or detail, place, expected.place if expected else "", told.quarantine, repro
         )
@@ -326,6 +342,7 @@ class _Judging:
     def take(self, rows: Sequence[Row]) -> None:
         """Count the rows of one case, and keep them."""
         counts = self._counts
+        counts.cases += bool(rows)
         if rows and all(row.verdict in QUIET and not row.blocks for row in rows):
             if self._conditions.keep_quiet:
                 self._rows += rows
@@ -347,13 +364,14 @@ class _Judging:
 
     def finish(self) -> Judgement:
         """The whole judgement."""
-        for rule in self._conditions.rules.rules:
-            if rule.asked and not any(matches_name(rule.metric, metric) for metric in self._judged_metrics):
-                if rule.rule.kind == "ignore":
-                    continue
-                there = sorted({m.metric for _, _, outcome in self._results for m in outcome.measurements})
-                advice = f"the results have: {', '.join([ACCURACY, *there])}"
-                raise UsageError(f"the rule for '{rule.metric}' applies to nothing", advice=advice)
+        for rule in self._conditions.rules.unused():
+            there = dict.fromkeys(
+                metric for _, _, outcome in self._results for metric in _metrics_in(outcome)
+            )
+            raise UsageError(
+                f"the rule for '{rule.metric}'{'' if rule.case == '*' else f' of {rule.case}'} applies to nothing",
+                advice=f"the results have: {', '.join(there)}",
+            )
         if not self._rows and not self._counts.judged:
             raise UsageError(
                 "nothing was judged: neither a baseline nor a rule speaks of these results",
@@ -363,6 +381,10 @@ class _Judging:
         for metric, times in self._unruled.items():
             cautions.append(
                 f"nothing says how to judge '{metric}' ({count_of(times, 'row')}): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
+            )
+        if unseen := self._baseline.unmeasured_dtypes():
+            cautions.append(
+                f"no result has the dtype {', '.join(unseen)}, which the baseline has a column for"
             )
         if self._ignored:
             cautions.append(
@@ -386,3 +408,8 @@ def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
             if measurement.metric == metric:
                 return measurement
     return None
+
+
+def _metrics_in(outcome: Outcome) -> list[str]:
+    status = [ACCURACY] if outcome.case.probe == Probe.ACCURACY else []
+    return status + [measurement.metric for measurement in outcome.measurements]

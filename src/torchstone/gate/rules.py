@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from torchstone.model import Case, Number, Rule, ScopedRule, matches, matches_name
+from torchstone.model import STATUS_RULES, Case, Number, Rule, ScopedRule, matches, matches_name
 from torchstone.units import format_limit, format_number
-from torchstone.vocabulary import PASSED, SKIPPED, Verdict
+from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Verdict
 
 DEFAULT_MARGIN = 0.015
 
@@ -47,21 +47,35 @@ class RuleBook:
     def __init__(self, further: Iterable[ScopedRule] = ()) -> None:
         self.rules = (*DEFAULT_RULES, *further)
         self._of_metric: dict[str, list[ScopedRule]] = {}
+        self._unused = {id(rule) for rule in self.rules if rule.asked and rule.rule.kind != "ignore"}
 
     def find(self, metric: str, case: Case) -> Rule | None:
         """The rule, or None where nothing says how to judge this metric."""
         scoped = self._of_metric.get(metric)
         if scoped is None:
-            scoped = [rule for rule in reversed(self.rules) if matches_name(rule.metric, metric)]
+            scoped = [rule for rule in reversed(self.rules) if _is_for(rule, metric)]
             self._of_metric[metric] = scoped
         for rule in scoped:
             if rule.case == "*" or matches(rule.case, case):
+                if self._unused:
+                    self._unused.discard(id(rule))
                 return rule.rule
         return None
+
+    def unused(self) -> list[ScopedRule]:
+        """The rules given on the command line that were never the one that fits."""
+        return [rule for rule in self.rules if id(rule) in self._unused]
 
     def metrics_without_baseline(self) -> list[str]:
         """The metrics (or patterns of them) that some rule judges by itself."""
         return list(dict.fromkeys(r.metric for r in self.rules if r.rule.kind in NEEDS_NO_BASELINE))
+
+
+def _is_for(scoped: ScopedRule, metric: str) -> bool:
+    """Whether a rule is for a metric: by its name, and for a status only if it can judge one."""
+    kind = scoped.rule.kind
+    fits = kind == "ignore" or (kind in STATUS_RULES) == (metric == ACCURACY)
+    return fits and matches_name(scoped.metric, metric)
 
 
 class Limits(Struct, frozen=True):

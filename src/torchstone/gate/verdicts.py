@@ -64,7 +64,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Counts(Struct):
-    """How many cases there were of each sort; ``rows`` counts the rows they have."""
+    """How many cases there were of each sort; ``cases`` counts them all, ``rows`` the rows they have."""
 
     planned: int = 0
     judged: int = 0
@@ -73,6 +73,7 @@ class Counts(Struct):
     quarantined: int = 0
     missing: int = 0
     new: int = 0
+    cases: int = 0
     rows: int = 0
 
 

@@ -30,7 +30,7 @@ def render_github(report: Report) -> str:
         for row in report.of_verdict(verdict):
             lines.append(
                 _command(
-                    level, describe_finding(row), title=f"{verdict}: {short_name(row)}", **_location(row)
+                    level, describe_finding(row), title=f"{verdict}: {short_name(row.case)}", **_location(row)
                 )
             )
     for release in judgement.releases:
@@ -45,7 +45,7 @@ def _red(report: Report, row: Row) -> str:
     text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
     if words.accept:
         text += f"\naccept: {words.accept}"
-    return _command("error", text, title=f"{row.verdict}: {short_name(row)}", **_location(row))
+    return _command("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
 
 
 def _location(row: Row) -> dict[str, str]:

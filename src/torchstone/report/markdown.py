@@ -88,8 +88,8 @@ def _red_line(report: Report, row: Row) -> str:
     words = describe(row, report.context)
     cells = [
         f"**{row.verdict}**",
-        code(short_name(row)),
-        code(row.metric),
+        code(short_name(row.case), in_table=True),
+        code(row.metric, in_table=True),
         escape(words.finding),
         escape(words.rule),
     ]
@@ -118,7 +118,7 @@ def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
             if row.remarks.quarantine and row.verdict is Verdict.QUARANTINED
             else ""
         )
-        yield f"- {code(short_name(row))} {escape(describe(row, report.context).finding)}{reason}\n"
+        yield f"- {code(short_name(row.case))} {escape(describe(row, report.context).finding)}{reason}\n"
 
 
 def _fold_releases(page: _Page, report: Report) -> None:
@@ -140,9 +140,11 @@ def _table(rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def code(text: str) -> str:
-    """Text as a code span, whatever is in it; fit for a table cell."""
-    shown = printable(text, 400).replace("|", "\\|")
+def code(text: str, *, in_table: bool = False) -> str:
+    """Text as a code span, whatever is in it; in a table, a bar must not end the cell."""
+    shown = printable(text, 400)
+    if in_table:
+        shown = shown.replace("|", "\\|")
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence} {shown} {fence}" if longest else f"{fence}{shown}{fence}"

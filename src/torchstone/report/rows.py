@@ -9,19 +9,24 @@ from msgspec import Struct
 
 from torchstone.gate.rules import NEEDS_NO_BASELINE, describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row
+from torchstone.model import Case
 from torchstone.units import count_of, format_change, format_number, format_value
-from torchstone.vocabulary import METRICS, Verdict
+from torchstone.vocabulary import ACCURACY, METRICS, Verdict
 
 if TYPE_CHECKING:
     from torchstone.analyze.scaling import RoundChange
 
 
 class Context(Struct, frozen=True):
-    """The files a judgement is about, as the user named them: they are part of the commands it suggests."""
+    """The files a judgement is about, as the user named them: they are part of the commands it suggests.
+
+    ``baselines`` says of each file which probes it speaks of; the two sets of options are those to repeat when a row is judged again, or accepted.
+    """
 
     results: tuple[str, ...]
-    baselines: tuple[str, ...]
-    options: tuple[str, ...] = ()
+    baselines: dict[str, frozenset[str]]
+    check_options: tuple[str, ...] = ()
+    accept_options: tuple[str, ...] = ()
 
 
 class ScalingTable(Struct, frozen=True):
@@ -47,9 +52,7 @@ class Report(Struct, frozen=True):
             return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
         if judgement.exit_code == 0:
             return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
-        parts = (
-            [f"{count_of(counts.red, 'case')} red of {counts.planned + counts.new:,}"] if counts.red else []
-        )
+        parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
         if judgement.expired:
             parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
         return f"FAIL: {', '.join(parts)} ({policy})"
@@ -96,10 +99,11 @@ def describe(row: Row, context: Context) -> Words:
     )
 
 
-def short_name(row: Row) -> str:
-    """The case's name, with the axes that tell it from others of the same name in one file."""
-    further = ", ".join(f"{axis} {value}" for axis, value in row.case.variant.further)
-    return f"{row.case.name} ({further})" if further else row.case.name
+def short_name(case: Case, *, axes: bool = False) -> str:
+    """The case's name, with the axes that tell it from others of the same name in one file; or with all that are stated."""
+    told = case.variant.axes() if axes else dict(case.variant.further)
+    further = ", ".join(f"{axis} {value}" for axis, value in told.items())
+    return f"{case.name} ({further})" if further else case.name
 
 
 def describe_finding(row: Row) -> str:
@@ -135,36 +139,51 @@ def repro_command(row: Row, context: Context) -> str:
         return row.actual.repro
     if row.remarks.repro:
         return row.remarks.repro.replace("{name}", _quote(row.case.benchmark))
-    files = _results_of(row, context)
-    return _command("check", *files, *_baselines(row, context), *context.options, "--only", _pattern(row))
+    baselines = [part for path in context.baselines for part in ("--baseline", path)]
+    return _command(
+        "check", *_results_of(row, context), *baselines, *context.check_options, "--only", _pattern(row)
+    )
 
 
 def accept_command(row: Row, context: Context) -> str:
-    """The command that makes what was measured the new baseline; empty where no baseline is at issue."""
-    if not context.baselines or (row.rule and row.rule.kind in NEEDS_NO_BASELINE):
+    """The command that makes what was measured the new baseline; empty where there is nothing to accept."""
+    how = _acceptance(row)
+    baseline = _baseline_of(row, context)
+    if how is None or not baseline:
         return ""
-    how = {Verdict.NEW: ("--add-new",), Verdict.MISSING: ("--prune",) if row.actual is None else ()}.get(
-        row.verdict, ()
-    )
-    return _command(
-        "accept", *_results_of(row, context), *_baselines(row, context)[:2], *how, "--only", _pattern(row)
-    )
+    files = (*_results_of(row, context), "--baseline", baseline)
+    return _command("accept", *files, *context.accept_options, *how, "--only", _pattern(row))
+
+
+def _acceptance(row: Row) -> tuple[str, ...] | None:
+    """The options that accept just this row, or None where nothing was measured that could be adopted."""
+    if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
+        return None
+    match row.verdict:
+        case Verdict.NEW if row.actual and not row.remarks.expected_place:
+            return ("--add-new",) if row.actual.measurements or row.metric == ACCURACY else None
+        case Verdict.MISSING if row.actual is None and row.expected is not None:
+            return ("--prune",)
+        case Verdict.REGRESSION | Verdict.IMPROVEMENT if (
+            row.actual and row.actual.value(row.metric) is not None
+        ):
+            return ("--metric", row.metric)
+        case _:
+            return None
+
+
+def _baseline_of(row: Row, context: Context) -> str:
+    """The baseline file that the row is in, or would have to be added to."""
+    if row.remarks.expected_place:
+        return row.remarks.expected_place.rpartition(":")[0]
+    fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
+    return fitting[0] if fitting else ""
 
 
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
-    return (
-        [row.remarks.place.rpartition(":")[0]]
-        if row.actual is not None and row.remarks.place
-        else context.results
-    )
-
-
-def _baselines(row: Row, context: Context) -> list[str]:
-    stated = (
-        [row.remarks.expected_place.rpartition(":")[0]] if row.remarks.expected_place else context.baselines
-    )
-    return [part for path in stated for part in ("--baseline", path)]
+    from_one = row.actual is not None and row.remarks.place
+    return [row.remarks.place.rpartition(":")[0]] if from_one else context.results
 
 
 def _pattern(row: Row) -> str:

@@ -1,0 +1,65 @@
+"""A report onto the terminal and into files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from torchstone.config import wants_color
+from torchstone.disk import write_text
+from torchstone.errors import UsageError
+from torchstone.report.rows import Report
+
+STYLES = ("text", "markdown", "junit", "json", "github")
+WIDTH = 80
+
+
+def parse_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """``STYLE=FILE`` as given on the command line."""
+    reports = []
+    for text in texts:
+        style, found, path = text.partition("=")
+        if not found or not path or style not in STYLES:
+            advice = f"the styles are {', '.join(STYLES)}; for example --report junit=report.xml"
+            raise UsageError(f"--report {text}: expected STYLE=FILE", advice=advice)
+        reports.append((style, path))
+    return reports
+
+
+def refuse_overwriting(outputs: Sequence[str], inputs: Sequence[str]) -> None:
+    """Refuse to write a report over a file that it is made from."""
+    for output in outputs:
+        if any(os.path.exists(output) and os.path.exists(i) and os.path.samefile(output, i) for i in inputs):
+            raise UsageError(f"{output} is one of the files to read", advice="name another file to write to")
+
+
+def show(report: Report, style: str, output: str | None, reports: Sequence[tuple[str, str]]) -> None:
+    """Write all reports, then print one: the one asked for, or the text where that went into a file."""
+    if output and output != "-":
+        reports = [*reports, (style, output)]
+        style = "text"
+    for of_style, path in reports:
+        write_text(path, render(report, of_style))
+    terminal = sys.stdout.isatty()
+    width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
+    sys.stdout.write(render(report, style, color=wants_color(terminal), width=width))
+
+
+def render(report: Report, style: str, *, color: bool = False, width: int = WIDTH) -> str:
+    """The report in one of the styles; color and width are for text."""
+    match style:
+        case "text":
+            from torchstone.report.text import render_text  # noqa: PLC0415
+
+            return render_text(report, color=color, width=width)
+        case "markdown":
+            from torchstone.report.markdown import render_markdown as renderer  # noqa: PLC0415
+        case "junit":
+            from torchstone.report.junit import render_junit as renderer  # noqa: PLC0415
+        case "json":
+            from torchstone.report.json_report import render_json as renderer  # noqa: PLC0415
+        case _:
+            from torchstone.report.github import render_github as renderer  # noqa: PLC0415
+    return renderer(report)
