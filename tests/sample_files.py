@@ -201,6 +201,7 @@ def assert_sound(reading: Reading) -> None:
             assert measurement.metric.isprintable()
             assert measurement.samples
             assert all(map(isfinite, measurement.samples))
+            assert isfinite(measurement.value)
 
 
 def _assert_sound_case(case: Case) -> None:

@@ -212,7 +212,7 @@ def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
         field, metric, margin = f"measurements[{number}]", measurement.metric, measurement.margin
         if not metric or not metric.isprintable() or metric in seen:
             raise error("expected the name of a metric, and each only once", f"{field}.metric")
-        if not measurement.samples or not all(-1e308 <= sample <= 1e308 for sample in measurement.samples):
+        if not measurement.samples or not all(-1e300 <= sample <= 1e300 for sample in measurement.samples):
             raise error("expected finite numbers", f"{field}.samples")
         if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
             raise error("expected a share from 0 to 1", f"{field}.extra.margin")

@@ -13,11 +13,17 @@ from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import FORMATS
 from torchstone.model import AXES, Case, Outcome, Reading, Revision, Run
 from torchstone.units import count_of
+from torchstone.vocabulary import Probe
 
 
 def convert(run: Run, kind: str) -> tuple[str, list[str]]:
     """The text of a file of this kind, and what it does not say of the run."""
     text = FORMATS[kind].write(run)
+    if kind in set(Probe) and not any(outcome.case.probe == kind for outcome in run.outcomes):
+        probes = ", ".join(sorted({outcome.case.probe for outcome in run.outcomes}))
+        raise UsageError(
+            f"there is nothing about {kind} in these results", advice=f"they are about: {probes}"
+        )
     if not text:
         raise UsageError(
             f"nothing of these results can be written as {kind}",
@@ -118,8 +124,11 @@ def _extra_losses(extra: dict[str, Any] | None, copy: dict[str, Any] | None) -> 
             yield "v3 fields" if key.startswith("v3") else printable(key)
 
 
-def merge_runs(readings: list[Reading], identity: str) -> Run:
-    """Several files as one run; what only one file can have (revision and the like) must be the same in all."""
+def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:
+    """Several files as one run; what only one file can have (revision and the like) must be the same in all.
+
+    ``with_repro`` writes down how each case is reproduced, where a file's name tells.
+    """
     first = readings[0].run
     for reading in readings[1:]:
         for field in ("revision", "environment", "settings"):
@@ -130,10 +139,12 @@ def merge_runs(readings: list[Reading], identity: str) -> Run:
                 )
     plan = tuple(dict.fromkeys(case for reading in readings for case in reading.run.plan))
     outcomes = tuple(
-        _with_repro(outcome, reading) for reading in readings for outcome in reading.run.outcomes
+        _with_repro(outcome, reading) if with_repro else outcome
+        for reading in readings
+        for outcome in reading.run.outcomes
     )
     finished = all(reading.run.finished for reading in readings)
-    return structs.replace(first, id=identity or first.id, plan=plan, outcomes=outcomes, finished=finished)
+    return structs.replace(first, plan=plan, outcomes=outcomes, finished=finished)
 
 
 def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:

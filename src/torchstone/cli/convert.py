@@ -7,6 +7,7 @@ import sys
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import KIND, KINDS, ONLY, SET, patience, read_results
+from torchstone.cli.show import refuse_overwriting
 from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
@@ -84,7 +85,7 @@ def _convert(
     with patience("converting"):
         readings = [select(reading, only) for reading in read_results(paths, kind, assignments)]
         merge(readings)
-        run = merge_runs(readings, "")
+        run = merge_runs(readings, with_repro=to == "run")
         if not run.plan:
             raise UsageError(f"--only {' '.join(only)}: no case matches")
         text, losses = convert(run, to)
@@ -97,6 +98,7 @@ def _convert(
     if losses:
         sys.stderr.write(f"lost: {'; '.join(losses)}\n")
     if output:
+        refuse_overwriting([output], paths)
         write_text(output, text)
         print(f"wrote {count_of(len(run.outcomes), 'case')} to {output}")
     else:

@@ -112,7 +112,7 @@ def recognise(path: str, text: str) -> str:
     kind = _recognise_json(start) if start[0] in "{[" else _recognise_table(path, text)
     if not kind:
         line = text.count("\n", 0, len(text) - len(start)) + 1
-        advice = f"name its kind with --kind: one of {', '.join(FORMATS)}"
+        advice = f"name its kind with --kind, or --baseline-kind for a baseline: one of {', '.join(FORMATS)}"
         raise InputError("this is no kind of file that torchstone knows", path=path, line=line, advice=advice)
     return kind
 

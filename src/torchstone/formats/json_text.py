@@ -189,10 +189,10 @@ class Fields:
 
 
 def is_number(value: object) -> bool:
-    """Whether a JSON value is a number that can be measured: finite, and not true or false."""
+    """Whether a JSON value is a number that can be measured: not true or false, and not so large that sums overflow."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return -1e308 <= value <= 1e308
+    return -1e300 <= value <= 1e300
 
 
 def _noun(value: object) -> str:

@@ -40,6 +40,16 @@ _CI_NAME = (
 _NOTHING_OR_ZERO = re.compile(r"\s*(?:0+(?:\.0*)?|\.0+)?\s*\Z")
 MOST_SHARED = 20_000
 _SCRIPTS = {"timm": "timm_models"}
+_DEVICES = {"rocm": "cuda"}
+_BACKEND_OPTIONS = {
+    "eager": "--backend eager",
+    "aot_eager": "--backend aot_eager",
+    "inductor": "--backend inductor",
+    "inductor_with_cudagraphs": "--backend inductor",
+    "inductor_no_cudagraphs": "--backend inductor --disable-cudagraphs",
+    "inductor_dynamic": "--backend inductor --dynamic-shapes --dynamic-batch-only",
+    "dynamic_inductor": "--backend inductor --dynamic-shapes --dynamic-batch-only",
+}
 
 
 def read_performance(path: str, text: str) -> Reading:
@@ -63,7 +73,10 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
         outcomes.append(reader.read(line, cells))
         lines.append(line)
     table.require_rows(path, outcomes)
-    return Reading(path, probe.value, run_of(path, outcomes), lines, repro=reader.repro())
+    cautions = (
+        () if text.endswith(("\n", "\r")) else (f"{path}: the last line has no end: was the file cut off?",)
+    )
+    return Reading(path, probe.value, run_of(path, outcomes), lines, cautions, reader.repro())
 
 
 class _RowReader:
@@ -176,13 +189,15 @@ class _RowReader:
 
     def repro(self) -> str:
         """The original runner's own command for one model, where the file's name says how it was run."""
-        if not self._named:
-            return ""
         n = self._named
+        options = _BACKEND_OPTIONS.get(n.get("backend", ""))
+        if options is None:
+            return ""
         script = _SCRIPTS.get(n["suite"], n["suite"])
+        device = _DEVICES.get(n["device"], n["device"])
         return (
             f"python benchmarks/dynamo/{script}.py --{self._probe} --{n['mode']} --{n['dtype']} "
-            f"--backend {n['backend']} --device {n['device']} --only {{name}}"
+            f"{options} --device {device} --only {{name}}"
         )
 
 
