@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from torchstone.errors import InputError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant
+from torchstone.results import is_selected, select
 from torchstone.vocabulary import ACCURACY, PASSED, Probe
 
 _ANY_VARIANT = Variant()
@@ -63,6 +64,7 @@ class Baseline:
         self.size = sum(sizes)
         names = (outcome.case.benchmark for reading in readings for outcome in reading.run.outcomes)
         self._by_name: dict[str, int | list[int]] = dict(zip(names, range(self.size), strict=True))
+        self._by_case: dict[Case, int] = {}
         if len(self._by_name) < self.size:
             self._index_repeated_names()
         self._found_at = array("q", bytes(8 * self.size))
@@ -75,26 +77,25 @@ class Baseline:
         """Index rows that share a name with another; two for the very same case are refused."""
         self._by_name = {}
         for number in range(self.size):
-            self._add(number)
+            outcome = self._outcome(number)
+            first = self._by_case.setdefault(outcome.case, number)
+            if first != number:
+                self._refuse_second(first, number)
+            before = self._by_name.setdefault(outcome.case.benchmark, number)
+            if isinstance(before, list):
+                before.append(number)
+            elif before != number:
+                self._by_name[outcome.case.benchmark] = [before, number]
 
-    def _add(self, number: int) -> None:
-        outcome = self._outcome(number)
-        name = outcome.case.benchmark
-        before = self._by_name.setdefault(name, number)
-        if before == number:
-            return
-        others = before if isinstance(before, list) else [before]
-        self._by_name[name] = [*others, number]
-        for other in others:
-            if self._outcome(other).case == outcome.case:
-                row = self._row(number)
-                raise InputError(
-                    f"{outcome.case.name} is expected twice; the first is in {self._row(other).place}",
-                    path=row.reading.path,
-                    line=row.reading.lines[row.index],
-                    column="name",
-                    advice="remove one of the two rows",
-                )
+    def _refuse_second(self, first: int, second: int) -> None:
+        row = self._row(second)
+        raise InputError(
+            f"{row.outcome.case.name} is expected twice; the first is in {self._row(first).place}",
+            path=row.reading.path,
+            line=row.reading.lines[row.index],
+            column="name",
+            advice="remove one of the two rows",
+        )
 
     def _outcome(self, number: int) -> Outcome:
         return self._row(number).outcome
@@ -116,6 +117,8 @@ class Baseline:
                 return None
             if expected.variant == _ANY_VARIANT and not expected.suite:
                 return Match(row)
+        elif case in self._by_case:
+            return Match(self._row(self._by_case[case]))
         numbers = found if isinstance(found, list) else [found]
         rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
         if by_name_only and len(rows) == 1:
@@ -162,9 +165,14 @@ class Baseline:
         """Note that some result was held against this row, though it was not judged by it: the row is not missing."""
         self._found_at[row.number] = self._found_at[row.number] or -1
 
-    def unclaimed(self) -> Iterator[ExpectedRow]:
+    @property
+    def has_dtypes(self) -> bool:
+        """Whether some file has a column a dtype."""
+        return any(reading.kind == "expected-by-dtype" for reading in self.readings)
+
+    def unclaimed(self, dtypes: set[str]) -> Iterator[ExpectedRow]:
         """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
-        unmeasured = self.unmeasured_dtypes()
+        unmeasured = self.unmeasured_dtypes(dtypes)
         for number, found in enumerate(self._found_at):
             if not found:
                 row = self._row(number)
@@ -174,17 +182,39 @@ class Baseline:
                 ):
                     yield row
 
-    def unmeasured_dtypes(self) -> list[str]:
-        """The dtypes that a table has a column for, and no result has: such tables serve several runs."""
-        if not any(reading.kind == "expected-by-dtype" for reading in self.readings):
+    def unmeasured_dtypes(self, dtypes: set[str]) -> list[str]:
+        """The dtypes that a table has a column for, and no result has: such a table serves several runs."""
+        if not self.has_dtypes:
             return []
         found: dict[str, bool] = {}
         for number, at in enumerate(self._found_at):
             row = self._row(number)
             if row.reading.kind == "expected-by-dtype":
                 dtype = row.outcome.case.variant.dtype
-                found[dtype] = found.get(dtype, False) or bool(at)
+                found[dtype] = found.get(dtype, dtype in dtypes) or bool(at)
         return [dtype for dtype, measured in found.items() if not measured]
+
+
+def select_pair(
+    results: Sequence[Reading], expected: Sequence[Reading], patterns: Sequence[str]
+) -> tuple[list[Reading], list[Reading]]:
+    """The results and expected rows that the patterns mean. A pattern that means either of two that belong together means both."""
+    if not patterns:
+        return list(results), list(expected)
+    rows = Baseline(expected)
+    wanted, wanted_rows = (
+        set(),
+        {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)},
+    )
+    for case in {case for reading in results for case in reading.run.plan}:
+        match = rows.find(case)
+        if is_selected(case, patterns) or (match and match.row.outcome.case in wanted_rows):
+            wanted.add(case)
+            wanted_rows |= {match.row.outcome.case} if match else set()
+    return (
+        [select(reading, wanted.__contains__) for reading in results],
+        [select(reading, wanted_rows.__contains__) for reading in expected],
+    )
 
 
 def _differences(expected: Case, actual: Case) -> Iterator[str]:

@@ -40,9 +40,7 @@ def _entry(entry: Entry) -> QuarantineEntry:
             raise entry.error(
                 f"an entry needs a {needed}", needed, "say which cases, and why they may not block"
             )
-    since, expires = (
-        entry.get(key, date, "a date such as 2026-12-31, without quotes") for key in ("since", "expires")
-    )
+    since, expires = (_day(entry, key) for key in ("since", "expires"))
     if since and expires and expires < since:
         raise entry.error("expires before it begins", "expires")
     return QuarantineEntry(
@@ -58,6 +56,13 @@ def _entry(entry: Entry) -> QuarantineEntry:
         entry.text("platform"),
         entry.get("allow_missing", bool, "true or false", default=False),
     )
+
+
+def _day(entry: Entry, key: str) -> date | None:
+    value: object = entry.values.get(key)
+    if value is None or type(value) is date:
+        return value
+    raise entry.error("expected a date such as 2026-12-31, without quotes or a time", key)
 
 
 def render_entry(fields: Fields) -> str:
@@ -104,16 +109,15 @@ def _key(fields: Fields) -> tuple[object, object, object]:
 
 
 def remove_entries(path: str, text: str, pattern: str) -> tuple[str, list[QuarantineEntry]]:
-    """The text without the entries for exactly this pattern, and those entries. Comments above an entry go with it."""
+    """The text without the entries for exactly this pattern, and those entries. Comments right above an entry go with it."""
     before = _entries(path, parse_toml(path, text), text)
     gone = [entry for entry in before if entry.case == pattern]
     lines = text.split("\n")
-    starts = header_lines(text, "quarantine")
+    starts = [*(start - 1 for start in header_lines(text, "quarantine")), len(lines)]
     for entry in reversed(gone):
-        begin = _with_comments(lines, entry.line - 1)
-        following = [start - 1 for start in starts if start > entry.line]
-        end = _with_comments(lines, following[0]) if following else len(lines) - (lines[-1] == "")
-        del lines[begin:end]
+        header = entry.line - 1
+        following = next(start for start in starts if start > header)
+        del lines[_with_comments(lines, header) : _end_of_entry(lines, header, following)]
     left = "\n".join(lines)
     after = _entries(path, parse_toml(path, left), left)
     if [_identity(e) for e in after] != [_identity(e) for e in before if e.case != pattern]:
@@ -128,6 +132,17 @@ def _with_comments(lines: list[str], start: int) -> int:
     while start > 0 and lines[start - 1].lstrip().startswith("#"):
         start -= 1
     return start
+
+
+def _end_of_entry(lines: list[str], header: int, following: int) -> int:
+    """Where an entry ends: after its last key, and the blank lines that follow it."""
+    end = (
+        max(n for n in range(header, following) if lines[n].strip() and not lines[n].lstrip().startswith("#"))
+        + 1
+    )
+    while end < following and not lines[end].strip() and end < len(lines) - 1:
+        end += 1
+    return end
 
 
 def _identity(entry: QuarantineEntry) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -24,11 +24,15 @@ class Results(Struct, frozen=True):
         return sum(len(reading.run.outcomes) for reading in self.readings)
 
     def unmeasured(self) -> Iterator[tuple[Reading, Case]]:
-        """The cases that a run file planned and has no outcome of."""
+        """The cases that a run file planned, and none of the files has an outcome of."""
+        if all(len(reading.run.plan) <= len(reading.run.outcomes) for reading in self.readings):
+            return
+        measured = {outcome.case for _, _, outcome in self}
         for reading in self.readings:
-            if len(reading.run.plan) > len(reading.run.outcomes):
-                measured = {outcome.case for outcome in reading.run.outcomes}
-                yield from ((reading, case) for case in reading.run.plan if case not in measured)
+            for case in reading.run.plan:
+                if case not in measured:
+                    measured.add(case)
+                    yield reading, case
 
 
 def merge(readings: Iterable[Reading]) -> Results:
@@ -73,22 +77,17 @@ def _place_of(results: Results, number: int) -> tuple[Reading, int]:
     raise IndexError(number)
 
 
-def select(reading: Reading, patterns: Sequence[str]) -> Reading:
-    """Only the cases that one of the patterns means; all of them where there is no pattern."""
-    if not patterns:
-        return reading
-
-    def wanted(case: Case) -> bool:
-        return any(matches(pattern, case) for pattern in patterns)
-
-    kept = [
-        (line, outcome)
-        for line, outcome in zip(reading.lines, reading.run.outcomes, strict=True)
-        if wanted(outcome.case)
-    ]
+def select(reading: Reading, wanted: Callable[[Case], bool]) -> Reading:
+    """Only the cases that are wanted."""
+    kept = [n for n, outcome in enumerate(reading.run.outcomes) if wanted(outcome.case)]
     plan = tuple(case for case in reading.run.plan if wanted(case))
-    run = structs.replace(reading.run, plan=plan, outcomes=tuple(outcome for _, outcome in kept))
-    return structs.replace(reading, run=run, lines=tuple(line for line, _ in kept))
+    run = structs.replace(reading.run, plan=plan, outcomes=tuple(reading.run.outcomes[n] for n in kept))
+    return structs.replace(reading, run=run, lines=tuple(reading.lines[n] for n in kept))
+
+
+def is_selected(case: Case, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns means a case; without patterns, all are meant."""
+    return not patterns or any(matches(pattern, case) for pattern in patterns)
 
 
 def parse_axes(assignments: Iterable[str]) -> dict[str, str]:

@@ -151,6 +151,8 @@ METRICS: dict[str, Metric] = {
     )
 }
 
+DEFAULT_MARGIN = 0.015  # the share by which an instruction count may be off where nothing else is said
+
 CAPTURE_METRICS = (
     "calls_captured",
     "unique_graphs",

@@ -6,13 +6,14 @@ Nothing here needs click, so that the plain form of the command can do without i
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 from msgspec import Struct
 
-from torchstone.baseline import Baseline
+from torchstone.baseline import Baseline, select_pair
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
 from torchstone.cli.show import STYLES, parse_reports, refuse_overwriting, show
@@ -25,7 +26,7 @@ from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Counts, Judgement
 from torchstone.model import QuarantineEntry, Reading
 from torchstone.report.rows import Context, Report, ScalingTable
-from torchstone.results import Results, merge, require_results, select
+from torchstone.results import Results, merge, require_results
 from torchstone.vocabulary import Verdict
 
 UPSTREAM_QUARANTINE = os.path.join(
@@ -209,29 +210,42 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     """Read all files, and judge."""
     readings = read_results(request.results, request.kind, request.assignments)
     require_results(readings, request.kind)
-    results = merge(select(reading, request.only) for reading in readings)
     expected = [read_file(path, request.baseline_kind or "") for path in baselines]
-    selected = [select(reading, request.only) for reading in expected]
+    chosen, selected = select_pair(readings, expected, request.only)
+    results = merge(chosen)
     _require_cases(results, selected, request.only)
     probes = {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in expected}
     _require_common_probe(readings, probes)
     context = Context(
-        request.results, probes, request.repeat(_REPEATED_BY_CHECK), request.repeat(_REPEATED_BY_ACCEPT)
+        request.results,
+        probes,
+        request.repeat(_REPEATED_BY_CHECK),
+        request.repeat(_REPEATED_BY_ACCEPT),
+        _repeated_names((*results.readings, *selected)),
     )
     scaling = _scaling(results.readings, selected)
-    if (
-        conditions.policy.is_upstream and scaling
-    ):  # the original only ever prints the difference of two DDP reports
+    # The original only ever prints the difference of two DDP reports.
+    if conditions.policy.is_upstream and scaling:
         return Report(Judgement(conditions.policy, [], Counts(), [], [], [], []), context, scaling)
     baseline = Baseline(selected, {probe for of_file in probes.values() for probe in of_file})
     return Report(judge(results, baseline, conditions), context, scaling)
 
 
+def _repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
+    """The names that several cases of one file share: suggested commands use ids for them."""
+    repeated: set[str] = set()
+    for reading in readings:
+        names = [case.benchmark for case in reading.run.plan]
+        if len(set(names)) < len(names):
+            repeated |= {name for name, times in Counter(names).items() if times > 1}
+    return frozenset(repeated)
+
+
 def _policy(settings: Settings, request: Request) -> Policy:
     """The policy: what the command line says comes before what the settings say."""
     block, allow = ({Verdict(name) for name in names} for names in (request.block, request.allow))
-    if both := block & allow:
-        raise UsageError(f"--block and --allow both name {', '.join(both)}")
+    if both := block & allow or set(settings.block) & set(settings.allow) - block - allow:
+        raise UsageError(f"block and allow both name {', '.join(both)}")
     blocked, allowed = {*settings.block, *block} - allow, {*settings.allow, *allow} - block
     return make_policy(request.policy or settings.policy, blocked, allowed)
 

@@ -11,7 +11,7 @@ from torchstone.cli.show import refuse_overwriting
 from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
-from torchstone.results import merge, select
+from torchstone.results import is_selected, merge, select
 from torchstone.units import count_of
 
 _OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.")
@@ -83,7 +83,9 @@ def _convert(
     lossy: bool,
 ) -> int:
     with patience("converting"):
-        readings = [select(reading, only) for reading in read_results(paths, kind, assignments)]
+        readings = [
+            select(r, lambda case: is_selected(case, only)) for r in read_results(paths, kind, assignments)
+        ]
         merge(readings)
         run = merge_runs(readings, with_repro=to == "run")
         if not run.plan:

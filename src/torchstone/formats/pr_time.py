@@ -12,11 +12,10 @@ from torchstone.errors import InputError, printable
 from torchstone.formats import table
 from torchstone.model import Case, Measurement, Outcome, Reading, Run, run_of
 from torchstone.units import exact_text
-from torchstone.vocabulary import PASSED, Probe
+from torchstone.vocabulary import DEFAULT_MARGIN, PASSED, Probe
 
 RESULT_COLUMNS = ("name", "metric", "value")
 EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
-DEFAULT_MARGIN = 0.015
 
 
 def read_results(path: str, text: str) -> Reading:

@@ -42,7 +42,7 @@ class Policy(Struct, frozen=True):
 
     def blocks(self, verdict: Verdict, rule: Rule | None) -> bool:
         """Whether a row with this verdict makes the exit code 1."""
-        if verdict in self.allow or verdict is Verdict.QUARANTINED:
+        if verdict in self.allow:
             return False
         if verdict in self.block:
             return True

@@ -8,9 +8,7 @@ from msgspec import Struct
 
 from torchstone.model import STATUS_RULES, Case, Number, Rule, ScopedRule, matches, matches_name
 from torchstone.units import format_limit, format_number
-from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Verdict
-
-DEFAULT_MARGIN = 0.015
+from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, PASSED, SKIPPED, Verdict
 
 DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("status_equal"), "accuracy"),
@@ -61,6 +59,15 @@ class RuleBook:
                     self._unused.discard(id(rule))
                 return rule.rule
         return None
+
+    def ignores(self, metric: str, case: Case) -> bool:
+        """Whether a rule says that this metric is not judged."""
+        rule = self.find(metric, case)
+        return rule is not None and rule.kind == "ignore"
+
+    def is_unknown(self, metric: str) -> bool:
+        """Whether no rule is for this metric, whatever the case."""
+        return not any(_is_for(rule, metric) for rule in self.rules)
 
     def unused(self) -> list[ScopedRule]:
         """The rules given on the command line that were never the one that fits."""
@@ -115,12 +122,16 @@ def _given(number: float | None) -> float:
     return 1.0 if number is None else number
 
 
-def decide_number(rule: Rule, actual: Number, expected: Number | None, limits: Limits) -> Verdict:
-    """The verdict on a number."""
+def decide_number(
+    rule: Rule, actual: Number, expected: Number | None, limits: Limits, better: str = "lower"
+) -> Verdict:
+    """The verdict on a number; ``better`` is the metric's own direction, for rules with two sides."""
     too_low = limits.low is not None and actual < limits.low
     too_high = limits.high is not None and actual > limits.high
-    if rule.kind == "margin":
-        return Verdict.REGRESSION if too_high else Verdict.IMPROVEMENT if too_low else Verdict.PASS
+    if rule.kind == "margin" and (
+        too_low if better == "lower" else too_high if better == "higher" else False
+    ):
+        return Verdict.IMPROVEMENT
     if too_low or too_high:
         return Verdict.REGRESSION
     return Verdict.IMPROVEMENT if _is_better(rule, actual, expected) else Verdict.PASS

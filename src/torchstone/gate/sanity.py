@@ -6,14 +6,24 @@ from collections.abc import Iterator
 
 from torchstone.model import Measurement, Number
 from torchstone.units import format_number
+from torchstone.vocabulary import METRICS
 
 _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute a ratio from
 _RATIO_TOLERANCE = 0.01
+_NEVER_ZERO = frozenset(
+    {"abs_latency", "instruction_count", "compile_time_instruction_count", "iteration_time"}
+)
+_MAY_BE_NEGATIVE = frozenset({"compilation_latency"})  # a difference of two times
 
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """The metrics that cannot be right, and why."""
     values = {measurement.metric: measurement.value for measurement in measurements}
+    for metric, value in values.items():
+        if value == 0 and metric in _NEVER_ZERO:
+            yield metric, "0 is no measurement"
+        if value < 0 and metric in METRICS and metric not in _MAY_BE_NEGATIVE:
+            yield metric, f"{format_number(value)} is negative"
     breaks, unique = values.get("graph_breaks"), values.get("unique_graph_breaks")
     if breaks is not None and unique is not None and unique > breaks:
         yield (

@@ -76,6 +76,13 @@ class Counts(Struct):
     cases: int = 0
     rows: int = 0
 
+    def add(self, rows: int, *, planned: bool, judged: bool) -> None:
+        """Count one more case."""
+        self.cases += 1
+        self.rows += rows
+        self.planned += planned
+        self.judged += judged
+
 
 class Release(Struct, frozen=True):
     """A quarantined case that passed, and how often it did in the files given."""

@@ -27,6 +27,7 @@ class Context(Struct, frozen=True):
     baselines: dict[str, frozenset[str]]
     check_options: tuple[str, ...] = ()
     accept_options: tuple[str, ...] = ()
+    repeated_names: frozenset[str] = frozenset()
 
 
 class ScalingTable(Struct, frozen=True):
@@ -141,7 +142,12 @@ def repro_command(row: Row, context: Context) -> str:
         return row.remarks.repro.replace("{name}", _quote(row.case.benchmark))
     baselines = [part for path in context.baselines for part in ("--baseline", path)]
     return _command(
-        "check", *_results_of(row, context), *baselines, *context.check_options, "--only", _pattern(row)
+        "check",
+        *_results_of(row, context),
+        *baselines,
+        *context.check_options,
+        "--only",
+        _pattern(row, context),
     )
 
 
@@ -152,7 +158,7 @@ def accept_command(row: Row, context: Context) -> str:
     if how is None or not baseline:
         return ""
     files = (*_results_of(row, context), "--baseline", baseline)
-    return _command("accept", *files, *context.accept_options, *how, "--only", _pattern(row))
+    return _command("accept", *files, *context.accept_options, *how, "--only", _pattern(row, context))
 
 
 def _acceptance(row: Row) -> tuple[str, ...] | None:
@@ -186,9 +192,9 @@ def _results_of(row: Row, context: Context) -> Sequence[str]:
     return [row.remarks.place.rpartition(":")[0]] if from_one else context.results
 
 
-def _pattern(row: Row) -> str:
-    """A pattern that means just this case: its name, which most baselines know it by, or its id where a name is not enough."""
-    return row.case.id if row.case.variant.further else row.case.benchmark
+def _pattern(row: Row, context: Context) -> str:
+    """A pattern that means just this case: its name, or its id where others have the same name."""
+    return row.case.id if row.case.benchmark in context.repeated_names else row.case.benchmark
 
 
 def _command(name: str, *arguments: str) -> str:

@@ -1,0 +1,145 @@
+"""Keeping count while rows are judged: cases of each sort, quarantine entries met, and what is worth a caution."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from torchstone.baseline import Baseline
+from torchstone.errors import UsageError
+from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Row
+from torchstone.model import Case, Outcome, QuarantineEntry, Rule
+from torchstone.results import Results
+from torchstone.units import count_of
+from torchstone.vocabulary import ACCURACY, Probe, Verdict, is_known_status
+
+
+class Tally:
+    """The rows so far, and all that is counted on the way. ``devices`` are those that some result was measured on."""
+
+    def __init__(self, conditions: Conditions, devices: frozenset[str]) -> None:
+        self._conditions = conditions
+        self._upstream = conditions.policy.is_upstream
+        self._devices = devices
+        entries, today = conditions.quarantine, conditions.today
+        expired = [] if self._upstream else [entry for entry in entries if entry.is_expired(today)]
+        self._expired = dict.fromkeys(expired, False)
+        self._active = [entry for entry in entries if self._upstream or entry.is_active(today)]
+        self._counts = Counts()
+        self._rows: list[Row] = []
+        self._ignored: list[Row] = []
+        self._releases: dict[tuple[str, Case], Release] = {}
+
+    def apply_quarantine(
+        self, verdict: Verdict, case: Case, metric: str, rule: Rule | None, detail: str
+    ) -> tuple[QuarantineEntry | None, Verdict, str]:
+        """The entry that covers a row, the verdict it has then, and what is to be said about it.
+
+        Only what would block is covered, never a result that contradicts itself, and one that is not there only if the entry says so.
+        """
+        entry = self._covering(case, metric)
+        if entry is None:
+            return None, verdict, detail
+        self._note_covered(entry, case, verdict, metric)
+        if verdict is Verdict.MISSING and not entry.allow_missing:
+            said = f"its quarantine ({entry.place}) does not say allow_missing"
+            return entry, verdict, f"{detail}; {said}" if detail else said
+        if verdict is Verdict.INVALID or not self._conditions.policy.blocks(verdict, rule):
+            return entry, verdict, detail
+        return entry, Verdict.QUARANTINED, detail or f"would be: {verdict}"
+
+    def _covering(self, case: Case, metric: str) -> QuarantineEntry | None:
+        platforms = self._conditions.platforms
+        if not case.variant.device:  # a row that only the baseline has: it may be of any device measured here
+            platforms |= self._devices
+        for expired, met in self._expired.items():
+            if not met and expired.covers(case, metric, platforms):
+                self._expired[expired] = True
+        return next((entry for entry in self._active if entry.covers(case, metric, platforms)), None)
+
+    def _note_covered(self, entry: QuarantineEntry, case: Case, verdict: Verdict, metric: str) -> None:
+        """A case could be released if every row of it that the entry covers is as it should be."""
+        passed = verdict is Verdict.PASS or (verdict is Verdict.IMPROVEMENT and metric == ACCURACY)
+        before = self._releases.get((entry.place, case))
+        passed = passed and (before is None or before.passed == 1)
+        self._releases[entry.place, case] = Release(entry, case, int(passed), 1)
+
+    def take(self, rows: Sequence[Row], *, planned: bool = False) -> None:
+        """Count the rows of one case, and keep them. ``planned`` says that a plan names the case."""
+        if not rows:
+            return
+        counts = self._counts
+        if all(row.verdict in QUIET and not row.blocks for row in rows):
+            if self._conditions.keep_quiet:
+                self._rows += rows
+            counts.add(len(rows), planned=True, judged=True)
+            return
+        verdicts = {row.verdict for row in rows}
+        if self._upstream and verdicts == {Verdict.MISSING} and not any(row.blocks for row in rows):
+            self._ignored += rows
+            return
+        self._rows += rows
+        unexpected = verdicts == {Verdict.NEW}
+        counts.add(
+            len(rows), planned=planned or not unexpected, judged=any(row.actual is not None for row in rows)
+        )
+        counts.red += any(row.blocks for row in rows)
+        counts.improved += Verdict.IMPROVEMENT in verdicts
+        counts.quarantined += Verdict.QUARANTINED in verdicts
+        counts.missing += Verdict.MISSING in verdicts
+        counts.new += Verdict.NEW in verdicts
+
+    def finish(self, results: Results, baseline: Baseline, dtypes: set[str]) -> Judgement:
+        """The whole judgement."""
+        self._refuse_rules_without_use(results)
+        if not self._rows and not self._counts.judged:
+            raise UsageError(
+                "nothing was judged: neither a baseline nor a rule speaks of these results",
+                advice="look at --baseline, --metric, --only and the rules in torchstone.toml",
+            )
+        return Judgement(
+            self._conditions.policy,
+            self._rows,
+            self._counts,
+            [entry for entry, met in self._expired.items() if met],
+            [release for release in self._releases.values() if release.passed],
+            self._cautions(results, baseline, dtypes),
+            self._ignored,
+        )
+
+    def _refuse_rules_without_use(self, results: Results) -> None:
+        """A rule on the command line that applies to nothing is a typing mistake."""
+        for rule in self._conditions.rules.unused():
+            there = dict.fromkeys(metric for _, _, outcome in results for metric in _metrics_in(outcome))
+            scope = "" if rule.case == "*" else f" of {rule.case}"
+            advice = f"the results have: {', '.join(there)}"
+            raise UsageError(f"the rule for '{rule.metric}'{scope} applies to nothing", advice=advice)
+
+    def _cautions(self, results: Results, baseline: Baseline, dtypes: set[str]) -> list[str]:
+        """What is worth reading besides the rows."""
+        cautions = [c for reading in (*results.readings, *baseline.readings) for c in reading.cautions]
+        unruled = Counter(
+            row.metric for row in self._rows if row.verdict is Verdict.INCONCLUSIVE and row.rule is None
+        )
+        for metric, times in unruled.items():
+            if self._conditions.rules.is_unknown(metric):
+                advice = f"add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
+                cautions.append(f"nothing says how to judge '{metric}' ({count_of(times, 'row')}): {advice}")
+        strange = {row.actual.status for row in self._rows if row.actual and row.actual.status}
+        unknown = sorted(status for status in strange if not is_known_status(status))
+        cautions += [
+            f"'{status}' is no status that torchstone knows: it is taken for a failure" for status in unknown
+        ]
+        if unseen := baseline.unmeasured_dtypes(dtypes):
+            cautions.append(
+                f"no result has the dtype {', '.join(unseen)}, which the baseline has a column for"
+            )
+        if self._ignored:
+            rows = count_of(len(self._ignored), "expected row")
+            cautions.append(f"{rows} without a result; this policy ignores that, as the original does")
+        return cautions
+
+
+def _metrics_in(outcome: Outcome) -> list[str]:
+    status = [ACCURACY] if outcome.case.probe == Probe.ACCURACY else []
+    return status + [measurement.metric for measurement in outcome.measurements]
