@@ -354,6 +354,102 @@ def test_new_counts_on_which_files_disagree_are_held_back(torchstone: Command, w
     assert path.read_text() == BASELINE
 
 
+class TestPrune:
+    def test_keeps_rows_whose_results_cannot_be_compared(self, torchstone: Command, write: WriteFile) -> None:
+        header = "dev,name,batch_size,speedup,abs_latency\n"
+        path = Path(write("b.csv", header + "cuda,a,4,1.5,2.0\n"))
+        torchstone(
+            "accept", write("r.csv", header + "cuda,a,8,1.5,2.0\n"), "--baseline", "b.csv", "--yes", "--prune"
+        )
+        assert path.read_text() == header + "cuda,a,4,1.5,2.0\n"
+
+    def test_keeps_rows_that_an_unfinished_run_did_not_get_to(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        cases = [Case(name, "accuracy") for name in ("alpha", "beta")]
+        run = Run(
+            "r",
+            tuple(cases),
+            (Outcome(cases[0], "pass", (Measurement("graph_breaks", (0,)),)),),
+            finished=False,
+        )
+        path = Path(write("e.csv", BASELINE))
+        ran = torchstone(
+            "accept", write("r.jsonl", encode_run(run)), "--baseline", "e.csv", "--yes", "--prune"
+        )
+        assert path.read_text() == BASELINE
+        assert "did not finish" in ran.out
+
+    def test_keeps_rows_that_a_pattern_means_by_another_name(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        path = Path(write("e.csv", BASELINE))
+        rows = write("r.csv", results(alpha="pass,9,1,0"))
+        torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--prune", "--only", "alpha::accuracy")
+        assert path.read_text() == BASELINE
+
+
+@pytest.mark.parametrize(
+    ("old", "margin", "new", "written"),
+    [
+        ("1.93", "0.1", "7.93", "7.93"),
+        ("1000000", "0.0005", "1234999", "1234900"),
+        ("1000000", "0.1", "1234999", "1234000"),
+        ("0.5", "0.1", "1.5e-10", "1.5e-10"),
+    ],
+)
+def test_a_number_is_written_so_that_it_passes(
+    old: str, margin: str, new: str, written: str, torchstone: Command, write: WriteFile
+) -> None:
+    path = Path(write("e.csv", f"a,some_metric,{old},{margin}\n"))
+    rows = write("r.csv", f"a,some_metric,{new}\n")
+    assert torchstone("accept", rows, "--baseline", "e.csv", "--yes").code == 0
+    assert path.read_text() == f"a,some_metric,{written},{margin}\n"
+    assert torchstone("check", rows, "--baseline", "e.csv").code == 0
+
+
+def test_if_a_status_is_held_back_so_is_the_rest_of_its_row(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", BASELINE))
+    files = [write("r0.csv", results(alpha="pass,9,1,7"))]
+    files += [write(f"r{n}.csv", HEADER + "cuda,alpha,0,timeout\n") for n in (1, 2)]
+    torchstone("accept", *files, "--baseline", "e.csv", "--yes")
+    assert path.read_text() == BASELINE
+
+
+def test_a_new_benchmark_of_two_dtypes_is_one_row(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,float32,bfloat16\nb,pass,pass\n"))
+    cases = [Case("a", "accuracy", variant=Variant(dtype=dtype)) for dtype in ("float32", "bfloat16")]
+    run = Run("r", tuple(cases), tuple(Outcome(case, "pass") for case in cases))
+    torchstone("accept", write("r.jsonl", encode_run(run)), "--baseline", "e.csv", "--yes", "--add-new")
+    assert path.read_text() == "name,float32,bfloat16\na,pass,pass\nb,pass,pass\n"
+
+
+def test_a_new_count_goes_below_the_header(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("e.csv", "name,metric,expected,margin\nqq,instruction_count,100,0.1\n"))
+    rows = write("r.csv", "qq,instruction_count,100\naa,instruction_count,5\n")
+    torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--add-new")
+    assert path.read_text().splitlines()[1:] == ["aa,instruction_count,5,0.1", "qq,instruction_count,100,0.1"]
+
+
+def test_of_a_result_file_as_baseline_another_batch_size_is_a_row_of_its_own(
+    torchstone: Command, write: WriteFile
+) -> None:
+    header = "dev,name,batch_size,tag,speedup,abs_latency\n"
+    path = Path(write("b.csv", header + "cuda,a,4,,1.5,2.0\n"))
+    rows = write("r.csv", header + "cuda,a,4,,1.5,2.0\ncuda,a,8,x,1.5,2.0\n")
+    torchstone("accept", rows, "--baseline", "b.csv", "--yes", "--add-new")
+    assert path.read_text() == header + "cuda,a,4,,1.5,2.0\ncuda,a,8,x,1.5,2\n"
+
+
+def test_a_row_of_a_failure_is_not_filled_with_zeros(torchstone: Command, write: WriteFile) -> None:
+    path = Path(write("b.csv", HEADER + "cuda,a,0,fail_to_run,0,0,0\n"))
+    ran = torchstone(
+        "accept", write("r.csv", HEADER + "cuda,a,8,pass,9,1,3\n"), "--baseline", "b.csv", "--yes"
+    )
+    assert "remove it, and use --add-new" in ran.out
+    assert path.read_text() == HEADER + "cuda,a,0,fail_to_run,0,0,0\n"
+
+
 def test_a_new_baseline_can_be_started(torchstone: Command, write: WriteFile) -> None:
     rows = write("r.csv", results(alpha="pass,9,1,0", beta="OOM,9,1,3"))
     assert torchstone("accept", rows, "--baseline", "fresh.csv", "--yes").code == 2

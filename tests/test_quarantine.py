@@ -134,6 +134,63 @@ def test_quarantine_check_does_not_release_a_case_that_left_no_row_in_some_file(
     assert "released" not in out
 
 
+@pytest.mark.parametrize(
+    ("entry", "baseline", "state"),
+    [
+        ('platform = "rocm"', "name,accuracy,graph_breaks\na,pass,0\n", "unused"),
+        ('platform = "cuda"', "name,accuracy,graph_breaks\na,pass,0\n", "release"),
+        ('metric = "graph_breaks"', "name,accuracy,graph_breaks\na,pass,0\n", "release"),
+        ('metric = "graph_breaks"', "name,accuracy,graph_breaks\na,pass,-", "active"),
+        ('metric = "graph_breaks"', "", "unused"),
+    ],
+)
+def test_quarantine_check_judges_as_the_gate_does(
+    entry: str, baseline: str, state: str, torchstone: Command, write: WriteFile
+) -> None:
+    results = write(
+        "r.csv",
+        HEADER + "cuda,a,8,pass,1,1,0\n".replace(",0\n", ",9\n" if baseline.endswith("-") else ",0\n"),
+    )
+    write("quarantine.toml", f'[[quarantine]]\ncase = "a"\nreason = "flaky"\n{entry}\n')
+    expected = ("--baseline", write("e.csv", baseline.replace("-", "0\n"))) if baseline else ()
+    assert torchstone("quarantine", "check", results, *expected).out.splitlines()[2].split()[0] == state
+
+
+def test_an_improvement_under_quarantine_is_still_an_improvement(
+    torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,flaky1,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\nflaky1,OOM\n")
+    write("quarantine.toml", ENTRY)
+    ran = torchstone("check", results, "--baseline", baseline, "--as-of", "2026-06-01", "--format", "json")
+    assert json.loads(ran.out)["summary"]["improved"] == 1
+
+
+def test_what_quarantine_covers_can_be_made_to_block(torchstone: Command, files: tuple[str, ...]) -> None:
+    assert torchstone("check", *files, "--as-of", "2026-06-01", "--block", "quarantined").code == 1
+
+
+def test_removing_an_entry_leaves_comments_that_are_not_its_own(
+    torchstone: Command, write: WriteFile
+) -> None:
+    text = f"{ENTRY}\n# ---- other cases ----\n\n[[quarantine]]\ncase = 'x'\nreason = 'y'\n\n# the end\n"
+    path = Path(write("quarantine.toml", text))
+    torchstone("quarantine", "remove", "flaky*")
+    assert (
+        path.read_text()
+        == "# ---- other cases ----\n\n[[quarantine]]\ncase = 'x'\nreason = 'y'\n\n# the end\n"
+    )
+    torchstone("quarantine", "remove", "x")
+    assert path.read_text() == "# ---- other cases ----\n\n# the end\n"
+
+
+def test_a_byte_order_mark_is_no_obstacle(torchstone: Command, write: WriteFile) -> None:
+    path = write("quarantine.toml", "\ufeff" + ENTRY)
+    assert torchstone("quarantine", "add", "x", "--reason", "y").code == 0
+    assert torchstone("quarantine", "remove", "flaky*").code == 0
+    assert [entry.case for entry in read_quarantine(path)] == ["x"]
+
+
 def test_quarantine_check_fails_on_expired_entries(torchstone: Command, write: WriteFile) -> None:
     write("quarantine.toml", ENTRY)
     assert torchstone("quarantine", "check", "--as-of", "2026-06-01").code == 0
@@ -215,6 +272,7 @@ def test_removing_what_is_not_there_says_what_is(torchstone: Command, write: Wri
             11,
         ),
         (ENTRY + "\n[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpired = 2026-01-01\n", 10),
+        ("[[quarantine]]\ncase = 'a'\nreason = 'b'\nexpires = 2026-01-01T00:00:00\n", 4),
         ("[[quarantines]]\ncase = 'a'\n", 1),
         ("[[quarantine]]\ncase = \n", 2),
     ],

@@ -100,6 +100,7 @@ class _ColumnEditor:
         self._name = self._header.index("name")
         self._rows = {row.start + 1: row for row in table.rows}
         self._cells: dict[int, dict[int, str]] = {}
+        self._new_names: dict[str, dict[str, str]] = {}
 
     def _column(self, case: Case, metric: str) -> int:
         if self._accuracy_file and metric == "dynamo_compilation_latency":
@@ -119,25 +120,34 @@ class _ColumnEditor:
             self._table.remove(self._rows[change.line])
 
     def add(self, outcome: Outcome) -> None:
-        """Put in a row; of a table by dtype, perhaps only a cell."""
-        name = outcome.case.benchmark
-        if self._wide and outcome.case.variant.dtype not in self._header:
-            dtype = outcome.case.variant.dtype or "(none: say --set dtype=...)"
+        """Put in a row; of a table by dtype, a cell, and a row where there is none of this name."""
+        if self._wide:
+            self._add_status(outcome)
+        else:
+            self._insert(outcome.case.benchmark, [self._cell(outcome, column) for column in self._header])
+
+    def _add_status(self, outcome: Outcome) -> None:
+        name, dtype = outcome.case.benchmark, outcome.case.variant.dtype
+        if dtype not in self._header:
             raise UsageError(
-                f"{name}: the baseline has no column for the dtype {dtype}",
+                f"{name}: the baseline has no column for the dtype {dtype or '(none: say --set dtype=...)'}",
                 advice="add the column by hand first",
             )
         there = [
             line for line, row in self._rows.items() if line > 1 and row.cells[self._name].strip() == name
         ]
-        if self._wide and there:
-            self._cells.setdefault(there[0], {})[self._column(outcome.case, ACCURACY)] = outcome.status
-            return
-        cells = [self._cell(outcome, column) for column in self._header]
+        if there:
+            self._cells.setdefault(there[0], {})[self._header.index(dtype)] = outcome.status
+        else:
+            self._new_names.setdefault(name, {"name": name})[dtype] = outcome.status
+
+    def _insert(self, name: str, cells: Sequence[str]) -> None:
         self._table.insert(cells, lambda row: row.cells[self._name].strip(), name, first_row=1)
 
     def finish(self) -> None:
         """Hand over the cells that were collected, a row at a time."""
+        for name, by_column in self._new_names.items():
+            self._insert(name, [by_column.get(column, "") for column in self._header])
         for line, cells in self._cells.items():
             self._table.set_cells(self._rows[line], cells)
 
@@ -147,11 +157,10 @@ class _ColumnEditor:
             "name": outcome.case.benchmark,
             "dev": variant.device,
             "batch_size": str(variant.batch_size or 0),
+            "tag": dict(variant.further).get("tag", ""),
         }
         if column in stated:
             return stated[column]
-        if self._wide:
-            return outcome.status if variant.dtype == column else ""
         value = outcome.value(
             "dynamo_compilation_latency"
             if self._accuracy_file and column == "compilation_latency"
@@ -186,9 +195,10 @@ class _PrTimeEditor:
             if len(row.cells) > 3 and row.cells[3].strip() != "margin"
         )
         margin = [margins.most_common(1)[0][0]] if margins else []
+        has_header = ("name", "metric") in self._rows
         for measurement in outcome.measurements:
             cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *margin]
-            self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=0)
+            self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
 
     def finish(self) -> None:
         """Nothing is collected: a change is one cell of a row of its own."""
@@ -203,4 +213,7 @@ def _text(value: str | Number | None) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return exact_text(value).rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    if isinstance(value, int):
+        return str(value)
+    text = exact_text(value)
+    return text if "e" in text else text.rstrip("0").rstrip(".")

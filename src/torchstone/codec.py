@@ -12,6 +12,7 @@ History of the format:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from math import isfinite
 from typing import Any
 
@@ -19,7 +20,7 @@ import msgspec
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
-from torchstone.model import Case, Outcome, Reading, Revision, Run
+from torchstone.model import Case, Measurement, Outcome, Reading, Revision, Run
 
 FORMAT = 1
 
@@ -97,8 +98,7 @@ class _State:
         if len(self._planned) < len(head.plan):
             (twice, _), *_ = Counter(head.plan).most_common(1)
             raise InputError(f"the plan has {printable(twice.id)} twice", path=path, line=1, column="plan")
-        for case in head.plan:
-            _check_case(path, case)
+        _check_plan(path, head.plan)
         self._at: dict[Case, int] = {}
         self._outcomes: list[Outcome] = []
         self._ended = 0
@@ -188,32 +188,46 @@ def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | E
         raise InputError("lists and objects nested too deeply", path=path, line=number) from None
 
 
-def _check_case(path: str, case: Case) -> None:
-    """Refuse a case whose names cannot be shown on one line."""
-    texts = (case.benchmark, case.suite, case.probe, *case.variant.axes(), *case.variant.axes().values())
-    if not all(map(str.isprintable, texts)):
-        problem = f"{printable(case.id)} has a control character in it"
-        raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
-    if case.variant.batch_size is not None and case.variant.batch_size < 1:
-        problem = f"{printable(case.id)} has a batch size below 1"
-        raise InputError(problem, path=path, line=1, column="plan")
+def _check_plan(path: str, plan: Sequence[Case]) -> None:
+    """Refuse cases whose names cannot be shown on one line, and batch sizes below 1."""
+    for variant in {case.variant for case in plan}:
+        axes, size = variant.axes(), variant.batch_size
+        if not all(map(str.isprintable, (*axes, *axes.values()))) or (size is not None and size < 1):
+            problem = (
+                f"no usable axes: {printable(', '.join(f'{axis}={value}' for axis, value in axes.items()))}"
+            )
+            raise InputError(problem, path=path, line=1, column="plan", advice="expected texts on one line")
+    for case in plan:
+        if not (case.benchmark.isprintable() and case.suite.isprintable() and case.probe.isprintable()):
+            problem = f"{printable(case.id)} has a control character in it"
+            raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
 
 
 def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
     """Refuse an outcome that could not be judged or shown."""
-
-    def error(problem: str, field: str) -> InputError:
-        return InputError(problem, path=path, line=line, column=f"outcome.{field}")
-
     if not outcome.status.isprintable():
-        raise error("no usable status", "status")
+        raise InputError("no usable status", path=path, line=line, column="outcome.status")
     seen: set[str] = set()
     for number, measurement in enumerate(outcome.measurements):
-        field, metric, margin = f"measurements[{number}]", measurement.metric, measurement.margin
-        if not metric or not metric.isprintable() or metric in seen:
-            raise error("expected the name of a metric, and each only once", f"{field}.metric")
-        if not measurement.samples or not all(-1e300 <= sample <= 1e300 for sample in measurement.samples):
-            raise error("expected finite numbers", f"{field}.samples")
+        field = _field_at_fault(measurement, seen)
+        if field:
+            problem = {
+                "metric": "expected the name of a metric, and each only once",
+                "samples": "expected finite numbers",
+            }.get(field, "expected a share from 0 to 1")
+            column = f"outcome.measurements[{number}].{field}"
+            raise InputError(problem, path=path, line=line, column=column)
+        seen.add(measurement.metric)
+
+
+def _field_at_fault(measurement: Measurement, seen: Collection[str]) -> str:
+    metric, samples = measurement.metric, measurement.samples
+    if not metric or not metric.isprintable() or metric in seen:
+        return "metric"
+    if not samples or not -1e300 <= min(samples) <= max(samples) <= 1e300:
+        return "samples"
+    if measurement.extra:
+        margin = measurement.margin
         if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
-            raise error("expected a share from 0 to 1", f"{field}.extra.margin")
-        seen.add(metric)
+            return "extra.margin"
+    return ""

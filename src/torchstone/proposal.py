@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.baseline import Baseline, expects_status, main_metric
 from torchstone.baseline_edit import Change, apply_changes
@@ -28,13 +28,14 @@ from torchstone.model import (
     Rule,
     Run,
     Variant,
-    matches,
     matches_name,
 )
+from torchstone.results import is_selected
 from torchstone.units import truncate_digits
 from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Probe
 
 SIGNIFICANT_DIGITS = 4
+_STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
 Value = TypeVar("Value", bound="str | Number")
 
 
@@ -66,44 +67,68 @@ def propose(
     baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, wish: Wish
 ) -> Proposal:
     """What accepting these results would do to a baseline file with this text."""
-    by_row, new = _collect(Baseline([baseline]), baseline.kind, readings, wish)
-    _require_matches(baseline, readings, wish, found=bool(by_row or new))
-    dtypes = {outcome.case.variant.dtype for reading in readings for outcome in reading.run.outcomes}
+    found = _collect(Baseline([baseline]), baseline.kind, readings, wish)
+    _require_matches(baseline, readings, wish, found)
     changes: list[Change] = []
+    rows: dict[Case, Outcome] = {}
     unpruned = 0
     for number, expected in enumerate(baseline.run.outcomes):
         line = baseline.lines[number]
-        if number in by_row:
-            changes += _compare(expected, by_row[number], rules, wish, line)
-        elif _could_be_pruned(expected.case, baseline.kind, dtypes, wish):
+        if number in found.by_row:
+            changes += _compare(expected, found.by_row[number], rules, wish, line)
+            if wish.add_new and baseline.kind == "pr-time-expected":
+                found.new |= _further_counts(expected, found.by_row[number], wish)
+        elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
             unpruned += not wish.prune
-            old = expected.status or (expected.measurements[0].value if expected.measurements else None)
-            removal = Change("remove", expected.case, main_metric(expected), old, None, "no result", line)
-            changes += [removal] if wish.prune else []
-    added = [_new_row(case, outcomes, rules, wish) for case, outcomes in new.items()] if wish.add_new else []
-    changes += [change for change, _ in added]
-    rows = {change.case: outcome for change, outcome in added if outcome}
+            changes += [_removal(expected, line)] if wish.prune else []
+    for case, outcomes in found.new.items() if wish.add_new else ():
+        change, outcome = _new_row(case, outcomes, rules, wish)
+        changes.append(change)
+        rows |= {case: outcome} if outcome else {}
     new_text = apply_changes(baseline, text, changes, rows)
-    return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(new))
+    return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new))
 
 
-def _is_wanted(case: Case, wish: Wish) -> bool:
-    return not wish.only or any(matches(pattern, case) for pattern in wish.only)
+class _Found(Struct):
+    """What the results say: of each expected row, of cases without one, and which rows were met though not comparable."""
+
+    by_row: dict[int, list[Outcome]]
+    new: dict[Case, list[Outcome]]
+    touched: set[int]
+    dtypes: set[str]
+
+
+def _removal(expected: Outcome, line: int) -> Change:
+    old = expected.status or (expected.measurements[0].value if expected.measurements else None)
+    return Change("remove", expected.case, main_metric(expected), old, None, "no result", line)
+
+
+def _further_counts(expected: Outcome, outcomes: Sequence[Outcome], wish: Wish) -> dict[Case, list[Outcome]]:
+    """Of instruction counts each metric is a row: those of a known benchmark that have none yet."""
+    known = {measurement.metric for measurement in expected.measurements}
+    further = [
+        structs.replace(outcome, measurements=tuple(m for m in outcome.measurements if m.metric not in known))
+        for outcome in outcomes
+    ]
+    wanted = any(_wants_metric(m.metric, wish) for outcome in further for m in outcome.measurements)
+    return {expected.case: further} if wanted else {}
 
 
 def _wants_metric(metric: str, wish: Wish) -> bool:
     return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
 
 
-def _could_be_pruned(case: Case, kind: str, dtypes: set[str], wish: Wish) -> bool:
+def _could_be_pruned(case: Case, kind: str, found: _Found, wish: Wish) -> bool:
     """Whether a row without a result is one that could have had one: of a table by dtype, only dtypes that were measured."""
-    return _is_wanted(case, wish) and (kind != "expected-by-dtype" or case.variant.dtype in dtypes)
+    return is_selected(case, wish.only) and (
+        kind != "expected-by-dtype" or case.variant.dtype in found.dtypes
+    )
 
 
-def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish, *, found: bool) -> None:
+def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> None:
     """Refuse patterns that mean nothing here: they are typing mistakes."""
     cases = [case for reading in (baseline, *readings) for case in reading.run.plan]
-    if wish.only and not found and not any(_is_wanted(case, wish) for case in cases):
+    if not found.by_row and not found.new and not any(is_selected(case, wish.only) for case in cases):
         raise UsageError(f"--only {' '.join(wish.only)}: no case matches")
     outcomes = [outcome for reading in (baseline, *readings) for outcome in reading.run.outcomes]
     metrics = {m.metric for outcome in outcomes for m in outcome.measurements} | {ACCURACY}
@@ -113,19 +138,15 @@ def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish,
             raise UsageError(f"--metric {pattern}: neither results nor baseline have it", advice=advice)
 
 
-def _collect(
-    index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish
-) -> tuple[dict[int, list[Outcome]], dict[Case, list[Outcome]]]:
-    """The results of each expected row, and of each case that has none, by as much of it as such a baseline can state."""
-    by_row: dict[int, list[Outcome]] = {}
-    new: dict[Case, list[Outcome]] = {}
+def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish) -> _Found:
+    """Sort the results by the row they are for. A case that was planned and not measured only keeps its row from being pruned."""
+    found = _Found({}, {}, set(), {case.variant.dtype for reading in readings for case in reading.run.plan})
     for reading in readings:
         claimed: dict[int | Case, int] = {}
         for number, outcome in enumerate(reading.run.outcomes):
-            match = index.find(outcome.case) if _is_wanted(outcome.case, wish) else None
-            if not _is_wanted(outcome.case, wish) or (match and match.differences):
+            row = _row_for(outcome.case, index, kind, wish)
+            if row is None:
                 continue
-            row: int | Case = match.row.number if match else _statable(outcome.case, kind)
             if row in claimed:
                 raise UsageError(
                     f"{reading.place(number)}: {outcome.case.name} has a result already in line {reading.lines[claimed[row]]}",
@@ -133,10 +154,25 @@ def _collect(
                 )
             claimed[row] = number
             if isinstance(row, int):
-                by_row.setdefault(row, []).append(outcome)
+                found.by_row.setdefault(row, []).append(outcome)
             elif not index.probes or index.probes & {"", outcome.case.probe}:
-                new.setdefault(row, []).append(outcome)
-    return by_row, new
+                found.new.setdefault(row, []).append(outcome)
+        for case in reading.run.plan:
+            if match := index.find(case):
+                found.touched.add(match.row.number)
+    return found
+
+
+def _row_for(case: Case, index: Baseline, kind: str, wish: Wish) -> int | Case | None:
+    """The number of the row that a case is for, or the case of a row it could get; None if it is not to be looked at."""
+    match = index.find(case)
+    if not is_selected(case, wish.only) and not (match and is_selected(match.row.outcome.case, wish.only)):
+        return None
+    if match and not match.differences:
+        return match.row.number
+    if match and kind not in _STATING_VARIANTS:
+        return None
+    return _statable(case, kind)
 
 
 def _statable(case: Case, kind: str) -> Case:
@@ -151,22 +187,32 @@ def _statable(case: Case, kind: str) -> Case:
 def _compare(
     expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
 ) -> Iterator[Change]:
-    """What accepting does to one expected row."""
+    """What accepting does to one expected row. If its status is held back, so is the rest."""
     case = expected.case
-    for outcome in outcomes:
-        for metric, why in contradictions(outcome.measurements):
-            yield Change("hold", case, metric, None, None, f"contradicts itself: {why}", line)
-            return
-    statuses = [outcome.status for outcome in outcomes]
+    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
+        yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
+        return
     if expects_status(expected) and _wants_metric(ACCURACY, wish):
-        if case.probe in {"", Probe.ACCURACY}:
-            yield from _vote(case, ACCURACY, expected.status, statuses, wish, line)
-        elif set(statuses) != {expected.status}:
-            note = "the row has no numbers yet: remove it and use --add-new"
-            yield Change("hold", case, ACCURACY, expected.status, statuses[-1], note, line)
+        changes = list(_compare_status(expected, outcomes, wish, line))
+        yield from changes
+        if any(change.action == "hold" for change in changes):
+            return
     for measurement in expected.measurements:
         if _wants_metric(measurement.metric, wish):
             yield from _compare_metric(case, measurement, outcomes, rules, wish, line)
+
+
+def _compare_status(
+    expected: Outcome, outcomes: Sequence[Outcome], wish: Wish, line: int
+) -> Iterator[Change]:
+    statuses = [outcome.status for outcome in outcomes]
+    without_numbers = not expected.measurements and any(outcome.measurements for outcome in outcomes)
+    states_numbers = bool(expected.case.variant.device)  # a row of a result file, and not of expected values
+    if expected.status not in statuses and without_numbers and states_numbers:
+        note = "the row is of a failure and has no numbers: remove it, and use --add-new"
+        yield Change("hold", expected.case, ACCURACY, expected.status, statuses[-1], note, line)
+    else:
+        yield from _vote(expected.case, ACCURACY, expected.status, statuses, wish, line)
 
 
 def _compare_metric(
@@ -193,7 +239,9 @@ def _rule_for(measurement: Measurement, case: Case, rules: RuleBook) -> Rule:
 
 
 def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
-    return [m.value for outcome in outcomes for m in outcome.measurements if m.metric == metric]
+    """What was measured. Outside accuracy, the numbers of a case that failed mean nothing."""
+    good = [o for o in outcomes if o.case.probe == Probe.ACCURACY or o.status in {PASSED, SKIPPED, ""}]
+    return [m.value for outcome in good for m in outcome.measurements if m.metric == metric]
 
 
 def _vote(
@@ -222,25 +270,34 @@ def _settle(
 ) -> Iterator[Change]:
     """Adopt the median if it moved by more than a third of what the rule allows."""
     middle, before = median(values), old.value
-    new = _as_written(middle, rule)
     allowed = margin_of(rule, old.margin) if rule.kind == "margin" else abs(1 - (rule.ratio or 1))
+    new = _as_written(middle, rule, allowed)
     moved = abs(middle - before) / abs(before) if before else 1.0
     if moved > allowed / 3 and new != before:
         note = f"median of {len(values)}" if len(values) > 1 else ""
         yield Change("change", case, old.metric, before, new, note, line)
 
 
-def _as_written(value: Number, rule: Rule) -> Number:
-    """A number with as many digits as a baseline keeps of it."""
-    if rule.kind == "margin":
-        return truncate_digits(value, SIGNIFICANT_DIGITS)
-    return value if isinstance(value, int) else round(value, 6)
+def _as_written(value: Number, rule: Rule, margin: float) -> Number:
+    """A number with as many digits as a baseline keeps of it: for counts four, or as many as its margin needs."""
+    if not isinstance(value, int) and value != int(value):
+        rounded = round(value, 6)
+        return rounded if abs(rounded - value) <= 1e-4 * abs(value) else float(f"{value:.6g}")
+    if rule.kind != "margin":
+        return value
+    whole = int(value)
+    digits = SIGNIFICANT_DIGITS
+    while abs(whole - truncate_digits(whole, digits)) > margin / 3 * abs(whole):
+        digits += 1
+    return truncate_digits(whole, digits)
 
 
 def _new_row(
     case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
 ) -> tuple[Change, Outcome | None]:
     """A new row, if the files agree on its status and its counts."""
+    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
+        return Change("hold", case, ACCURACY, None, None, f"new, but it contradicts itself: {why}"), None
     status, agreed, tally = _majority([outcome.status for outcome in outcomes], wish)
     if not agreed:
         return Change("hold", case, ACCURACY, None, status, f"new, but the files disagree: {tally}"), None
@@ -258,7 +315,9 @@ def _new_row(
                 note = f"new, but the files disagree: {counts}"
                 return Change("hold", case, measurement.metric, None, value, note), None
         kept = (
-            measurement.samples if len(values) == 1 and rule.kind != "margin" else (_as_written(value, rule),)
+            measurement.samples
+            if len(values) == 1 and rule.kind != "margin"
+            else (_as_written(value, rule, margin_of(rule, None)),)
         )
         measurements.append(Measurement(measurement.metric, kept, measurement.extra))
     outcome = Outcome(case, status, tuple(measurements), agreeing[-1].failure, extra=agreeing[-1].extra)

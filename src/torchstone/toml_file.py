@@ -67,14 +67,14 @@ class Entry:
 
 def read_toml(path: str) -> tuple[dict[str, Any], str]:
     """The tables of a TOML file, and its text."""
-    text = read_text(path).removeprefix(BOM)
+    text = read_text(path)
     return parse_toml(path, text), text
 
 
 def parse_toml(path: str, text: str) -> dict[str, Any]:
     """The tables of a TOML text."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
         found = _POSITION.match(str(error))
         if not found:
@@ -102,5 +102,5 @@ def tables(path: str, document: dict[str, Any], text: str, name: str, known: tup
 
 def header_lines(text: str, name: str) -> list[int]:
     """The lines in which a table ``[[name]]`` starts."""
-    pattern = re.compile(rf"\s*\[\[\s*\"?{re.escape(name)}\"?\s*\]\]")
+    pattern = re.compile(rf"{BOM}?\s*\[\[\s*\"?{re.escape(name)}\"?\s*\]\]")
     return [number for number, line in enumerate(text.split("\n"), 1) if pattern.match(line)]

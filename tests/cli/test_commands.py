@@ -125,6 +125,11 @@ def test_a_reader_that_stops_reading_is_no_error(files: tuple[str, ...], tmp_pat
     )
     assert ran.stdout.startswith("FAIL")
     assert ran.stderr == ""
+    command = f"set -o pipefail; {sys.executable} -m torchstone export many.csv --to v3 | true"
+    ran = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (141, "")
 
 
 def test_the_plain_parser_agrees_with_click(files: tuple[str, ...]) -> None:
@@ -186,6 +191,29 @@ def test_a_full_disk_below_standard_output_is_an_error_and_not_a_verdict(
         )
     assert ran.returncode == 2
     assert ran.stderr == "error: the output cannot be written: no space left on device\n"
+
+
+def test_a_terminal_without_the_letters_of_a_name_shows_escapes(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text(HEADER + "cuda,mod\u00e8le,8,OOM,1,1,0\n", encoding="utf-8")
+    (tmp_path / "e.csv").write_text("name,accuracy\nmod\u00e8le,pass\n", encoding="utf-8")
+    ran = shell("check", "r.csv", "--baseline", "e.csv", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    assert ran.returncode == 1
+    assert "mod\\xe8le" in ran.stdout
+
+
+def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    command = [
+        sys.executable.encode(),
+        b"-m",
+        b"torchstone",
+        b"check",
+        b"\xff.csv",
+        b"--rule",
+        b"speedup=floor:1",
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert "not UTF-8" in ran.stderr
 
 
 def test_a_narrow_terminal_gets_narrow_lines(files: tuple[str, ...], tmp_path: Path) -> None:

@@ -357,6 +357,110 @@ def test_a_performance_case_that_failed_is_red_once(check: Check, write: WriteFi
     assert report["rows"][0]["accept"] is None
 
 
+class TestACaseThatFailed:
+    """Whatever is judged of it, a case that failed otherwise than expected is red."""
+
+    def test_is_red_if_its_status_is_not_judged(self, check: Check, write: WriteFile) -> None:
+        results = write("r.csv", HEADER + "cuda,a,0,fail_to_run,0,0,0\n")
+        baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,3\n")
+        assert check(results, "--baseline", baseline, "--metric", "graph_breaks")["exit_code"] == 1
+        assert check(results, "--baseline", baseline, "--rule", "accuracy=ignore")["exit_code"] == 1
+        assert (
+            check(results, "--baseline", write("c.csv", "name,accuracy,graph_breaks\na,,3\n"))["exit_code"]
+            == 1
+        )
+
+    def test_is_red_if_its_first_metric_is_ignored(self, check: Check, write: WriteFile) -> None:
+        results = write("r.csv", PERFORMANCE + "cuda,a,0,0.0,0.0\n")
+        baseline = write("e.csv", "name,eager_peak_mem,speedup\na,1,1.5\n")
+        assert verdicts(check(results, "--baseline", baseline)) == {("a", "speedup"): "regression"}
+        pinned = write("b.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+        assert check(results, "--baseline", pinned, "--rule", "speedup=ignore")["exit_code"] == 1
+
+    def test_is_red_whatever_numbers_it_left(self, check: Check, write: WriteFile) -> None:
+        case = Case("a", "performance")
+        run = Run("r", (case,), (Outcome(case, "worker_died", (Measurement("speedup", (2.0,)),)),))
+        results = write("run.jsonl", encode_run(run))
+        report = check(results, "--baseline", write("e.csv", "name,speedup\na,2.0\n"))
+        assert verdicts(report) == {("a", "speedup"): "regression"}
+        assert "worker_died" in report["rows"][0]["detail"]
+
+
+def test_a_margin_knows_which_side_is_better(check: Check, write: WriteFile) -> None:
+    baseline = write("b.csv", PERFORMANCE + "cuda,a,8,2.0,2.0,1.0\n")
+    slower = write("r.csv", PERFORMANCE + "cuda,a,8,0.5,2.0,1.0\n")
+    report = check(slower, "--baseline", baseline, "--rule", "speedup=margin:0.05")
+    assert verdicts(report)["a", "speedup"] == "regression"
+
+
+@pytest.mark.parametrize("row", ["a,instruction_count,0", "a,compile_time_instruction_count,0"])
+def test_nothing_counted_is_no_improvement(row: str, check: Check, write: WriteFile) -> None:
+    metric = row.split(",")[1]
+    report = check(write("r.csv", row + "\n"), "--baseline", write("e.csv", f"a,{metric},1000,0.1\n"))
+    assert report["exit_code"] == 1
+    assert "invalid" in [found["verdict"] for found in report["rows"]]
+
+
+def test_an_instruction_count_without_a_row_of_its_own_is_new(
+    check: Check, torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", "a,instruction_count,100\na,compile_time_instruction_count,55\n")
+    baseline = write("e.csv", "a,instruction_count,100,0.1\n")
+    report = check(results, "--baseline", baseline)
+    assert verdicts(report) == {
+        ("a", "instruction_count"): "pass",
+        ("a", "compile_time_instruction_count"): "new",
+    }
+    assert torchstone("accept", results, "--baseline", baseline, "--add-new", "--yes").code == 0
+    assert check(results, "--baseline", baseline)["exit_code"] == 0
+
+
+def test_a_torn_baseline_is_mentioned(check: Check, write: WriteFile) -> None:
+    torn = run_file("pass", "pass")[:-60]
+    report = check(write("r.jsonl", run_file("pass")), "--baseline", write("b.jsonl", torn))
+    assert any("b.jsonl" in caution for caution in report["cautions"])
+
+
+def test_a_model_that_has_no_result_in_a_measured_dtype_is_missing(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,c,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,float32,bfloat16\na,pass,pass\n")
+    report = check(results, "--baseline", baseline, "--set", "dtype=bfloat16", "--allow", "new")
+    assert verdicts(report)["a", "accuracy"] == "missing"
+
+
+def test_a_pattern_that_means_a_result_means_its_row_too(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncuda,b,8,OOM,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\na,pass\nb,pass\n")
+    for pattern in ("a[device=cuda,batch_size=8]::accuracy", "a::accuracy", "a"):
+        assert verdicts(check(results, "--baseline", baseline, "--only", pattern)) == {
+            ("a", "accuracy"): "pass"
+        }
+
+
+def test_a_case_that_one_file_planned_and_another_measured_is_there(check: Check, write: WriteFile) -> None:
+    cases = [Case(name, "accuracy") for name in ("a", "b")]
+    first = encode_run(Run("r", tuple(cases), (Outcome(cases[0], "pass"),), finished=False))
+    second = encode_run(Run("r", (cases[1],), (Outcome(cases[1], "pass"),)))
+    files = (write("s1.jsonl", first), write("s2.jsonl", second))
+    assert check(*files, "--baseline", write("e.csv", "name,accuracy\na,pass\nb,pass\n"))["exit_code"] == 0
+
+
+def test_many_rows_of_one_name_are_found_at_once(check: Check, write: WriteFile) -> None:
+    rows = "".join(f"cuda,a,{size},1.5,2.0,1.0\n" for size in range(1, 5001))
+    report = check(write("r.csv", PERFORMANCE + rows), "--baseline", write("b.csv", PERFORMANCE + rows))
+    assert (report["exit_code"], report["summary"]["judged"]) == (0, 5000)
+
+
+def test_a_status_nobody_knows_is_a_failure_and_mentioned(check: Check, write: WriteFile) -> None:
+    report = check(
+        write("r.csv", HEADER + "cuda,a,8,pas,1,1,0\n"),
+        "--baseline",
+        write("e.csv", "name,accuracy\na,pass\n"),
+    )
+    assert verdicts(report) == {("a", "accuracy"): "regression"}
+    assert "'pas'" in report["cautions"][0]
+
+
 def test_a_dtype_that_no_result_has_is_mentioned(check: Check, write: WriteFile) -> None:
     results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
     baseline = write("e.csv", "name,float32,bfloat16\na,pass,pass\n")
@@ -466,6 +570,13 @@ class TestUpstream:
         assert report["exit_code"] == 0
         assert [row["name"] for row in report["ignored"]] == ["gone"]
         assert "1 expected row" in report["cautions"][0]
+
+    def test_rules_without_a_baseline_work_as_the_scripts_that_have_none(
+        self, check: Check, write: WriteFile
+    ) -> None:
+        results = write("r.csv", PERFORMANCE + "cuda,a,8,1.5,2.0,1.0\n")
+        assert check(results, "--rule", "speedup=floor:1.2", "--policy", "upstream")["exit_code"] == 0
+        assert check(results, "--rule", "speedup=floor:1.6", "--policy", "upstream")["exit_code"] == 1
 
     def test_results_that_the_expected_file_does_not_speak_of_are_no_success(
         self, torchstone: Command, write: WriteFile

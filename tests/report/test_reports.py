@@ -92,6 +92,13 @@ class TestText:
         pasted = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
         assert pasted.stdout.split("|")[:-1] == words[2:]
 
+    def test_a_command_whose_quotes_do_not_close_is_left_as_it_is(self) -> None:
+        command = "python run.py --name it's --fast " + "x" * 80
+        assert Page(80).wrap_command(command, " " * 13) == [" " * 13 + command]
+
+    def test_a_command_cannot_control_the_terminal(self) -> None:
+        assert "\x1b" not in "".join(Page(80).wrap_command("python \x1b[31m", ""))
+
 
 class TestMarkdown:
     def test_red_rows_come_first_and_the_rest_is_folded(
@@ -142,6 +149,23 @@ class TestMarkdown:
         assert [(child.type, child.content) for child in token.children or []] == [
             ("code_inline", "a `b` ``c``")
         ]
+
+    def test_a_long_command_is_whole(self, torchstone: Command, write: WriteFile) -> None:
+        shards = [write(f"{'shard' * 8}_{n}.csv", HEADER + f"cuda,m{n},8,pass,1,1,0\n") for n in range(30)]
+        rows = "".join(f"m{n},pass\n" for n in range(31))
+        out = torchstone(
+            "check", *shards, "--baseline", write("e.csv", "name,accuracy\n" + rows), "--format", "markdown"
+        ).out
+        assert all(shard in out for shard in shards)
+
+    def test_what_was_allowed_is_shown_all_the_same(
+        self, torchstone: Command, files: tuple[str, ...]
+    ) -> None:
+        allowed = ("--allow", "regression", "--allow", "missing", "--allow", "new")
+        for style in ("text", "markdown", "github", "json"):
+            ran = torchstone("check", *files, *allowed, "--format", style)
+            assert ran.code == 0
+            assert all(name in ran.out for name in RED)
 
 
 class TestJUnit:

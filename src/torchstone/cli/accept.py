@@ -103,6 +103,8 @@ def accept(
             old, text, readings, rule_book, Wish(only, metrics, prune, add_new, include_unstable)
         )
     _show(proposal, path)
+    for caution in (caution for reading in (*readings, old) for caution in reading.cautions):
+        print(f"caution: {caution}")
     if not proposal.adopted:
         print("nothing was written")
         return 0

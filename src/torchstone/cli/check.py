@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from torchstone.baseline import Baseline, select_pair
 from torchstone.cli.plain import Option
-from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
+from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, parse_day, patience, read_results
 from torchstone.cli.show import STYLES, parse_reports, refuse_overwriting, show
 from torchstone.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.errors import UsageError
@@ -200,7 +200,7 @@ def _conditions(
         tuple(_quarantine(request.quarantines or settings.quarantines, policy)),
         frozenset(request.platforms) | _platforms_of(baselines, policy),
         request.metrics,
-        _day(request.as_of),
+        parse_day("--as-of", request.as_of) or date.today(),
         request.compare_anyway,
         keep_quiet=bool(styles & {"json", "junit"}),
     )
@@ -281,13 +281,6 @@ def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:
 def _platforms_of(baselines: Sequence[str], policy: Policy) -> frozenset[str]:
     """The original takes the platform from the expected file's path."""
     return frozenset({"rocm"} if policy.is_upstream and any("rocm" in path for path in baselines) else ())
-
-
-def _day(text: str | None) -> date:
-    try:
-        return date.fromisoformat(text) if text else date.today()
-    except ValueError:
-        raise UsageError(f"--as-of {text}: expected a date such as 2026-12-31") from None
 
 
 def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> ScalingTable | None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import click
 
 from torchstone.cli.plain import Option
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 def make_command(

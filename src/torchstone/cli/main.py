@@ -5,15 +5,22 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 from torchstone.disk import reason
-from torchstone.errors import TorchstoneError
+from torchstone.errors import TorchstoneError, UsageError, printable
 
 
 def run(arguments: list[str]) -> int:
     """Run one command, and give its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name that the terminal cannot show is shown in escapes
     try:
+        _refuse_undecodable(arguments)
         code = _run(arguments)
         sys.stdout.flush()
     except TorchstoneError as error:
@@ -33,6 +40,13 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write("error: out of memory\n")
         return 2
     return code
+
+
+def _refuse_undecodable(arguments: list[str]) -> None:
+    """Refuse names that are not UTF-8: they could not be written into any report."""
+    for argument in arguments:
+        if not argument.isprintable() and any("\udc80" <= character <= "\udcff" for character in argument):
+            raise UsageError(f"{printable(argument)}: a name that is not UTF-8", advice="rename it")
 
 
 def _run(arguments: list[str]) -> int:

@@ -11,16 +11,21 @@ from typing import TypeVar
 import click
 
 from torchstone.baseline import Baseline
-from torchstone.cli.reading import patience, read_results
+from torchstone.cli.reading import parse_day, patience, read_results
 from torchstone.cli.tables import print_table
+from torchstone.config import load_settings
 from torchstone.disk import read_text
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
-from torchstone.model import Outcome, QuarantineEntry, Reading
+from torchstone.gate.judge import judge
+from torchstone.gate.policy import make_policy
+from torchstone.gate.rules import RuleBook
+from torchstone.gate.verdicts import Conditions, Row
+from torchstone.model import QuarantineEntry, Reading, Rule, ScopedRule
 from torchstone.quarantine import add_entry, read_quarantine, remove_entries, write_quarantine
 from torchstone.results import merge
 from torchstone.units import count_of
-from torchstone.vocabulary import PASSED
+from torchstone.vocabulary import ACCURACY, Verdict
 
 DEFAULT_NAME = "quarantine.toml"
 F = TypeVar("F", bound=Callable[..., object])
@@ -57,7 +62,7 @@ def list_entries(path: str) -> int:
         print(f"there is no {path} here: nothing is quarantined")
         return 0
     entries = read_quarantine(path)
-    today = _today()
+    today = date.today()
     rows = [_row(entry, today) for entry in sorted(entries, key=lambda entry: not entry.is_expired(today))]
     if not rows:
         print(f"{path}: no entries")
@@ -68,7 +73,7 @@ def list_entries(path: str) -> int:
 
 
 def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
-    state = "expired" if entry.is_expired(today) else "active"
+    state = "expired" if entry.is_expired(today) else "active" if entry.is_active(today) else "pending"
     dates = (
         entry.since.isoformat() if entry.since else "",
         entry.expires.isoformat() if entry.expires else "never",
@@ -126,10 +131,10 @@ def add(
         "owner": owner,
         "metric": metrics,
         "platform": platform,
-        "since": _date("--since", since) or _today(),
+        "since": parse_day("--since", since) or date.today(),
         "allow_missing": allow_missing,
     }
-    if last := _date("--expires", expires):
+    if last := parse_day("--expires", expires):
         fields["expires"] = last
     text = read_text(path) if os.path.exists(path) else ""
     kept, gone = remove_entries(path, text, pattern) if replace else (text, [])
@@ -167,11 +172,24 @@ def remove(pattern: str, path: str) -> int:
     "baselines",
     multiple=True,
     metavar="FILE",
-    help="What counts as passing. [default: the status pass]",
+    help="What is expected. [default: the status pass] Repeatable.",
+)
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="NAME",
+    help="The platform, for entries that name one. Repeatable.",
 )
 @click.option("--as-of", metavar="DATE", help="Judge dates as of this day. [default: today]")
 @_file_option
-def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: str | None, path: str) -> int:
+def check_entries(
+    results: tuple[str, ...],
+    baselines: tuple[str, ...],
+    platforms: tuple[str, ...],
+    as_of: str | None,
+    path: str,
+) -> int:
     """Say which entries have expired, match nothing, or could be released.
 
     RESULTS are files of any kind, one for each repeat of a run: an entry
@@ -180,14 +198,14 @@ def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: s
 
     \b
     Example:
-      torchstone quarantine check run1.csv run2.csv run3.csv
+      torchstone quarantine check run1.csv run2.csv --baseline expected.csv
     """
     entries = read_quarantine(path)
-    today = _date("--as-of", as_of) or _today()
-    with patience("reading"):
-        readings = [merge([reading]).readings[0] for reading in read_results(results, None, ())]
-        baseline = Baseline([read_file(name) for name in baselines])
-    rows = [_verdict(entry, readings, baseline, today) for entry in entries]
+    today = parse_day("--as-of", as_of) or date.today()
+    with patience("judging"):
+        expected = [read_file(name) for name in baselines]
+        judged = [_judge(reading, expected) for reading in read_results(results, None, ())]
+    rows = [_verdict(entry, judged, frozenset(platforms), today) for entry in entries]
     if not rows:
         print(f"{path}: no entries")
         return 0
@@ -195,15 +213,25 @@ def check_entries(results: tuple[str, ...], baselines: tuple[str, ...], as_of: s
     return int(any(entry.is_expired(today) for entry in entries))
 
 
+def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
+    """All rows of one file, by the gate itself; without a baseline, each status must be pass."""
+    further = load_settings(None).rules
+    rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
+    conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
+    return judge(merge([reading]), Baseline(expected), conditions).rows
+
+
 def _verdict(
-    entry: QuarantineEntry, readings: Sequence[Reading], baseline: Baseline, today: date
+    entry: QuarantineEntry, judged: Sequence[Sequence[Row]], platforms: frozenset[str], today: date
 ) -> tuple[str, str, str, str]:
     """The entry's state, its case, how often it passed, and what to do about it."""
-    by_file = [[o for o in reading.run.outcomes if _covers(entry, o)] for reading in readings]
-    covered = [outcome for of_file in by_file for outcome in of_file]
-    passed = sum(_passes(outcome, baseline) for outcome in covered)
-    times = f"{passed} of {len(covered)}" if readings else ""
-    absent = sum(not of_file for of_file in by_file)
+    by_file = [[row for row in rows if entry.covers(row.case, row.metric, platforms)] for rows in judged]
+    seen = [{row.case: True for row in rows} for rows in by_file]
+    for rows, cases in zip(by_file, seen, strict=True):
+        cases.update({row.case: False for row in rows if not _is_good(row)})
+    passed, total = sum(sum(cases.values()) for cases in seen), sum(map(len, seen))
+    times = f"{passed} of {total}" if judged else ""
+    absent = sum(not cases for cases in seen)
     if entry.is_expired(today):
         return (
             "expired",
@@ -211,9 +239,9 @@ def _verdict(
             times,
             f"ended {entry.expires}: mend the case, or add --replace with a new date",
         )
-    if readings and not covered:
-        return "unused", entry.case, times, "matches nothing here: remove it if the case is gone"
-    if not covered or passed < len(covered):
+    if judged and not total:
+        return "unused", entry.case, times, "nothing here was judged that it covers"
+    if not total or passed < total:
         return "active", entry.case, times, "keep"
     if absent:
         return "active", entry.case, times, f"no row in {count_of(absent, 'file')}: a shard, or a crash?"
@@ -222,30 +250,6 @@ def _verdict(
     return "release", entry.case, times, f"could be released: {command}"
 
 
-def _covers(entry: QuarantineEntry, outcome: Outcome) -> bool:
-    platforms = frozenset({entry.platform})
-    metrics = entry.metrics or ("accuracy",)
-    return any(entry.covers(outcome.case, metric, platforms) for metric in metrics)
-
-
-def _passes(outcome: Outcome, baseline: Baseline) -> bool:
-    """Whether a result is as it should be: the status pass, and what the baseline expects of it."""
-    match = baseline.find(outcome.case) if baseline.size else None
-    if match is None:
-        return outcome.status == PASSED
-    expected = match.row.outcome
-    same_counts = all(
-        outcome.value(m.metric) == m.value for m in expected.measurements if isinstance(m.value, int)
-    )
-    return outcome.status in {PASSED, expected.status} and same_counts
-
-
-def _today() -> date:
-    return date.today()
-
-
-def _date(option: str, text: str | None) -> date | None:
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError:
-        raise UsageError(f"{option} {text}: expected a date such as 2026-12-31") from None
+def _is_good(row: Row) -> bool:
+    """Whether a row is as it should be; an improvement of a number is not what is expected, but no reason to keep an entry."""
+    return row.verdict in {Verdict.PASS, Verdict.IMPROVEMENT}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 
 from torchstone.cli.plain import Option
+from torchstone.errors import UsageError
 from torchstone.formats import FORMATS, read_file
 from torchstone.model import Reading
 from torchstone.results import fill_in, parse_axes
@@ -49,6 +51,14 @@ def read_results(paths: Sequence[str], kind: str | None, assignments: Sequence[s
     """Read result files, with the axes that the user states filled in."""
     axes = parse_axes(assignments)
     return [fill_in(read_file(path, kind or ""), axes) for path in paths]
+
+
+def parse_day(option: str, text: str | None) -> date | None:
+    """A date as given on the command line, or None where none was."""
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a date such as 2026-12-31") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from torchstone.disk import BOM, read_text
-from torchstone.errors import InputError, UsageError
+from torchstone.errors import InputError
 
 if TYPE_CHECKING:
     from torchstone.model import Reading, Run
@@ -95,13 +95,6 @@ def read_file(path: str, kind: str = "") -> Reading:
     """Read a file of any kind; ``kind`` names it, otherwise its content tells."""
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text)
-
-
-def format_named(kind: str) -> Format:
-    """The format of this name."""
-    if kind not in FORMATS:
-        raise UsageError(f"no format is called '{kind}'", advice=f"the formats are: {', '.join(FORMATS)}")
-    return FORMATS[kind]
 
 
 def recognise(path: str, text: str) -> str:

@@ -224,7 +224,10 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
 
 
 def _describe_run(run: Run) -> dict[str, Any]:
-    versions = {name: {"version": version} for name, version in run.environment.get("versions", {}).items()}
+    known = run.environment.get("versions")
+    versions = (
+        {name: {"version": version} for name, version in known.items()} if isinstance(known, dict) else {}
+    )
     return _stated(
         {"head_sha": run.revision.commit, "head_branch": run.revision.branch, "dependencies": versions}
     )

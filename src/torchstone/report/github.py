@@ -5,7 +5,7 @@ GitHub shows at most ten of each level a step, so the first one is the summary.
 
 from __future__ import annotations
 
-from torchstone.gate.verdicts import Row
+from torchstone.gate.verdicts import QUIET, Row
 from torchstone.report.rows import Report, describe, describe_finding, short_name
 from torchstone.vocabulary import Verdict
 
@@ -26,13 +26,11 @@ def render_github(report: Report) -> str:
             _command("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
         )
     lines += [_command("warning", caution, title="torchstone") for caution in judgement.cautions]
-    for verdict, level in ((Verdict.QUARANTINED, "warning"), (Verdict.IMPROVEMENT, "notice")):
+    for verdict in [verdict for verdict in Verdict if verdict not in QUIET]:
+        level = "notice" if verdict is Verdict.IMPROVEMENT else "warning"
         for row in report.of_verdict(verdict):
-            lines.append(
-                _command(
-                    level, describe_finding(row), title=f"{verdict}: {short_name(row.case)}", **_location(row)
-                )
-            )
+            title = f"{verdict}: {short_name(row.case)}"
+            lines.append(_command(level, describe_finding(row), title=title, **_location(row)))
     for release in judgement.releases:
         text = f"passed in {release.passed} of {release.seen}: could be released"
         location = {"file": release.entry.path, "line": str(release.entry.line)}

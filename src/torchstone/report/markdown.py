@@ -21,6 +21,7 @@ _FOLDED = {
     Verdict.MISSING: "missing, not blocking",
     Verdict.REGRESSION: "regressed, not blocking",
     Verdict.INCONCLUSIVE: "inconclusive, not blocking",
+    Verdict.INVALID: "invalid, not blocking",
 }
 
 
@@ -30,7 +31,8 @@ def render_markdown(report: Report) -> str:
     judgement = report.judgement
     page.add(f"### torchstone: {report.headline}\n\n")
     page.add(_table([list(report.summary), [f"{number:,}" for number in report.summary.values()]]) + "\n")
-    page.add("".join(f"> **caution** {escape(caution)}\n\n" for caution in judgement.cautions[:10]))
+    cautions = (f"> **caution** {escape(caution)}\n\n" for caution in judgement.cautions)
+    page.add_each(cautions, "> {} more cautions\n\n", share=0.2)
     red = judgement.red
     if red:
         page.add("| | case | metric | found | rule |\n|---|---|---|---|---|\n")
@@ -38,12 +40,10 @@ def render_markdown(report: Report) -> str:
             (_red_line(report, row) for row in red), "\n_{} more red rows are not shown here._\n", share=0.6
         )
         page.add("\n")
-    page.add(
-        "".join(
-            f"- quarantine of {code(e.case)} ended {e.expires} ({code(e.place)})\n"
-            for e in judgement.expired[:50]
-        )
+    expired = (
+        f"- quarantine of {code(e.case)} ended {e.expires} ({code(e.place)})\n" for e in judgement.expired
     )
+    page.add_each(expired, "- {} more quarantine entries have expired\n", share=0.8)
     if red and page.add("\n<details><summary>How to reproduce or accept each red row</summary>\n\n"):
         page.add_each((_commands(report, row) for row in red), "_{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
@@ -98,9 +98,11 @@ def _red_line(report: Report, row: Row) -> str:
 
 def _commands(report: Report, row: Row) -> str:
     words = describe(row, report.context)
-    lines = [f"- {code(row.case.id)} ({escape(words.places)})\n  - reproduce: {code(words.repro)}\n"]
+    lines = [
+        f"- {code(row.case.id)} ({escape(words.places)})\n  - reproduce: {code(words.repro, limit=len(words.repro))}\n"
+    ]
     if words.accept:
-        lines.append(f"  - accept: {code(words.accept)}\n")
+        lines.append(f"  - accept: {code(words.accept, limit=len(words.accept))}\n")
     return "".join(lines)
 
 
@@ -140,9 +142,9 @@ def _table(rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def code(text: str, *, in_table: bool = False) -> str:
+def code(text: str, *, in_table: bool = False, limit: int = 400) -> str:
     """Text as a code span, whatever is in it; in a table, a bar must not end the cell."""
-    shown = printable(text, 400)
+    shown = printable(text, limit)
     if in_table:
         shown = shown.replace("|", "\\|")
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)

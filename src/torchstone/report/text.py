@@ -25,6 +25,7 @@ _OTHERS = {
     Verdict.MISSING: "yellow",
     Verdict.REGRESSION: "yellow",
     Verdict.INCONCLUSIVE: "yellow",
+    Verdict.INVALID: "yellow",
 }
 
 
@@ -54,8 +55,13 @@ class Page:
 
     def wrap_command(self, command: str, first: str) -> list[str]:
         """A command on several lines that can be pasted as they stand: broken between words, never inside quotes."""
+        command = printable(command, len(command))
+        closed = not _SHELL_WORD.sub("", command).strip()
+        words = (
+            _SHELL_WORD.findall(command) if closed else [command]
+        )  # quotes that do not close: better long than wrong
         lines, line, used = [], first, INDENT
-        for word in _SHELL_WORD.findall(command):
+        for word in words:
             if used > INDENT and used + 1 + len(word) > self.width - 2:
                 lines.append(f"{line} \\")
                 line, used = " " * (INDENT + 2) + word, INDENT + 2 + len(word)
@@ -130,6 +136,8 @@ def _others(report: Report, page: Page) -> list[str]:
         how = f"passed in {release.passed} of {count_of(release.seen, 'result')} given"
         text = f"could be released: {printable(release.case.name)} {how} ({release.entry.place})"
         lines += page.wrap(text, "", " " * (INDENT + 2))
+    if (left := len(report.judgement.releases) - MOST_OTHERS) > 0:
+        lines.append(f"... and {left:,} more could be released; --format json has them all")
     return ["", *lines] if lines else []
 
 
