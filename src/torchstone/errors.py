@@ -17,8 +17,8 @@ class TorchstoneError(Exception):
 
     def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.advice = advice
+        self.message = printable(message, 2000)
+        self.advice = printable(advice, 2000)
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.advice}" if self.advice else self.message

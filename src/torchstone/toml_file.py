@@ -86,6 +86,10 @@ def parse_toml(path: str, text: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise InputError("nested too deeply", path=path, line=1) from None
+    except ValueError:
+        raise InputError(
+            "a number with too many digits", path=path, line=1, advice="expected plain numbers"
+        ) from None
 
 
 def tables(path: str, document: dict[str, Any], text: str, name: str, known: tuple[str, ...]) -> list[Entry]:

@@ -6,6 +6,7 @@ Each model has rounds; the first is without DDP, the others with it on a growing
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, V
 from torchstone.vocabulary import PASSED, Probe
 
 METRIC = "iteration_time"
+_NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
 
 def read(path: str, text: str) -> Reading:
@@ -56,7 +58,7 @@ def _read_model(entry: Fields, path: str, line: int) -> list[Outcome]:
 
 def _read_round(entry: Fields, model: str, size: int, number: int) -> Outcome:
     ranks = entry.items("ranks")
-    if not ranks or any(isinstance(rank, bool) or not isinstance(rank, int) or rank < 0 for rank in ranks):
+    if not ranks or not all(type(rank) is int and _NUMBER.match(str(rank)) for rank in ranks):
         raise entry.error("expected a list of rank numbers", "ranks")
     samples = entry.numbers("measurements")
     if not samples or min(samples) <= 0:
@@ -69,7 +71,7 @@ def _read_round(entry: Fields, model: str, size: int, number: int) -> Outcome:
 def ranks_of(case: Case) -> list[int]:
     """The ranks of a round; none where they are not stated as numbers."""
     ranks = dict(case.variant.further).get("ranks", "").split()
-    return [int(rank) for rank in ranks] if all(rank.isascii() and rank.isdigit() for rank in ranks) else []
+    return [int(rank) for rank in ranks] if all(_NUMBER.match(rank) for rank in ranks) else []
 
 
 def group_by_model(run: Run) -> list[tuple[str, int, list[Outcome]]]:

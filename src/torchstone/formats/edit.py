@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -10,6 +11,9 @@ from msgspec import Struct
 
 from torchstone.disk import BOM
 from torchstone.formats.table import Rows, render_row, split_lines
+
+# A cell as it is written: in quotes, which may hold commas, line ends and doubled quotes, or up to the next comma.
+_RAW_CELL = re.compile(r"""(?:^|(?<=,))(?:"(?:[^"]|"")*"[^,]*|[^,]*)""", re.DOTALL)
 
 
 class TextRow(Struct):
@@ -37,24 +41,18 @@ class TableText:
         return next(row for row in self.rows if row.start == line - 1)
 
     def set_cells(self, row: TextRow, changes: dict[int, str]) -> None:
-        """Put new text into some cells of a row."""
+        """Put new text into some cells of a row. The others stay to the letter; a cell in quotes stays in quotes."""
         text = "".join(self.lines[row.start : row.end])
         body = text.rstrip("\r\n")
-        end = text[len(body) :]
-        if (
-            '"' in body
-            or row.end - row.start > 1
-            or changes.get(0, "").startswith("#")
-            or any(set(change) & set(',"\r\n') for change in changes.values())
-        ):
-            cells = [changes.get(index, cell) for index, cell in enumerate(row.cells)]
-            self._replace(row.start, row.end, render_row(cells, end))
-            return
-        parts = body.split(",")
+        parts = _RAW_CELL.findall(body)
         for index, change in changes.items():
-            old = parts[index]
-            parts[index] = old.replace(old.strip(), change) if old.strip() else change
-        self._replace(row.start, row.end, ",".join(parts) + end)
+            part, old = parts[index], parts[index].strip()
+            needed = (index == 0 and change.startswith("#")) or bool(set(change) & set(',"\r\n'))
+            if part.startswith('"') or needed:
+                parts[index] = '"' + change.replace('"', '""') + '"'
+            else:
+                parts[index] = part.replace(old, change, 1) if old else change
+        self._replace(row.start, row.end, ",".join(parts) + text[len(body) :])
 
     def _replace(self, start: int, end: int, text: str) -> None:
         """Put a text in the place of some lines; an empty one takes them out."""

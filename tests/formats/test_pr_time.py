@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from record_strategies import pr_time_runs
+from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
+from torchstone.errors import InputError
+from torchstone.formats import FORMATS
+from torchstone.model import Case, Measurement, Outcome, Run
+
+
+def refused(kind: str, text: str) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read_as(kind, text, "bad.csv")
+    assert caught.value.path == "bad.csv"
+    return caught.value
+
+
+def test_the_rows_of_one_benchmark_are_one_case_wherever_they_stand() -> None:
+    reading = read_as("pr-time", "a,instruction_count,1\nb,instruction_count,2\n\na,own,3\n")
+    assert reading.run.outcomes == (
+        Outcome(
+            Case("a", "instructions"),
+            "pass",
+            (Measurement("instruction_count", (1,)), Measurement("own", (3,))),
+        ),
+        Outcome(Case("b", "instructions"), "pass", (Measurement("instruction_count", (2,)),)),
+    )
+    assert list(reading.lines) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "text"),
+    [
+        ("pr-time", "name,metric,value\n", PR_TIME),
+        ("pr-time", " name , metric , value \n", PR_TIME),
+        ("pr-time-expected", "name,metric,expected,margin\n", PR_TIME_EXPECTED),
+    ],
+)
+def test_a_header_is_understood_and_shards_may_be_joined(kind: str, header: str, text: str) -> None:
+    plain = read_as(kind, text)
+    headed = read_as(kind, header + text)
+    assert headed.run == plain.run
+    assert list(headed.lines) == [line + 1 for line in plain.lines]
+    assert read_as(kind, f"{text}{header}z,instruction_count,1{',0.1' if 'expected' in kind else ''}\n")
+
+
+def test_large_counts_stay_exact() -> None:
+    (outcome,) = read_as("pr-time", "a,instruction_count,9007199254740993\n").run.outcomes
+    assert outcome.value("instruction_count") == 9007199254740993
+
+
+def test_a_margin_belongs_to_its_row() -> None:
+    reading = read_as("pr-time-expected", PR_TIME_EXPECTED)
+    assert [outcome.measurements[0].margin for outcome in reading.run.outcomes] == [0.1, 0.015, 0.2]
+    assert list(reading.lines) == [1, 5, 9]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("pr-time", PR_TIME), ("pr-time-expected", PR_TIME_EXPECTED)])
+def test_a_file_as_upstream_writes_it_comes_back_byte_for_byte(kind: str, text: str) -> None:
+    assert rewrite(kind, text) == text
+
+
+def test_an_expected_value_without_a_margin_is_written_with_the_customary_one() -> None:
+    run = read_as("pr-time", "a,instruction_count,5\n").run
+    assert FORMATS["pr-time-expected"].write(run) == "a,instruction_count,5,0.015\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "line", "column"),
+    [
+        ("pr-time", "a,m\n", 1, "value"),
+        ("pr-time", "a,m,1,0.1\n", 1, 4),
+        ("pr-time", "a,m,fast\n", 1, "value"),
+        ("pr-time", "a,m,-1\n", 1, "value"),
+        ("pr-time", "a,m,\n", 1, "value"),
+        ("pr-time", ",m,1\n", 1, "name"),
+        ("pr-time", "a,,1\n", 1, "metric"),
+        ("pr-time", 'a,"m\nn",1\n', 1, "metric"),
+        ("pr-time", "name,metric,value\n", 1, None),
+        ("pr-time", "# only this\n", 1, None),
+        ("pr-time-expected", "a,m,1\n", 1, "margin"),
+        ("pr-time-expected", "\na,m,0,0.1\n", 2, "expected"),
+        ("pr-time-expected", "a,m,1,1\n", 1, "margin"),
+        ("pr-time-expected", "a,m,1,-0.1\n", 1, "margin"),
+        ("pr-time-expected", "a,m,1,nan\n", 1, "margin"),
+        ("pr-time-expected", "a,m,1,\n", 1, "margin"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_place(
+    kind: str, text: str, line: int, column: str | int | None
+) -> None:
+    error = refused(kind, text)
+    assert (error.line, error.column) == (line, column)
+
+
+def test_the_same_metric_twice_names_both_lines() -> None:
+    error = refused("pr-time", "a,m,1\nb,m,1\n\n a,m,2\n")
+    assert error.line == 4
+    assert "already in line 1" in error.message
+
+
+def test_a_long_name_does_not_make_a_long_message() -> None:
+    row = f"{'x' * 50_000},{'y' * 50_000},1\n"
+    assert len(str(refused("pr-time", row + row))) < 1000
+
+
+@settings(deadline=None)
+@given(pr_time_runs(margins=False))
+def test_counts_that_are_written_read_the_same(run: Run) -> None:
+    assert read_as("pr-time", FORMATS["pr-time"].write(run)).run == run
+
+
+@settings(deadline=None)
+@given(pr_time_runs(margins=True))
+def test_expected_counts_that_are_written_read_the_same(run: Run) -> None:
+    assert read_as("pr-time-expected", FORMATS["pr-time-expected"].write(run)).run == run

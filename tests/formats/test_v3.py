@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from record_strategies import JSON_OBJECTS, JSON_VALUES, NAMES, STATUS_WORDS, v3_runs
+from sample_files import V3, V3_RECORDS, assert_sound, read_as, rewrite
+from torchstone.errors import InputError
+from torchstone.formats import FORMATS
+from torchstone.model import Case, Measurement, Outcome, Revision, Run, Variant
+
+Record = dict[str, Any]
+
+
+def record(name: str, values: object = (), texts: object = None, **more: object) -> Record:
+    metric: Record = {"name": name, "benchmark_values": values}
+    if texts is not None:
+        metric["extra_info"] = {"benchmark_values": texts}
+    return {"model": {"name": "sam", "backend": "inductor"}, "metric": metric, **more}
+
+
+def lines(*records: object) -> str:
+    return "".join(json.dumps(value) + "\n" for value in records)
+
+
+def outcomes_of(*records: object) -> tuple[Outcome, ...]:
+    return read_as("v3", lines(*records)).run.outcomes
+
+
+def refused(text: str) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read_as("v3", text, "bad.json")
+    assert caught.value.path == "bad.json"
+    return caught.value
+
+
+def unordered(records: Sequence[object]) -> list[str]:
+    return sorted(json.dumps(_plain_numbers(value), sort_keys=True) for value in records)
+
+
+def _plain_numbers(value: object) -> object:
+    """JSON knows one kind of number: 0 and 0.0 are the same."""
+    if isinstance(value, dict):
+        return {key: _plain_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain_numbers(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def rewritten(*records: object) -> list[object]:
+    return [json.loads(line) for line in rewrite("v3", lines(*records)).split("\n")[:-1]]
+
+
+def test_a_record_names_its_case_and_its_samples() -> None:
+    first, second = read_as("v3", V3).run.outcomes
+    assert first.case == Case(
+        "BertForMaskedLM",
+        "performance",
+        "huggingface",
+        Variant("cuda", "inductor", "inference", "bfloat16", dynamic=False, batch_size=32),
+    )
+    assert (first.status, first.measurements[0].metric) == ("pass", "speedup")
+    assert first.measurements[0].samples == (1.5, 1.25, 1.375)
+    assert second.case == Case(
+        "sam", "accuracy", variant=Variant("cuda", "inductor", "training", "amp", dynamic=True)
+    )
+    assert (second.status, second.measurements) == ("fail_accuracy", ())
+
+
+def test_a_list_one_object_and_one_object_a_line_say_the_same() -> None:
+    run = read_as("v3", V3).run
+    assert read_as("v3", json.dumps(V3_RECORDS)).run == run
+    assert read_as("v3", json.dumps(V3_RECORDS, indent=2)).run == run
+    assert read_as("v3", "\n\n".join(json.dumps(value, indent=1) for value in V3_RECORDS)).run == run
+    assert read_as("v3", json.dumps(V3_RECORDS[0])).run.outcomes == run.outcomes[:1]
+
+
+def test_outcomes_know_the_line_their_first_record_starts_in() -> None:
+    assert read_as("v3", V3).lines == (1, 2)
+    assert read_as(
+        "v3", "\n[\n" + json.dumps(V3_RECORDS[0]) + "\n,\n\n" + json.dumps(V3_RECORDS[1]) + "]"
+    ).lines == (3, 6)
+
+
+def test_records_of_one_case_are_one_outcome() -> None:
+    (outcome,) = outcomes_of(record("speedup", [1.5]), record("abs_latency", [3, 4]))
+    assert outcome.measurements == (Measurement("speedup", (1.5,)), Measurement("abs_latency", (3, 4)))
+
+
+def test_the_compile_time_of_an_accuracy_record_is_dynamos_own() -> None:
+    status = record("accuracy", [], ["pass"])
+    for order in ([status, record("compilation_latency", [5])], [record("compilation_latency", [5]), status]):
+        (outcome,) = outcomes_of(*order)
+        assert outcome.case.probe == "accuracy"
+        assert outcome.measurements == (Measurement("dynamo_compilation_latency", (5,)),)
+        assert unordered(rewritten(*order)) == unordered(order)
+    (outcome,) = outcomes_of(record("compilation_latency", [5]))
+    assert outcome.measurements == (Measurement("compilation_latency", (5,)),)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        V3_RECORDS,
+        [record("accuracy", [], ["pass"]), record("dynamo_compilation_latency", [5])],
+        [record("reason", [], ["no kernel", "no memory"]), record("speedup", [1.5])],
+        [record("reason", [], ["no kernel"])],
+        [record("reason", None, {"any": "thing"})],
+        [{"metric": {"name": "reason", "extra_info": {"benchmark_values": ["text only"]}}}],
+        [{"metric": {"name": "accuracy", "extra_info": {"benchmark_values": ["pass"]}}}],
+        [{"metric": {"name": "speedup", "benchmark_values": [1]}, "benchmark": {"name": "suite name"}}],
+        [
+            {
+                "metric": {"name": "speedup", "benchmark_values": [1]},
+                "benchmark": {"name": "x"},
+                "model": {"type": "y"},
+            }
+        ],
+        [{"metric": {"name": "a", "benchmark_values": [1]}, "benchmark": {"name": "x"}, "model": None}],
+        [
+            {"metric": {"name": "a", "benchmark_values": [1]}, "benchmark": {"name": "x"}},
+            {
+                "metric": {"name": "b", "benchmark_values": [1]},
+                "benchmark": {"name": "x"},
+                "model": {"name": "x"},
+            },
+        ],
+        [record("speedup", [0.0])],
+        [record("speedup", [0.0]), record("abs_latency", [0.0], note="kept"), record("graph_breaks", [0])],
+        [record("abs_latency", [0.0]), record("speedup", [0]), record("why", [], ["OOM"])],
+        [record("speedup", [0.0]), record("compilation_latency", [12.5])],
+        [record("accuracy", [], ["fail_to_run"]), record("speedup", [0.0])],
+        [
+            record(
+                "speedup",
+                [1],
+                benchmark={"extra_info": {"batch_size": "032", "is_dynamic": "true", "tag": "a"}},
+            )
+        ],
+        [
+            record(
+                "speedup", [1], benchmark={"extra_info": {"batch_size": 32, "is_dynamic": None, "ranks": ""}}
+            )
+        ],
+        [record("speedup", [1], benchmark={"mode": None, "dtype": "", "extra_info": {}})],
+        [record("speedup", [1], model={"name": "a", "origins": ["one", "two"]})],
+        [record("speedup", [1], model={"name": "a", "origins": ["one\ntwo"]})],
+        [record("speedup", [1], model={"name": "a", "origins": []})],
+    ],
+)
+def test_reading_and_writing_keeps_every_field_and_adds_none(records: list[Record]) -> None:
+    assert unordered(rewritten(*records)) == unordered(records)
+
+
+def test_text_values_are_kept_and_are_no_measurement() -> None:
+    (outcome,) = outcomes_of(record("reason", [], ["no kernel"]), record("speedup", [1.5]))
+    assert outcome.measurements == (Measurement("speedup", (1.5,)),)
+    (alone,) = outcomes_of(record("reason", [], ["no kernel"]))
+    assert (alone.measurements, alone.value("reason")) == ((), None)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [record("speedup", [0.0])],
+        [record("abs_latency", [0.0]), record("speedup", [0])],
+        [record("speedup", [0.0]), record("compilation_latency", [12.5])],
+    ],
+)
+def test_a_speedup_of_zero_is_a_failure_wherever_it_stands(records: list[Record]) -> None:
+    (outcome,) = outcomes_of(*records)
+    assert (outcome.status, outcome.measurements) == ("failed", ())
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([], [""]),
+        ([], []),
+        ([], ["pass", "pass"]),
+        ([], [1]),
+        ([], "pass"),
+        ([], ["two\nlines"]),
+        ([], ["x" * 101]),
+        ([0.97], None),
+        ([0.97], ["pass"]),
+        ([], None),
+    ],
+)
+def test_an_accuracy_without_one_status_is_refused(values: list[float], texts: object) -> None:
+    error = refused(lines(record("speedup", [1.0]), record("accuracy", values, texts)))
+    assert (error.line, error.column) == (2, "metric.extra_info.benchmark_values")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("[]", 1, None),
+        ("5", 1, None),
+        ("[5]", 1, None),
+        ("{}", 1, "metric.name"),
+        ('{"metric": {"name": ""}}', 1, "metric.name"),
+        ('{"metric": {"name": 5}}', 1, "metric.name"),
+        ('{"metric": []}', 1, "metric"),
+        ('\n{"metric": {"name": "a"}}', 2, "metric.benchmark_values"),
+        ('{"metric": {"name": "a", "benchmark_values": ["1"]}}', 1, "metric.benchmark_values"),
+        ('{"metric": {"name": "a", "benchmark_values": [true]}}', 1, "metric.benchmark_values"),
+        ('{"metric": {"name": "a", "benchmark_values": 1}}', 1, "metric.benchmark_values"),
+        ('{"metric": {"name": "a\\nb", "benchmark_values": [1]}}', 1, "metric.name"),
+        (
+            '{"metric": {"name": "a", "benchmark_values": [1]}, "model": {"name": "a\\u0007"}}',
+            1,
+            "model.name",
+        ),
+        ('{"metric": {"name": "a", "benchmark_values": [NaN]}}', 1, None),
+        ('{"metric": {"name": "a", "benchmark_values": [1e999]}}', 1, None),
+        ('{"metric": {"name": "a", "benchmark_values": [-Infinity]}}', 1, None),
+        ('{"metric": {"name": "a", "benchmark_values": [1e308, 1e308]}}', 1, "metric.benchmark_values"),
+        ('{"metric": {"name": "a", "benchmark_values": [1' + "0" * 400 + "]}}", 1, "metric.benchmark_values"),
+        ('{"metric": {"name": "a", "benchmark_values": [1' + "0" * 5000 + "]}}", 1, None),
+        ('{"metric": {"name": "a", "name": "b", "benchmark_values": [1]}}', 1, None),
+        ('{"metric": {"name": "\\ud800", "benchmark_values": [1]}}', 1, None),
+        ('{"metric": {"name": "a", "benchmark_values": [1]}, "x": 1e999}', 1, None),
+        ('{"metric": {"name": "a", "benchmark_values": [1]}}\n{"metric"', 2, 10),
+        ('[{"metric": {"name": "a", "benchmark_values": [1]}},\n]', 2, 1),
+        ('[{"metric": {"name": "a", "benchmark_values": [1]}}\n{}]', 2, 1),
+        ('[{"metric": {"name": "a", "benchmark_values": [1]}}]\nx', 2, 1),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_place(
+    text: str, line: int, column: str | int | None
+) -> None:
+    error = refused(text)
+    assert (error.line, error.column) == (line, column)
+
+
+@pytest.mark.parametrize("joined", ["\n", ","])
+def test_the_same_metric_twice_names_both_lines(joined: str) -> None:
+    twice = joined.join([json.dumps(record("speedup", [1])), json.dumps(record("speedup", [2]))])
+    error = refused(f"\n[{twice}]" if joined == "," else f"\n{twice}")
+    assert error.line == (2 if joined == "," else 3)
+    assert "already in line 2" in error.message
+
+
+@pytest.mark.parametrize("texts", [["pass"], ["no kernel"]])
+def test_the_same_text_twice_is_refused_too(texts: list[str]) -> None:
+    name = "accuracy" if texts == ["pass"] else "reason"
+    error = refused(lines(record("speedup", [1]), record(name, [], texts), record(name, [], texts)))
+    assert error.line == 3
+    assert "already in line 2" in error.message
+
+
+def test_two_names_of_one_compile_time_are_refused() -> None:
+    both = [record("compilation_latency", [1]), record("dynamo_compilation_latency", [1])]
+    assert refused(lines(record("accuracy", [], ["pass"]), *both)).line == 3
+    assert len(outcomes_of(*both)[0].measurements) == 2
+
+
+def test_deep_nesting_is_refused_before_it_exhausts_the_stack() -> None:
+    deep = '{"metric": {"name": "a", "benchmark_values": [1]}, "x": ' + "[" * 500 + "]" * 500 + "}"
+    assert refused(deep).message == "lists and objects nested too deeply"
+    assert refused('{"metric": ' + "[" * 100_000).message == "lists and objects nested too deeply"
+    wide = {**record("speedup", [1]), "x": [[{}] for _ in range(1000)]}
+    assert unordered(rewritten(wide)) == unordered([wide])
+
+
+def test_many_keys_with_one_repeated_are_refused_at_once() -> None:
+    keys = ", ".join(f'"{number}": 0' for number in range(100_000))
+    assert "stands there twice" in refused(f'{{{keys}, "99999": 0}}').message
+
+
+def test_a_run_writes_its_revision_and_versions() -> None:
+    case = Case("a", "performance", variant=Variant(batch_size=4))
+    outcome = Outcome(case, "pass", (Measurement("speedup", (1.5,)),))
+    environment = {"versions": {"torch": "2.9.0"}}
+    run = Run("x", (case,), (outcome,), Revision("0123abc", "main"), environment)
+    assert json.loads(FORMATS["v3"].write(run)) == {
+        "head_sha": "0123abc",
+        "head_branch": "main",
+        "dependencies": {"torch": {"version": "2.9.0"}},
+        "benchmark": {"extra_info": {"batch_size": "4"}},
+        "model": {"name": "a"},
+        "metric": {"name": "speedup", "benchmark_values": [1.5]},
+    }
+
+
+@pytest.mark.parametrize(
+    "kept", [5, [], "x", {"metric": 5}, {"v3": 5}, None, [[5]], [{"v3": {"metric": {}}}]]
+)
+def test_what_another_program_left_in_a_run_file_does_not_stop_the_writer(kept: object) -> None:
+    extra = {"v3": kept, "v3_absent": kept, "v3_others": kept}
+    case = Case("a", "performance")
+    outcome = Outcome(case, "pass", (Measurement("speedup", (1.5,), extra),), extra=extra)
+    for line in FORMATS["v3"].write(Run("x", (case,), (outcome,))).splitlines():
+        json.loads(line)
+
+
+@settings(deadline=None)
+@given(v3_runs())
+def test_a_run_that_is_written_reads_the_same(run: Run) -> None:
+    assert read_as("v3", FORMATS["v3"].write(run)).run == run
+
+
+VALUES = st.lists(st.floats(-1e300, 1e300) | st.integers(-(10**20), 10**20), min_size=1, max_size=3)
+INFO = st.dictionaries(
+    st.sampled_from(["device", "is_dynamic", "batch_size", "ranks", "strategy", "tag", "own"]),
+    NAMES | st.sampled_from(["true", "False", "0", "32", "1\n2", ""]) | JSON_VALUES,
+    max_size=4,
+)
+
+
+def optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Record]:
+    return st.fixed_dictionaries({}, optional={**fields, "type": JSON_VALUES})
+
+
+RECORDS = st.fixed_dictionaries(
+    {
+        "metric": st.one_of(
+            st.builds(
+                lambda values, more: {**more, "name": "m", "benchmark_values": values}, VALUES, JSON_OBJECTS
+            ),
+            st.builds(
+                lambda status: {"name": "accuracy", "extra_info": {"benchmark_values": [status]}},
+                STATUS_WORDS,
+            ),
+            st.just({"name": "speedup", "benchmark_values": [0.0], "target_value": 1}),
+            st.just({"name": "why", "extra_info": {"benchmark_values": ["a", "b"], "more": []}}),
+        )
+    },
+    optional={
+        "benchmark": st.none()
+        | optional(name=NAMES, mode=NAMES | st.none(), dtype=NAMES, extra_info=INFO | st.none()),
+        "model": st.none()
+        | optional(
+            name=NAMES | st.just(""), backend=NAMES, origins=st.lists(NAMES | st.integers(), max_size=2)
+        ),
+        "runners": JSON_VALUES,
+        "dependencies": JSON_VALUES,
+    },
+)
+
+
+@settings(deadline=None)
+@given(st.lists(RECORDS, min_size=1, max_size=4))
+def test_reading_and_writing_keeps_every_field_of_any_record(records: list[Record]) -> None:
+    problem = ""
+    try:
+        reading = read_as("v3", lines(*records))
+    except InputError as error:
+        problem = error.message
+    if problem:
+        assert "already in line" in problem or "control character" in problem
+        return
+    assert_sound(reading)
+    assert unordered(rewritten(*records)) == unordered(records)
+    assert read_as("v3", FORMATS["v3"].write(reading.run)).run == reading.run
