@@ -144,6 +144,8 @@ def test_the_plain_parser_agrees_with_click(files: tuple[str, ...]) -> None:
         "--compare-anyway",
         "--only",
         "a*",
+        "-o",
+        "report.txt",
     ]
     plain = parse_plainly(arguments, OPTIONS)
     assert plain is not None

@@ -86,7 +86,9 @@ OPTIONS = (
         f"What the report looks like: {', '.join(STYLES)}. Default: text.",
         choices=STYLES,
     ),
-    Option("--output", "output", "FILE", "Write the report there, and print the text report as well."),
+    Option(
+        "--output", "output", "FILE", "Write the report there, and print the text report as well.", short="-o"
+    ),
     Option(
         "--report",
         "reports",

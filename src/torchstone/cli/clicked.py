@@ -25,7 +25,7 @@ def make_command(
 
 
 def _parameter(option: Option) -> click.Option:
-    names = [option.flag, option.name]
+    names = [*option.flags, option.name]
     if not option.metavar:
         return click.Option(names, is_flag=True, help=option.help)
     kind = click.Choice(option.choices) if option.choices else None

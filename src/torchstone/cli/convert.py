@@ -14,7 +14,7 @@ from torchstone.errors import UsageError
 from torchstone.results import is_selected, merge, select
 from torchstone.units import count_of
 
-_OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.")
+_OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.", short="-o")
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
     Option("--to", "to", "KIND", f"The format to write: {', '.join(KINDS)}.", choices=KINDS),

@@ -20,6 +20,12 @@ class Option(Struct, frozen=True):
     help: str
     multiple: bool = False
     choices: tuple[str, ...] = ()
+    short: str = ""
+
+    @property
+    def flags(self) -> list[str]:
+        """All ways to write it."""
+        return [flag for flag in (self.short, self.flag) if flag]
 
 
 Parameters = dict[str, "str | bool | tuple[str, ...] | None"]
@@ -29,7 +35,7 @@ def parse_plainly(
     arguments: Sequence[str], options: Sequence[Option]
 ) -> tuple[tuple[str, ...], Parameters] | None:
     """The positional arguments and the options' values, or None where click had better look."""
-    by_flag = {option.flag: option for option in options}
+    by_flag = {flag: option for option in options for flag in option.flags}
     values: Parameters = {
         option.name: () if option.multiple else None if option.metavar else False for option in options
     }
