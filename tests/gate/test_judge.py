@@ -415,6 +415,18 @@ def test_an_instruction_count_without_a_row_of_its_own_is_new(
     assert check(results, "--baseline", baseline)["exit_code"] == 0
 
 
+@pytest.mark.parametrize(
+    ("actual", "verdict"), [("-0.5", "pass"), ("-0.4", "inconclusive"), ("3.0", "inconclusive")]
+)
+def test_nothing_is_a_share_of_less_than_nothing(
+    actual: str, verdict: str, check: Check, write: WriteFile
+) -> None:
+    header = "dev,name,batch_size,speedup,abs_latency,compilation_latency\n"
+    baseline = write("b.csv", header + "cuda,a,8,1.5,2.0,-0.5\n")
+    report = check(write("r.csv", header + f"cuda,a,8,1.5,2.0,{actual}\n"), "--baseline", baseline)
+    assert verdicts(report)["a", "compilation_latency"] == verdict
+
+
 def test_a_torn_baseline_is_mentioned(check: Check, write: WriteFile) -> None:
     torn = run_file("pass", "pass")[:-60]
     report = check(write("r.jsonl", run_file("pass")), "--baseline", write("b.jsonl", torn))

@@ -176,6 +176,10 @@ class _RowReader:
         if not cell.strip():
             return None
         read = table.read_count if column in CAPTURE_METRICS else table.read_positive
+        if column == "compilation_latency":
+            read = (
+                table.read_number
+            )  # in a performance file a difference of two times, which may well be negative
         return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
 
     def _axes_of_file_name(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from torchstone.baseline import Baseline, ExpectedRow, expects_status, main_metric
 from torchstone.errors import InputError, UsageError
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
-from torchstone.gate.rules import NEEDS_NO_BASELINE, decide_number, decide_status, limits_of
+from torchstone.gate.rules import NEEDS_NO_BASELINE, SHARES, decide_number, decide_status, limits_of
 from torchstone.gate.sanity import contradictions
 from torchstone.gate.tally import Tally
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
@@ -216,12 +216,21 @@ class _Judging:
                 return None  # the status says why, and is judged, or the failure gets a row of its own
             detail = f"the result has no {metric}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
+        if (
+            rule.kind in SHARES
+            and wanted
+            and wanted.value <= 0
+            and found.value != wanted.value
+            and not self._upstream
+        ):
+            detail = "nothing can be a share of what is expected"
+            return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
         verdict = self._decide(rule, metric, found, wanted)
         return self._row(verdict, outcome.case, metric, outcome, expected, rule)
 
     def _decide(self, rule: Rule, metric: str, found: Measurement, wanted: Measurement | None) -> Verdict:
         value = wanted.value if wanted else None
-        if rule.kind == "count" and found.value == value:
+        if found.value == value and (rule.kind == "count" or (rule.kind in SHARES and value <= 0)):
             return Verdict.PASS
         limits = limits_of(rule, value, wanted.margin if wanted else None)
         better = METRICS[metric].better if metric in METRICS else "lower"

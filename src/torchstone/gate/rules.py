@@ -36,6 +36,7 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ignore"), "autograd_compiles"),
 )
 
+SHARES = frozenset({"ratio_floor", "ratio_ceiling", "margin"})  # limits that are a share of what is expected
 NEEDS_NO_BASELINE = frozenset({"must_pass", "floor", "ceiling", "between"})
 
 
