@@ -265,6 +265,8 @@ def test_what_was_read_can_be_written_and_read_again(file: Path, text: str) -> N
     except InputError:
         return
     assert read_as("run", FORMATS["run"].write(reading.run)).run == reading.run
+    if not any(outcome.status or outcome.measurements for outcome in reading.run.outcomes):
+        return  # a file that expects nothing at all is read, but never written
     write_text(str(file), FORMATS[kind].write(reading.run))
     again = read_file(str(file), kind)
     assert [o.case.benchmark for o in again.run.outcomes] == [o.case.benchmark for o in reading.run.outcomes]
