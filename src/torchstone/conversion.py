@@ -22,7 +22,7 @@ def convert(run: Run, kind: str) -> tuple[str, list[str]]:
     if kind in set(Probe) and not any(outcome.case.probe == kind for outcome in run.outcomes):
         probes = ", ".join(sorted({outcome.case.probe for outcome in run.outcomes}))
         raise UsageError(
-            f"there is nothing about {kind} in these results", advice=f"they are about: {probes}"
+            f"there is nothing about {kind} in these results", advice=f"they are about: {probes or 'nothing'}"
         )
     if not text:
         raise UsageError(

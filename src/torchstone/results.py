@@ -102,7 +102,7 @@ def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
                 advice=f"the axes are {known}; for example --set dtype=bfloat16",
             )
         axes[axis] = value
-    if "batch_size" in axes and not axes["batch_size"].isdigit():
+    if "batch_size" in axes and not (axes["batch_size"].isascii() and axes["batch_size"].isdecimal()):
         raise UsageError(f"--set batch_size={axes['batch_size']}: expected a whole number")
     if axes.get("dynamic", "true") not in {"true", "false"}:
         raise UsageError(f"--set dynamic={axes['dynamic']}: expected true or false")

@@ -36,7 +36,7 @@ def format_change(actual: float, expected: float) -> str:
     """The relative change, signed: ``+3.2%``; the plain difference where a percentage says nothing."""
     if expected == 0:
         return f"{actual - expected:+,.6g}"
-    change = 100 * (actual - expected) / abs(expected)
+    change = 100 * ((actual - expected) / abs(expected))
     return f"{change:+.1f}%" if abs(change) >= 0.1 or change == 0 else f"{change:+.2g}%"
 
 

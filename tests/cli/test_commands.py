@@ -57,6 +57,7 @@ def test_exit_codes_are_0_fine_1_no_2_bad_input(
         ("check", "r.csv", "--baseline", "e.csv", "--format", "pdf"),
         ("check", "r.csv", "--baseline", "e.csv", "--set", "color=red"),
         ("check", "r.csv", "--baseline", "e.csv", "--set", "batch_size=many"),
+        ("check", "r.csv", "--baseline", "e.csv", "--set", "batch_size=\u00b2"),
         ("check", "r.csv", "--baseline", "e.csv", "--set", "device=cpu"),
         ("check", "r.csv", "--baseline", "e.csv", "--only", "nothing"),
         ("check", "r.csv", "--baseline", "e.csv", "--metric", "nothing"),
