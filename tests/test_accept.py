@@ -209,7 +209,7 @@ def test_add_new_puts_rows_where_they_belong(torchstone: Command, write: WriteFi
     assert path.read_text() == BASELINE
     torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--add-new")
     gap = "\n\n\n"
-    expected = BASELINE.replace("beta,", f"bach,pass,1\n{gap}beta,") + f"{gap}zeta,OOM,0\n"
+    expected = BASELINE.replace("beta,", f"bach,pass,1\n{gap}beta,") + f"{gap}zeta,OOM,\n"
     assert path.read_text() == expected
 
 
@@ -270,7 +270,7 @@ def test_of_a_pinned_run_only_what_is_shown_is_changed(torchstone: Command, writ
         )
 
     path = Path(write("base.jsonl", text("pass", 1)))
-    failing = write("new.jsonl", text("OOM", 2))
+    failing = write("new.jsonl", text("fail_accuracy", 2))
     torchstone("accept", failing, "--baseline", "base.jsonl", "--yes", "--metric", "graph_breaks")
     assert path.read_text() == text("pass", 2)
     files = [write("f1.jsonl", text("pass", 3)), write("f2.jsonl", text("pass", 3)), failing]
@@ -354,7 +354,51 @@ def test_new_counts_on_which_files_disagree_are_held_back(torchstone: Command, w
     assert path.read_text() == BASELINE
 
 
+def test_the_numbers_of_a_crash_are_not_adopted_with_its_status(
+    torchstone: Command, write: WriteFile
+) -> None:
+    path = Path(write("e.csv", "name,accuracy,graph_breaks\na,pass,3\n"))
+    torchstone(
+        "accept", write("r.csv", HEADER + "cuda,a,8,fail_to_run,0,0,0\n"), "--baseline", "e.csv", "--yes"
+    )
+    assert path.read_text() == "name,accuracy,graph_breaks\na,fail_to_run,3\n"
+
+
+def test_a_new_count_keeps_the_digits_that_the_margin_of_the_others_needs(
+    torchstone: Command, write: WriteFile
+) -> None:
+    write("e.csv", "a,instruction_count,1000000,0.0001\n")
+    rows = write("r.csv", "a,instruction_count,1000000\nb,instruction_count,29509285107\n")
+    assert torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--add-new").code == 0
+    assert torchstone("check", rows, "--baseline", "e.csv").code == 0
+
+
+def test_a_report_that_cannot_hold_what_is_left_is_not_written(torchstone: Command, write: WriteFile) -> None:
+    rounds = [{"ranks": list(range(n)), "measurements": [0.1, 0.1]} for n in (1, 1, 2)]
+    base = json.dumps({"benchmark_results": [{"model": "m", "batch_size": 32, "result": rounds}]})
+    test = json.dumps({"benchmark_results": [{"model": "m", "batch_size": 32, "result": rounds[:1]}]})
+    path = Path(write("b.json", base))
+    ran = torchstone(
+        *("accept", write("t.json", test), "--baseline", "b.json", "--yes", "--add-new", "--prune"),
+        *("--only", "m[batch_size=32,ranks=0,strategy=ddp]::scaling"),
+    )
+    assert ran.code == 0
+    assert len(json.loads(path.read_text())["benchmark_results"][0]["result"]) == 2
+    other = json.dumps({"benchmark_results": [{"model": "n", "batch_size": 32, "result": rounds}]})
+    ran = torchstone(
+        *("accept", write("o.json", other), "--baseline", "b.json", "--yes", "--add-new"),
+        *("--only", "n[batch_size=32,ranks=0 1,strategy=ddp]::scaling"),
+    )
+    assert (ran.code, "cannot hold" in ran.err) == (2, True)
+
+
 class TestPrune:
+    def test_refuses_results_of_another_probe(self, torchstone: Command, write: WriteFile) -> None:
+        path = Path(write("e.csv", BASELINE))
+        rows = write("p.csv", "dev,name,batch_size,speedup,abs_latency\ncuda,x,8,1.5,2.0\n")
+        assert torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--prune").code == 2
+        assert path.read_text() == BASELINE
+
     def test_keeps_rows_whose_results_cannot_be_compared(self, torchstone: Command, write: WriteFile) -> None:
         header = "dev,name,batch_size,speedup,abs_latency\n"
         path = Path(write("b.csv", header + "cuda,a,4,1.5,2.0\n"))
@@ -485,6 +529,6 @@ def test_permissions_and_links_of_the_baseline_survive(torchstone: Command, writ
 
 def test_metric_limits_what_is_adopted(torchstone: Command, write: WriteFile) -> None:
     path = Path(write("e.csv", BASELINE))
-    rows = write("r.csv", results(alpha="OOM,9,1,7"))
+    rows = write("r.csv", results(alpha="fail_accuracy,9,1,7"))
     torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--metric", "graph_breaks")
     assert path.read_text() == BASELINE.replace("alpha,pass,0", "alpha,pass,7")

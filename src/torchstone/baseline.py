@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from torchstone.errors import InputError
+from torchstone.errors import InputError, UsageError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant
 from torchstone.results import is_selected, select
-from torchstone.vocabulary import ACCURACY, PASSED, Probe
+from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Probe
 
 _ANY_VARIANT = Variant()
 
@@ -44,6 +44,23 @@ def main_metric(outcome: Outcome) -> str:
     return outcome.measurements[0].metric
 
 
+def has_numbers(outcome: Outcome) -> bool:
+    """Whether what was measured of a case means something: it ran to its end, though its results may be wrong."""
+    wrong = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
+    return outcome.status in {PASSED, SKIPPED, ""} or outcome.status.startswith(wrong)
+
+
+def require_common_probe(readings: Sequence[Reading], expected: Sequence[Reading]) -> None:
+    """Refuse results and a baseline that speak of different things: every row would be missing, and none of that is news."""
+    measured = {case.probe for reading in readings for case in reading.run.plan}
+    probes = {case.probe for reading in expected for case in reading.run.plan}
+    if measured and probes and "" not in probes and not probes & measured:
+        raise UsageError(
+            f"{expected[0].path} expects {' and '.join(sorted(probes))}, but these are results of {' and '.join(sorted(measured))}",
+            advice="is it the right pair of files?",
+        )
+
+
 def expects_status(outcome: Outcome) -> bool:
     """Whether the status itself is expected: always of accuracy, else only where a failure is."""
     if outcome.case.probe in {"", Probe.ACCURACY}:
@@ -54,10 +71,12 @@ def expects_status(outcome: Outcome) -> bool:
 class Baseline:
     """All expected rows of one or several files, found by case; remembers which have been found.
 
-    ``probes`` are further probes that the files speak of, if ``readings`` is only a selection of their rows.
+    ``whole`` are the files themselves, if ``readings`` is only a selection of their rows; ``dtypes`` are those that were measured.
     """
 
-    def __init__(self, readings: Sequence[Reading], probes: Iterable[str] = ()) -> None:
+    def __init__(
+        self, readings: Sequence[Reading], whole: Sequence[Reading] = (), dtypes: Iterable[str] = ()
+    ) -> None:
         self.readings = tuple(readings)
         sizes = [len(reading.run.outcomes) for reading in readings]
         self._starts = [sum(sizes[:file]) for file in range(len(sizes))]
@@ -68,10 +87,9 @@ class Baseline:
         if len(self._by_name) < self.size:
             self._index_repeated_names()
         self._found_at = array("q", bytes(8 * self.size))
-        self.probes = {
-            *probes,
-            *(outcome.case.probe for reading in readings for outcome in reading.run.outcomes),
-        }
+        self.whole = tuple(whole or readings)
+        self.probes = {case.probe for reading in self.whole for case in reading.run.plan}
+        self._dtypes = set(dtypes)
 
     def _index_repeated_names(self) -> None:
         """Index rows that share a name with another; two for the very same case are refused."""
@@ -170,9 +188,9 @@ class Baseline:
         """Whether some file has a column a dtype."""
         return any(reading.kind == "expected-by-dtype" for reading in self.readings)
 
-    def unclaimed(self, dtypes: set[str]) -> Iterator[ExpectedRow]:
+    def unclaimed(self) -> Iterator[ExpectedRow]:
         """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
-        unmeasured = self.unmeasured_dtypes(dtypes)
+        unmeasured = self.unmeasured_dtypes()
         for number, found in enumerate(self._found_at):
             if not found:
                 row = self._row(number)
@@ -182,7 +200,7 @@ class Baseline:
                 ):
                     yield row
 
-    def unmeasured_dtypes(self, dtypes: set[str]) -> list[str]:
+    def unmeasured_dtypes(self) -> list[str]:
         """The dtypes that a table has a column for, and no result has: such a table serves several runs."""
         if not self.has_dtypes:
             return []
@@ -191,7 +209,7 @@ class Baseline:
             row = self._row(number)
             if row.reading.kind == "expected-by-dtype":
                 dtype = row.outcome.case.variant.dtype
-                found[dtype] = found.get(dtype, dtype in dtypes) or bool(at)
+                found[dtype] = found.get(dtype, dtype in self._dtypes) or bool(at)
         return [dtype for dtype, measured in found.items() if not measured]
 
 

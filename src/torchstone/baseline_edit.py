@@ -56,7 +56,13 @@ def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outco
         if not any(change.action == "remove" for change in told):
             outcomes.insert(0, _changed(outcome, [change for change in told if change.action == "change"]))
     plan = tuple(outcome.case for outcome in outcomes)
-    return FORMATS[baseline.kind].write(structs.replace(baseline.run, plan=plan, outcomes=tuple(outcomes)))
+    text = FORMATS[baseline.kind].write(structs.replace(baseline.run, plan=plan, outcomes=tuple(outcomes)))
+    if set(FORMATS[baseline.kind].read(baseline.path, text).run.plan) != set(plan):
+        raise UsageError(
+            f"{baseline.path}: a {baseline.kind} file cannot hold the rows that would be left",
+            advice="accept all rows of a model together, without --only",
+        )
+    return text
 
 
 def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:

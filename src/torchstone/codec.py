@@ -182,7 +182,7 @@ def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | E
         if not found:
             problem, field = field, ""
         column = field.rstrip("`").lstrip(".") or None
-        problem = printable(problem[0].lower() + problem[1:])
+        problem = printable(problem if problem.startswith("JSON") else problem[0].lower() + problem[1:])
         raise InputError(problem, path=path, line=number, column=column) from None
     except RecursionError:
         raise InputError("lists and objects nested too deeply", path=path, line=number) from None

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from torchstone.baseline import Baseline, expects_status, main_metric
+from torchstone.baseline import Baseline, expects_status, has_numbers, main_metric
 from torchstone.baseline_edit import Change, apply_changes
 from torchstone.errors import UsageError
 from torchstone.gate.rules import RuleBook, margin_of
@@ -81,8 +81,9 @@ def propose(
         elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
             unpruned += not wish.prune
             changes += [_removal(expected, line)] if wish.prune else []
+    margin = _customary_margin(baseline)
     for case, outcomes in found.new.items() if wish.add_new else ():
-        change, outcome = _new_row(case, outcomes, rules, wish)
+        change, outcome = _new_row(case, outcomes, rules, wish, margin)
         changes.append(change)
         rows |= {case: outcome} if outcome else {}
     new_text = apply_changes(baseline, text, changes, rows)
@@ -239,8 +240,8 @@ def _rule_for(measurement: Measurement, case: Case, rules: RuleBook) -> Rule:
 
 
 def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
-    """What was measured. Outside accuracy, the numbers of a case that failed mean nothing."""
-    good = [o for o in outcomes if o.case.probe == Probe.ACCURACY or o.status in {PASSED, SKIPPED, ""}]
+    """What was measured. The numbers of a case that failed before its end mean nothing."""
+    good = [outcome for outcome in outcomes if has_numbers(outcome)]
     return [m.value for outcome in good for m in outcome.measurements if m.metric == metric]
 
 
@@ -292,8 +293,16 @@ def _as_written(value: Number, rule: Rule, margin: float) -> Number:
     return truncate_digits(whole, digits)
 
 
+def _customary_margin(baseline: Reading) -> float | None:
+    """The margin that most rows of a baseline have: a new row gets it too."""
+    margins = Counter(
+        m.margin for outcome in baseline.run.outcomes for m in outcome.measurements if m.margin is not None
+    )
+    return margins.most_common(1)[0][0] if margins else None
+
+
 def _new_row(
-    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
 ) -> tuple[Change, Outcome | None]:
     """A new row, if the files agree on its status and its counts."""
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
@@ -305,9 +314,9 @@ def _new_row(
     measurements = []
     for measurement in agreeing[-1].measurements:
         rule = _rule_for(measurement, agreeing[-1].case, rules)
-        if not _wants_metric(measurement.metric, wish):
-            continue
         values = _values(agreeing, measurement.metric)
+        if not values or not _wants_metric(measurement.metric, wish):
+            continue
         value: Number = median(values)
         if rule.kind == "count":
             value, agreed, counts = _majority(values, wish)
@@ -317,7 +326,7 @@ def _new_row(
         kept = (
             measurement.samples
             if len(values) == 1 and rule.kind != "margin"
-            else (_as_written(value, rule, margin_of(rule, None)),)
+            else (_as_written(value, rule, margin_of(rule, margin)),)
         )
         measurements.append(Measurement(measurement.metric, kept, measurement.extra))
     outcome = Outcome(case, status, tuple(measurements), agreeing[-1].failure, extra=agreeing[-1].extra)

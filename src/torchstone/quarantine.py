@@ -92,7 +92,7 @@ def add_entry(path: str, text: str, fields: Fields) -> str:
     if any((entry.case, entry.metrics, entry.platform) == _key(fields) for entry in before):
         raise UsageError(
             f"{path} has an entry for {fields['case']} already",
-            advice="remove it first, or edit the file by hand",
+            advice="replace it with --replace, or edit the file by hand",
         )
     separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     added = text + separator + render_entry(fields)

@@ -69,10 +69,8 @@ def test_exit_codes_are_0_fine_1_no_2_bad_input(
         ("check", "r.csv", "--baseline", "e.csv", "--quarantine", "nowhere.toml"),
         ("check", "r.csv", "--baseline", "e.csv", "--config", "nowhere.toml"),
         ("check", "r.csv", "--baseline", "e.csv", "--output", "no/such/folder/report.txt"),
-        ("accept",),
         ("accept", "r.csv"),
         ("accept", "--baseline", "e.csv"),
-        ("import",),
         ("export", "r.csv"),
         ("export", "r.csv", "--to", "xml"),
         ("quarantine", "add", "a"),
@@ -178,6 +176,24 @@ def test_a_gate_imports_neither_torch_nor_anything_slow(files: tuple[str, ...], 
     command = [sys.executable, "-c", program, "check", *files]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert ran.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", [(), ("quarantine",), ("accept",), ("import",)])
+def test_without_arguments_there_is_help(command: tuple[str, ...], tmp_path: Path) -> None:
+    ran = shell(*command, cwd=tmp_path)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("Usage: torchstone")
+    assert "\n  " in ran.stderr
+
+
+def test_tables_have_no_escapes_where_color_is_not_wanted(tmp_path: Path, write: WriteFile) -> None:
+    write("quarantine.toml", '[[quarantine]]\ncase = "a"\nreason = "b"\n')
+    environment = os.environ | {"NO_COLOR": "1", "TERM": "xterm"}
+    command = ["-m", "torchstone", "quarantine", "list"]
+    child = pexpect.spawn(
+        sys.executable, command, cwd=str(tmp_path), env=environment, timeout=30, encoding="utf-8"
+    )
+    assert "\x1b[" not in str(child.read())
 
 
 def test_a_misspelt_command_gets_a_suggestion(torchstone: Command) -> None:

@@ -116,7 +116,7 @@ def test_a_status_called_failed_in_an_accuracy_file_keeps_its_measurements() -> 
     assert (outcome.status, outcome.value("graph_breaks")) == ("failed", 3)
 
 
-@pytest.mark.parametrize("status", ["pass", "pass_due_to_skip", ""])
+@pytest.mark.parametrize("status", ["pass", ""])
 def test_a_short_row_that_did_not_fail_was_cut_off(status: str) -> None:
     error = refused("accuracy", f"dev,name,batch_size,accuracy,graph_breaks\ncuda,sam,0,{status}\n")
     assert (error.line, error.column) == (2, "graph_breaks")

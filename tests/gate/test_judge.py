@@ -370,6 +370,15 @@ class TestACaseThatFailed:
             == 1
         )
 
+    @pytest.mark.parametrize("row", ["cuda,a,8,fail_to_run,0,0,0", "cuda,a,8,timeout,9,1,3"])
+    def test_is_red_whatever_its_batch_size(self, row: str, check: Check, write: WriteFile) -> None:
+        results = write("r.csv", HEADER + row + "\n")
+        assert check(results, "--baseline", write("e.csv", "name,graph_breaks\na,3\n"))["exit_code"] == 1
+        baseline = write("f.csv", "name,accuracy,graph_breaks\na,pass,3\n")
+        report = check(results, "--baseline", baseline)
+        assert verdicts(report) == {("a", "accuracy"): "regression"}
+        assert check(results, "--baseline", baseline, "--metric", "graph_breaks")["exit_code"] == 1
+
     def test_is_red_if_its_first_metric_is_ignored(self, check: Check, write: WriteFile) -> None:
         results = write("r.csv", PERFORMANCE + "cuda,a,0,0.0,0.0\n")
         baseline = write("e.csv", "name,eager_peak_mem,speedup\na,1,1.5\n")
@@ -440,6 +449,39 @@ def test_a_model_that_has_no_result_in_a_measured_dtype_is_missing(check: Check,
     assert verdicts(report)["a", "accuracy"] == "missing"
 
 
+def test_a_new_result_is_named_by_a_metric_that_the_baseline_has(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", PERFORMANCE + "cuda,n,8,1.5,2.0,1.0\ncuda,m,8,1.5,2.0,1.0\n")
+    report = check(results, "--baseline", write("e.csv", "name,compression_ratio\nm,1\n"))
+    assert verdicts(report) == {("m", "compression_ratio"): "pass", ("n", "compression_ratio"): "new"}
+
+
+def test_a_metric_that_contradicts_itself_has_one_row(check: Check, write: WriteFile) -> None:
+    header = HEADER.replace("graph_breaks", "graph_breaks,unique_graph_breaks")
+    results = write("r.csv", header + "cuda,a,8,pass,9,0,0,0\n")
+    report = check(results, "--baseline", write("e.csv", "name,accuracy,calls_captured\na,pass,5\n"))
+    assert verdicts(report) == {("a", "accuracy"): "pass", ("a", "calls_captured"): "invalid"}
+    assert len(report["rows"]) == 2
+
+
+def test_a_missing_row_of_a_wide_table_stays_missing_when_it_alone_is_judged(
+    check: Check, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    baseline = write("e.csv", "name,float32,bfloat16\na,pass,pass\nm,pass,pass\n")
+    report = check(
+        results, "--baseline", baseline, "--set", "dtype=float32", "--only", "m[dtype=float32]::accuracy"
+    )
+    assert verdicts(report) == {("m", "accuracy"): "missing"}
+
+
+def test_a_skipped_case_needs_no_numbers(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,0,pass_due_to_skip\n")
+    report = check(
+        results, "--baseline", write("e.csv", "name,accuracy,graph_breaks\na,pass_due_to_skip,0\n")
+    )
+    assert verdicts(report) == {("a", "accuracy"): "expected_failure"}
+
+
 def test_a_pattern_that_means_a_result_means_its_row_too(check: Check, write: WriteFile) -> None:
     results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\ncuda,b,8,OOM,1,1,0\n")
     baseline = write("e.csv", "name,accuracy\na,pass\nb,pass\n")
@@ -482,7 +524,7 @@ def test_a_dtype_that_no_result_has_is_mentioned(check: Check, write: WriteFile)
 
 
 def test_metric_narrows_what_is_judged(check: Check, write: WriteFile) -> None:
-    results = write("r.csv", HEADER + "cuda,a,8,OOM,1,1,0\n")
+    results = write("r.csv", HEADER + "cuda,a,8,fail_accuracy,1,1,0\n")
     baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,0\n")
     assert check(results, "--baseline", baseline, "--metric", "graph_breaks")["exit_code"] == 0
 
@@ -545,6 +587,26 @@ class TestUpstream:
         report = check(
             "--actual", results, "--expected", baseline, "--policy", "upstream", "--metric", "graph_breaks"
         )
+        assert report["exit_code"] == 0
+
+    @pytest.mark.parametrize(
+        "row", ["cuda,a,0,fail_to_run,0,0,0", "cuda,a,0,fail_to_run", "cuda,a,8,fail_to_run,0,0,0"]
+    )
+    def test_a_failed_model_has_one_row_in_the_graph_break_gate(
+        self, row: str, check: Check, write: WriteFile
+    ) -> None:
+        results = write("r.csv", HEADER + row + "\n")
+        baseline = write("e.csv", "name,accuracy,graph_breaks\na,pass,5\n")
+        report = check(
+            "--actual", results, "--expected", baseline, "--policy", "upstream", "--metric", "graph_breaks"
+        )
+        assert [row["label"] for row in report["rows"]] == ["PASS"]
+
+    def test_only_does_not_change_which_gate_it_is(self, check: Check, write: WriteFile) -> None:
+        results = write("r.csv", PERFORMANCE + "cuda,n,8,1.5,2.0,1.0\ncuda,m,8,1.5,2.0,1.0\n")
+        baseline = write("e.csv", "name,compression_ratio\nm,1\n")
+        report = check("--actual", results, "--expected", baseline, "--policy", "upstream", "--only", "n")
+        assert [(row["metric"], row["label"]) for row in report["rows"]] == [("compression_ratio", "MISSING")]
         assert report["exit_code"] == 0
 
     def test_a_model_without_a_graph_break_baseline_counts_as_improved(

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from torchstone.baseline import require_common_probe
 from torchstone.baseline_edit import Change
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
@@ -98,6 +99,7 @@ def accept(
         for reading in readings:
             merge([reading])
         old, text = _read_baseline(path, baseline_kind, readings, add_new=add_new)
+        require_common_probe(readings, [old])
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
         proposal = propose(
             old, text, readings, rule_book, Wish(only, metrics, prune, add_new, include_unstable)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from torchstone.baseline import Baseline, select_pair
+from torchstone.baseline import Baseline, require_common_probe, select_pair
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, parse_day, patience, read_results
 from torchstone.cli.show import STYLES, parse_reports, refuse_overwriting, show
@@ -217,7 +217,7 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     results = merge(chosen)
     _require_cases(results, selected, request.only)
     probes = {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in expected}
-    _require_common_probe(readings, probes)
+    require_common_probe(readings, expected)
     context = Context(
         request.results,
         probes,
@@ -229,7 +229,8 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     # The original only ever prints the difference of two DDP reports.
     if conditions.policy.is_upstream and scaling:
         return Report(Judgement(conditions.policy, [], Counts(), [], [], [], []), context, scaling)
-    baseline = Baseline(selected, {probe for of_file in probes.values() for probe in of_file})
+    dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
+    baseline = Baseline(selected, expected, dtypes)
     return Report(judge(results, baseline, conditions), context, scaling)
 
 
@@ -256,17 +257,6 @@ def _require_cases(results: Results, expected: Sequence[Reading], only: Sequence
     if only and not any(reading.run.plan for reading in (*results.readings, *expected)):
         advice = "patterns match names and ids: * and ? stand for any text"
         raise UsageError(f"--only {' '.join(only)}: no case matches", advice=advice)
-
-
-def _require_common_probe(readings: Sequence[Reading], probes: dict[str, frozenset[str]]) -> None:
-    """Refuse results and baselines that speak of different things: every row would be missing, and none of that is news."""
-    measured = {case.probe for reading in readings for case in reading.run.plan}
-    for path, expected in probes.items():
-        if "" not in expected and not expected & measured and len(probes) == 1:
-            raise UsageError(
-                f"{path} expects {' and '.join(sorted(expected))}, but these are results of {' and '.join(sorted(measured))}",
-                advice="is it the right pair of files?",
-            )
 
 
 def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:

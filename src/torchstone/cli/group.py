@@ -59,6 +59,9 @@ def run_group(arguments: Sequence[str]) -> int:
     """Run a command line, and give its exit code."""
     try:
         result = torchstone.main(list(arguments), prog_name="torchstone", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "torchstone"
         similar = (

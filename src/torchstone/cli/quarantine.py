@@ -124,20 +124,22 @@ def add(
       torchstone quarantine add 'resnet*' --metric graph_breaks \\
           --reason "dynamo rewrite in progress" --expires 2027-01-31
     """
+    text = read_text(path) if os.path.exists(path) else ""
+    kept, gone = remove_entries(path, text, pattern) if replace else (text, [])
+    old = gone[0] if gone else QuarantineEntry(pattern, reason, path, 0)
+    last = parse_day("--expires", expires) or old.expires
     fields: dict[str, str | date | bool | tuple[str, ...]] = {
         "case": pattern,
         "reason": reason,
-        "link": link,
-        "owner": owner,
-        "metric": metrics,
-        "platform": platform,
-        "since": parse_day("--since", since) or date.today(),
-        "allow_missing": allow_missing,
+        "link": link or old.link,
+        "owner": owner or old.owner,
+        "metric": metrics or old.metrics,
+        "platform": platform or old.platform,
+        "since": parse_day("--since", since) or old.since or date.today(),
+        "allow_missing": allow_missing or old.allow_missing,
     }
-    if last := parse_day("--expires", expires):
+    if last:
         fields["expires"] = last
-    text = read_text(path) if os.path.exists(path) else ""
-    kept, gone = remove_entries(path, text, pattern) if replace else (text, [])
     write_quarantine(path, text, add_entry(path, kept, fields))
     print(f"{'replaced' if gone else 'added'} {pattern} in {path}")
     if not last:

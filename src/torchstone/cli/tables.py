@@ -41,7 +41,7 @@ def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str)
         table.add_column(name, overflow="fold", no_wrap=name in _KEPT_WHOLE)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    Console(no_color=not wants_color(is_terminal=True), highlight=False).print(table)
+    Console(color_system="auto" if wants_color(is_terminal=True) else None, highlight=False).print(table)
 
 
 def _print_plain(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:

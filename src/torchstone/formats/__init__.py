@@ -117,7 +117,7 @@ def _recognise_json(start: str) -> str:
         return "run"
     if re.search(r'"benchmark_results"\s*:', head):
         return "ddp"
-    return "v3" if '"metric"' in head or head.strip("[] \r\n\t") == "" else ""
+    return "v3" if '"metric"' in start or start.strip("[] \r\n\t") == "" else ""
 
 
 def _recognise_table(path: str, text: str) -> str:

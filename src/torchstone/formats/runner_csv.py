@@ -125,7 +125,7 @@ class _RowReader:
             return False
         if cells[self._at["batch_size"]].strip() not in {"0", "0.0"}:
             return False
-        if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, SKIPPED, ""}:
+        if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, ""}:
             return False
         there = (number for number in self._measured_at if number < len(cells))
         return all(_NOTHING_OR_ZERO.match(cells[number]) for number in there)

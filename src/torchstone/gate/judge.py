@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.baseline import Baseline, ExpectedRow, expects_status, main_metric
+from torchstone.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
 from torchstone.errors import InputError, UsageError
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, SHARES, decide_number, decide_status, limits_of
@@ -26,13 +26,15 @@ def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judge
     tally = judging.tally
     for number, (reading, index, outcome) in enumerate(results, 1):
         rows = judging.rows_of(outcome, reading, index, number)
-        tally.take(rows + judging.invalid_rows(outcome, reading, index), planned=reading.kind == "run")
+        if invalid := judging.invalid_rows(outcome, reading, index):
+            wrong = {row.metric for row in invalid}
+            rows = [row for row in rows if row.metric not in wrong] + invalid
+        tally.take(rows, planned=reading.kind == "run")
     for reading, case in results.unmeasured():
         tally.take([judging.unmeasured_row(case, reading)], planned=True)
-    dtypes = {outcome.case.variant.dtype for _, _, outcome in results} if baseline.has_dtypes else set()
-    for row in baseline.unclaimed(dtypes):
+    for row in baseline.unclaimed():
         tally.take(judging.missing_rows(row))
-    return tally.finish(results, baseline, dtypes)
+    return tally.finish(results, baseline)
 
 
 class _Judging:
@@ -52,6 +54,7 @@ class _Judging:
             if self._upstream and self._asked is None
             else self._asked
         )
+        self._spoken_of: list[str] | None = None
         self._only_reading = results.readings[0] if len(results.readings) == 1 else _NO_READING
         devices = (
             frozenset(outcome.case.variant.device for _, _, outcome in results)
@@ -63,7 +66,7 @@ class _Judging:
     def _expected_metrics(self) -> dict[str, None]:
         """The metrics that the baselines speak of, in their order."""
         known = dict.fromkeys([ACCURACY] if Probe.ACCURACY in self._baseline.probes else [])
-        for reading in self._baseline.readings:
+        for reading in self._baseline.whole:
             for outcome in reading.run.outcomes:
                 known.update(dict.fromkeys(m.metric for m in outcome.measurements))
         return known
@@ -121,12 +124,10 @@ class _Judging:
             ]
         metrics = self._metrics_of(outcome, expected)
         failed = outcome.status not in _NOT_FAILED and outcome.status != expected.status
-        if failed and outcome.case.probe != Probe.ACCURACY:
+        of_accuracy = outcome.case.probe == Probe.ACCURACY
+        if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
             return [self._failed_row(outcome, expected, metrics)]
         rows = [row for metric in metrics if (row := self._judge_metric(outcome, expected, metric))]
-        absent = [metric for metric in metrics if metric != ACCURACY and outcome.value(metric) is None]
-        if failed and absent and not any(row.metric == ACCURACY for row in rows):
-            rows.append(self._failed_row(outcome, expected, metrics))
         return [*rows, *self._unexpected_counts(outcome, expected)]
 
     def _failed_row(self, outcome: Outcome, expected: Outcome | None, metrics: Sequence[str]) -> Row:
@@ -185,13 +186,14 @@ class _Judging:
         return [self._place(row, reading, index, None) for row in rows if row is not None]
 
     def _main_metric(self, outcome: Outcome) -> str:
-        """The metric that stands for a result without a baseline."""
-        if self._wanted is None:
-            return main_metric(outcome)
-        of_case = [ACCURACY, *(m.metric for m in outcome.measurements)]
-        return next(
-            (metric for metric in of_case if metric in self._wanted), next(iter(self._wanted), ACCURACY)
-        )
+        """The metric that stands for a result without a baseline: one that the baselines speak of."""
+        if self._spoken_of is None:
+            self._spoken_of = [*(self._expected_metrics() if self._wanted is None else sorted(self._wanted))]
+        of_case = [ACCURACY] * (outcome.case.probe == Probe.ACCURACY) + [
+            m.metric for m in outcome.measurements
+        ]
+        known = [metric for metric in of_case if metric in self._spoken_of]
+        return known[0] if known else self._spoken_of[0] if self._spoken_of else main_metric(outcome)
 
     def _judge_metric(self, outcome: Outcome, expected: Outcome | None, metric: str) -> Row | None:
         rule = self._rules.find(metric, outcome.case)
@@ -212,8 +214,10 @@ class _Judging:
             detail = "nothing was compiled, which the original lets pass"
             return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule, detail)
         if found is None:
-            if outcome.status not in _NOT_FAILED:
-                return None  # the status says why, and is judged, or the failure gets a row of its own
+            if outcome.status not in {PASSED, ""}:
+                return (
+                    None  # it failed, or was skipped, as expected; otherwise the failure has a row of its own
+                )
             detail = f"the result has no {metric}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
         if (

@@ -89,7 +89,7 @@ class Tally:
         counts.missing += Verdict.MISSING in verdicts
         counts.new += Verdict.NEW in verdicts
 
-    def finish(self, results: Results, baseline: Baseline, dtypes: set[str]) -> Judgement:
+    def finish(self, results: Results, baseline: Baseline) -> Judgement:
         """The whole judgement."""
         self._refuse_rules_without_use(results)
         if not self._rows and not self._counts.judged:
@@ -103,7 +103,7 @@ class Tally:
             self._counts,
             [entry for entry, met in self._expired.items() if met],
             [release for release in self._releases.values() if release.passed],
-            self._cautions(results, baseline, dtypes),
+            self._cautions(results, baseline),
             self._ignored,
         )
 
@@ -115,7 +115,7 @@ class Tally:
             advice = f"the results have: {', '.join(there)}"
             raise UsageError(f"the rule for '{rule.metric}'{scope} applies to nothing", advice=advice)
 
-    def _cautions(self, results: Results, baseline: Baseline, dtypes: set[str]) -> list[str]:
+    def _cautions(self, results: Results, baseline: Baseline) -> list[str]:
         """What is worth reading besides the rows."""
         cautions = [c for reading in (*results.readings, *baseline.readings) for c in reading.cautions]
         unruled = Counter(
@@ -130,7 +130,7 @@ class Tally:
         cautions += [
             f"'{status}' is no status that torchstone knows: it is taken for a failure" for status in unknown
         ]
-        if unseen := baseline.unmeasured_dtypes(dtypes):
+        if unseen := baseline.unmeasured_dtypes():
             cautions.append(
                 f"no result has the dtype {', '.join(unseen)}, which the baseline has a column for"
             )
