@@ -361,3 +361,22 @@ def test_reading_and_writing_keeps_every_field_of_any_record(records: list[Recor
     assert_sound(reading)
     assert unordered(rewritten(*records)) == unordered(records)
     assert read_as("v3", FORMATS["v3"].write(reading.run)).run == reading.run
+
+
+def test_accuracy_and_performance_of_one_model_in_one_file_are_two_cases() -> None:
+    records = [
+        {
+            "model": {"name": "m"},
+            "metric": {"name": "accuracy", "extra_info": {"benchmark_values": ["pass"]}},
+        },
+        {"model": {"name": "m"}, "metric": {"name": "graph_breaks", "benchmark_values": [2]}},
+        {"model": {"name": "m"}, "metric": {"name": "speedup", "benchmark_values": [1.5]}},
+        {"model": {"name": "m"}, "metric": {"name": "compilation_latency", "benchmark_values": [9.0]}},
+    ]
+    reading = read_as("v3", "\n".join(map(json.dumps, records)))
+    found = {o.case.probe: (o.status, [m.metric for m in o.measurements]) for o in reading.run.outcomes}
+    assert found == {
+        "accuracy": ("pass", ["graph_breaks"]),
+        "performance": ("pass", ["speedup", "compilation_latency"]),
+    }
+    assert list(reading.lines) == [1, 3]

@@ -54,8 +54,21 @@ def read(path: str, text: str) -> Reading:
         raise InputError(
             "a list without records", path=path, line=1, advice="did the job that wrote it fail?"
         )
-    outcomes = tuple(_outcome(path, key, group) for key, group in groups.items())
-    return Reading(path, "v3", run_of(path, outcomes), tuple(group.line for group in groups.values()))
+    parts = [(key, part) for key, group in groups.items() for part in _split(group)]
+    outcomes = tuple(_outcome(path, key, part) for key, part in parts)
+    return Reading(path, "v3", run_of(path, outcomes), tuple(part.line for _, part in parts))
+
+
+def _split(group: _Group) -> list[_Group]:
+    """A group that has a status and times is of two probes; what only performance measures is its own case."""
+    times = [m for m in group.found if m in METRICS and METRICS[m].probes == (Probe.PERFORMANCE,)]
+    if not group.status or "speedup" not in times:
+        return [group]
+    performance = _Group(min(group.lines[metric] for metric in times))
+    for metric in times:
+        performance.found[metric] = group.found.pop(metric)
+        performance.lines[metric] = group.lines.pop(metric)
+    return [group, performance]
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
