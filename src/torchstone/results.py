@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from torchstone.errors import InputError, UsageError
-from torchstone.model import AXES, Case, Outcome, Reading, Variant, axis_text, matches
+from torchstone.model import AXES, Case, Outcome, Reading, Variant, axis_text, matches, run_of
 
 
 class Results(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Results(Struct, frozen=True):
 
 def merge(readings: Iterable[Reading]) -> Results:
     """Several files as one. The same case twice is an error that names both places."""
-    results = Results(tuple(readings))
+    results = Results(tuple(_join_counts(list(readings))))
     if len(
         {outcome.case.benchmark for reading in results.readings for outcome in reading.run.outcomes}
     ) == len(results):
@@ -54,6 +54,35 @@ def merge(readings: Iterable[Reading]) -> Results:
                 advice="remove one of the two; repeats of a measurement are for 'torchstone accept'",
             )
     return results
+
+
+def _join_counts(readings: list[Reading]) -> list[Reading]:
+    """Files of instruction counts, in which a row is one metric: the metrics of one benchmark may stand in several of them."""
+    if sum(reading.kind == "pr-time" for reading in readings) < 2:
+        return readings
+    first: dict[Case, tuple[int, int]] = {}
+    joined = [list(reading.run.outcomes) for reading in readings]
+    moved: set[tuple[int, int]] = set()
+    for number, reading in enumerate(readings):
+        for index, outcome in enumerate(reading.run.outcomes if reading.kind == "pr-time" else ()):
+            at = first.setdefault(outcome.case, (number, index))
+            there = joined[at[0]][at[1]]
+            if at[0] != number and not {m.metric for m in there.measurements} & {
+                m.metric for m in outcome.measurements
+            }:
+                joined[at[0]][at[1]] = structs.replace(
+                    there, measurements=there.measurements + outcome.measurements
+                )
+                moved.add((number, index))
+    if not moved:
+        return readings
+    return [_keep(reading, joined[n], {i for m, i in moved if m == n}) for n, reading in enumerate(readings)]
+
+
+def _keep(reading: Reading, outcomes: list[Outcome], moved: set[int]) -> Reading:
+    kept = [index for index in range(len(outcomes)) if index not in moved]
+    run = run_of(reading.path, [outcomes[index] for index in kept])
+    return structs.replace(reading, run=run, lines=tuple(reading.lines[index] for index in kept))
 
 
 EXPECTED_KINDS = frozenset({"expected", "expected-by-dtype", "pr-time-expected"})

@@ -246,6 +246,19 @@ def test_shards_are_merged(check: Check, write: WriteFile) -> None:
     assert check(*shards, "--baseline", baseline)["summary"]["judged"] == 3
 
 
+def test_shards_may_have_different_counts_of_one_benchmark(
+    check: Check, torchstone: Command, write: WriteFile
+) -> None:
+    first, second = (
+        write("k1.csv", "x,instruction_count,5\n"),
+        write("k2.csv", "y,instruction_count,1\nx,other_count,7\n"),
+    )
+    baseline = write("e.csv", "x,instruction_count,5,0.1\nx,other_count,7,0.1\ny,instruction_count,1,0.1\n")
+    assert check(first, second, "--baseline", baseline)["summary"]["judged"] == 2
+    again = write("k3.csv", "x,instruction_count,5\n")
+    assert torchstone("check", first, again, "--baseline", baseline).code == 2
+
+
 def test_the_same_case_twice_is_an_error_that_names_both_places(
     torchstone: Command, write: WriteFile
 ) -> None:

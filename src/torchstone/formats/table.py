@@ -9,6 +9,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import takewhile
 from operator import itemgetter
 
 from torchstone.disk import BOM
@@ -28,6 +29,7 @@ class Rows:
         self.path = path
         self.ends = 0
         self._inside_row = False
+        self._row_text = ""
         self._source = split_lines(text.removeprefix(BOM))
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
@@ -51,23 +53,32 @@ class Rows:
                     continue
                 self._inside_row = True
                 self._starts = number
+                self._row_text = line
             yield line
 
     def _explain(self, error: csv.Error) -> InputError:
-        message = str(error)
-        if "field limit" in message:
-            problem = f"a cell of more than {MOST_CHARACTERS:,} characters"
-            return InputError(
-                problem, path=self.path, line=self._starts, advice="is this the file you meant?"
-            )
-        if "unexpected end of data" in message:
-            problem = "a quoted cell that never ends"
-            return InputError(
-                problem, path=self.path, line=self._starts, advice='close the quotation mark (")'
-            )
+        """What is wrong, and where: the character at which the cell starts that cannot be read."""
+        message, column, advice = (
+            str(error),
+            self._row_text.rfind('"') + 1,
+            'write a quotation mark inside a cell as ""',
+        )
         problem = f"not comma-separated text: {message}"
+        if "unexpected end of data" in message:
+            problem, advice = "a quoted cell that never ends", 'close the quotation mark (")'
+        elif "field limit" in message:
+            problem, advice = (
+                f"a cell of more than {MOST_CHARACTERS:,} characters",
+                "is this the file you meant?",
+            )
+            short = takewhile(lambda cell: len(cell) <= MOST_CHARACTERS, self._row_text.split(","))
+            column = 1 + sum(len(cell) + 1 for cell in short)
         return InputError(
-            problem, path=self.path, line=self._starts, advice='write a quotation mark inside a cell as ""'
+            problem,
+            path=self.path,
+            line=self._starts,
+            column=min(column, len(self._row_text)) or 1,
+            advice=advice,
         )
 
 
