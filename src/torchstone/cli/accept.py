@@ -116,6 +116,11 @@ def accept(
     if dry_run:
         print("\nnothing was written (--dry-run)")
         return 0
+    return _write(path, text, proposal, yes=yes)
+
+
+def _write(path: str, text: str, proposal: Proposal, *, yes: bool) -> int:
+    """Ask, unless told not to, and replace the file."""
     if not yes and not _confirm(path, len(proposal.adopted)):
         print("nothing was written")
         return 1
