@@ -1,9 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
+import pexpect
 import pytest
 
 from torchstone.cli.main import run
@@ -35,6 +39,22 @@ def torchstone(
         return Ran(code, out, err)
 
     return call
+
+
+def start_on_terminal(
+    folder: Path, *arguments: str, columns: int = 80, env: Mapping[str, str] = MappingProxyType({})
+) -> pexpect.spawn[str]:
+    """Starts a command in a folder on a terminal of its own, with nothing said about colors unless a test does."""
+    inherited = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}}
+    return pexpect.spawn(
+        sys.executable,
+        ["-m", "torchstone", *arguments],
+        cwd=str(folder),
+        env=inherited | {"TERM": "xterm"} | dict(env),
+        timeout=30,
+        encoding="utf-8",
+        dimensions=(40, columns),
+    )
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from conftest import Command, WriteFile
+from conftest import Command, WriteFile, start_on_terminal
 from torchstone.codec import decode_run, encode_run
 from torchstone.model import Case, Measurement, Outcome, Run, Variant
 
@@ -81,13 +81,7 @@ def test_without_a_terminal_it_must_be_told_yes(
 def test_on_a_terminal_it_asks(answer: str, code: int, status: str, write: WriteFile, tmp_path: Path) -> None:
     path = tmp_path / write("e.csv", BASELINE)
     write("r.csv", results(alpha="OOM,9,1,0"))
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "torchstone", "accept", "r.csv", "--baseline", "e.csv"],
-        cwd=str(tmp_path),
-        timeout=30,
-        encoding="utf-8",
-    )
+    child = start_on_terminal(tmp_path, "accept", "r.csv", "--baseline", "e.csv")
     child.expect_exact("[y/N]")
     child.sendline(answer)
     child.expect(pexpect.EOF)
@@ -99,13 +93,7 @@ def test_on_a_terminal_it_asks(answer: str, code: int, status: str, write: Write
 def test_ctrl_c_at_the_question_writes_nothing(write: WriteFile, tmp_path: Path) -> None:
     path = tmp_path / write("e.csv", BASELINE)
     write("r.csv", results(alpha="OOM,9,1,0"))
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "torchstone", "accept", "r.csv", "--baseline", "e.csv"],
-        cwd=str(tmp_path),
-        timeout=30,
-        encoding="utf-8",
-    )
+    child = start_on_terminal(tmp_path, "accept", "r.csv", "--baseline", "e.csv")
     child.expect_exact("[y/N]")
     child.sendintr()
     child.expect(pexpect.EOF)
@@ -306,8 +294,7 @@ def test_a_result_that_contradicts_itself_is_not_adopted(torchstone: Command, wr
 def test_a_baseline_that_changed_meanwhile_is_not_overwritten(write: WriteFile, tmp_path: Path) -> None:
     path = tmp_path / write("e.csv", BASELINE)
     write("r.csv", results(alpha="OOM,9,1,0"))
-    command = ["-m", "torchstone", "accept", "r.csv", "--baseline", "e.csv"]
-    child = pexpect.spawn(sys.executable, command, cwd=str(tmp_path), timeout=30, encoding="utf-8")
+    child = start_on_terminal(tmp_path, "accept", "r.csv", "--baseline", "e.csv")
     child.expect_exact("[y/N]")
     path.write_text(BASELINE + "# somebody else's line\n")
     child.sendline("y")

@@ -254,6 +254,12 @@ def test_entries_added_at_the_same_time_are_not_lost(tmp_path: Path) -> None:
     assert set(codes.values()) <= {0, 2}
 
 
+def test_an_entry_that_would_end_before_it_begins_is_not_written(torchstone: Command) -> None:
+    ran = torchstone("quarantine", "add", "a", "--reason", "r", "--expires", "2020-01-01")
+    assert (ran.code, "before the first day" in ran.err) == (2, True)
+    assert not Path("quarantine.toml").exists()
+
+
 def test_removing_what_is_not_there_says_what_is(torchstone: Command, write: WriteFile) -> None:
     write("quarantine.toml", ENTRY)
     ran = torchstone("quarantine", "remove", "nothing")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from conftest import Command, WriteFile
+from conftest import Command, WriteFile, start_on_terminal
 from torchstone.cli.check import OPTIONS, check
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import parse_plainly
@@ -95,20 +95,8 @@ def test_a_mistake_gets_one_clear_message_and_exit_code_2(
 
 
 def test_no_color_is_respected_on_a_terminal(files: tuple[str, ...], tmp_path: Path) -> None:
-    def on_terminal(**env: str) -> str:
-        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {
-            "TERM": "xterm",
-            **env,
-        }
-        child = pexpect.spawn(
-            sys.executable,
-            ["-m", "torchstone", "check", *files],
-            cwd=str(tmp_path),
-            env=environment,
-            timeout=30,
-            encoding="utf-8",
-        )
-        return str(child.read())
+    def on_terminal(**environment: str) -> str:
+        return str(start_on_terminal(tmp_path, "check", *files, env=environment).read())
 
     assert "\x1b[" in on_terminal()
     assert "\x1b[" not in on_terminal(NO_COLOR="1")
@@ -188,11 +176,7 @@ def test_without_arguments_there_is_help(command: tuple[str, ...], tmp_path: Pat
 
 def test_tables_have_no_escapes_where_color_is_not_wanted(tmp_path: Path, write: WriteFile) -> None:
     write("quarantine.toml", '[[quarantine]]\ncase = "a"\nreason = "b"\n')
-    environment = os.environ | {"NO_COLOR": "1", "TERM": "xterm"}
-    command = ["-m", "torchstone", "quarantine", "list"]
-    child = pexpect.spawn(
-        sys.executable, command, cwd=str(tmp_path), env=environment, timeout=30, encoding="utf-8"
-    )
+    child = start_on_terminal(tmp_path, "quarantine", "list", env={"NO_COLOR": "1"})
     assert "\x1b[" not in str(child.read())
 
 
@@ -236,15 +220,7 @@ def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_narrow_terminal_gets_narrow_lines(files: tuple[str, ...], tmp_path: Path) -> None:
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "torchstone", "check", *files],
-        cwd=str(tmp_path),
-        timeout=30,
-        encoding="utf-8",
-        dimensions=(40, 60),
-        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"NO_COLOR": "1"},
-    )
+    child = start_on_terminal(tmp_path, "check", *files, columns=60, env={"NO_COLOR": "1"})
     assert [line for line in str(child.read()).splitlines() if len(line) > 60] == []
 
 
@@ -300,12 +276,7 @@ def test_suggested_commands_repeat_what_they_depend_on(torchstone: Command, writ
 def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:
     fifo = tmp_path / "results.csv"
     os.mkfifo(fifo)
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "torchstone", "check", str(fifo), "--baseline", "e.csv"],
-        timeout=30,
-        encoding="utf-8",
-    )
+    child = start_on_terminal(tmp_path, "check", str(fifo), "--baseline", "e.csv")
     try:
         child.expect_exact("judging", timeout=20)
         child.sendintr()
@@ -320,13 +291,7 @@ def test_a_long_wait_is_explained_on_a_terminal(tmp_path: Path) -> None:
     fifo = tmp_path / "results.csv"
     os.mkfifo(fifo)
     (tmp_path / "e.csv").write_text("name,accuracy\na,pass\n")
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "torchstone", "check", "results.csv", "--baseline", "e.csv"],
-        cwd=str(tmp_path),
-        timeout=30,
-        encoding="utf-8",
-    )
+    child = start_on_terminal(tmp_path, "check", "results.csv", "--baseline", "e.csv")
     child.expect_exact("judging ... ")
     fifo.write_text(HEADER + "cuda,a,8,pass,1,1,0\n")
     child.expect_exact("PASS")

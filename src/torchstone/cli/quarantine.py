@@ -127,7 +127,12 @@ def add(
     text = read_text(path) if os.path.exists(path) else ""
     kept, gone = remove_entries(path, text, pattern) if replace else (text, [])
     old = gone[0] if gone else QuarantineEntry(pattern, reason, path, 0)
+    first = parse_day("--since", since) or old.since or date.today()
     last = parse_day("--expires", expires) or old.expires
+    if last and last < first:
+        raise UsageError(
+            f"--expires {last} is before the first day, which is {first}", advice="nothing was written"
+        )
     fields: dict[str, str | date | bool | tuple[str, ...]] = {
         "case": pattern,
         "reason": reason,
@@ -135,7 +140,7 @@ def add(
         "owner": owner or old.owner,
         "metric": metrics or old.metrics,
         "platform": platform or old.platform,
-        "since": parse_day("--since", since) or old.since or date.today(),
+        "since": first,
         "allow_missing": allow_missing or old.allow_missing,
     }
     if last:

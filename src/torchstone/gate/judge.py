@@ -13,7 +13,7 @@ from torchstone.gate.tally import Tally
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
 from torchstone.model import Case, Measurement, Outcome, Reading, Rule, Run, matches_name
 from torchstone.results import Results
-from torchstone.vocabulary import ACCURACY, METRICS, PASSED, SKIPPED, Probe, Verdict
+from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 
 _BY_OWN_MARGIN = Rule("margin")
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
@@ -134,7 +134,10 @@ class _Judging:
         """One row for a case that failed otherwise than expected: its numbers, if it has any, mean nothing."""
         metric = metrics[0] if metrics else ACCURACY
         rule = self._rules.find(metric, outcome.case)
-        detail = f"the case failed: {outcome.status}" if outcome.value(metric) != outcome.status else ""
+        why = (
+            "the file does not say why" if outcome.status == FAILED else f"the case failed: {outcome.status}"
+        )
+        detail = "" if metric == ACCURACY else why
         return self._row(Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, detail)
 
     def _metrics_of(self, outcome: Outcome, expected: Outcome) -> list[str]:
