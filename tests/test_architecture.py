@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +17,15 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # From the bottom up: a module imports from its own package and from layers below, never from a neighbour.
 LAYERS: list[set[str]] = [
     {"errors", "units"},
-    {"vocabulary", "disk"},
+    {"vocabulary", "disk", "fingerprint"},
     {"model"},
     {"codec", "toml_file"},
     {"config"},
-    {"define", "suites"},
-    {"analyze", "formats", "probes", "measure"},
+    {"define"},
+    {"suites"},
+    {"analyze", "formats"},
+    {"probes"},
+    {"measure"},
     {"results"},
     {"conversion", "baseline", "baseline_edit", "quarantine"},
     {"gate", "store"},
@@ -37,6 +41,24 @@ ONLY_IN: dict[str, set[str]] = {
     "torch": {"measure", "probes", "suites"},
     "numpy": {"analyze"},
     "sqlite3": {"store"},
+}
+
+# A worker's process is its own: it has its standard streams, its way out, and the environment it was given.
+READS_ENVIRONMENT = {
+    "config.py",
+    "measure/environment.py",
+    "measure/surroundings.py",
+    "suites/preparation.py",
+}
+HAS_ITS_OWN_PROCESS = {"measure/worker.py", "measure/zygote.py", "measure/keeper.py"}
+
+# What a worker imports where only torch is installed: nothing but the standard library, torch, and each other.
+IN_WORKERS = {
+    "fingerprint.py",
+    "measure/accelerators.py",
+    "measure/asking.py",
+    "measure/environment.py",
+    "measure/machine.py",
 }
 
 
@@ -78,7 +100,7 @@ def test_heavy_libraries_stay_where_they_belong(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_command_line_prints_and_exits_and_only_config_reads_the_environment(path: Path) -> None:
-    part = part_of(path)
+    part, name = part_of(path), path.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(path.read_text())):
         if (
             isinstance(node, ast.Call)
@@ -88,8 +110,20 @@ def test_only_the_command_line_prints_and_exits_and_only_config_reads_the_enviro
             assert part == "cli"
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             called = f"{node.value.id}.{node.attr}"
-            assert called not in {"sys.exit", "os._exit", "sys.stdout", "sys.stderr"} or part == "cli"
-            assert called not in {"os.environ", "os.getenv"} or part == "config"
+            if called in {"os._exit", "sys.stdout", "sys.stderr"}:
+                assert part == "cli" or name in HAS_ITS_OWN_PROCESS
+            assert called != "sys.exit" or part == "cli"
+            assert called not in {"os.environ", "os.getenv"} or name in READS_ENVIRONMENT
+
+
+@pytest.mark.parametrize("name", sorted(IN_WORKERS))
+def test_what_runs_in_workers_needs_nothing_but_torch(name: str) -> None:
+    for imported in imports_of(ROOT / name):
+        top, *below = imported.split(".")
+        if top == "torchstone":
+            assert "/".join(below) + ".py" in IN_WORKERS | {"errors.py"}, imported
+        else:
+            assert top == "torch" or top in sys.stdlib_module_names, imported
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

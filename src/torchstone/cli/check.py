@@ -80,6 +80,12 @@ OPTIONS = (
         "Compare cases although they differ, for example in batch size.",
     ),
     Option(
+        "--cross-environment",
+        "cross_environment",
+        "",
+        "Compare times and memory although machine or software differ.",
+    ),
+    Option(
         "--format",
         "style",
         "STYLE",
@@ -107,7 +113,7 @@ OPTIONS = (
 # What a suggested command has to repeat: it judges, or accepts, by the same rules on the same axes.
 _REPEATED_BY_CHECK = {
     *("policy", "rules", "metrics", "block", "allow", "quarantines", "platforms"),
-    *("assignments", "kind", "baseline_kind", "compare_anyway", "as_of", "config"),
+    *("assignments", "kind", "baseline_kind", "compare_anyway", "cross_environment", "as_of", "config"),
 }
 _REPEATED_BY_ACCEPT = {"rules", "assignments", "kind", "baseline_kind", "config"}
 
@@ -131,6 +137,7 @@ class Request(Struct, frozen=True):
     kind: str | None
     baseline_kind: str | None
     compare_anyway: bool
+    cross_environment: bool
     style: str | None
     output: str | None
     reports: tuple[str, ...]
@@ -204,6 +211,7 @@ def _conditions(
         request.metrics,
         parse_day("--as-of", request.as_of) or date.today(),
         request.compare_anyway,
+        request.cross_environment,
         keep_quiet=bool(styles & {"json", "junit"}),
     )
 

@@ -10,18 +10,34 @@ from torchstone.cli.plain import Option
 
 
 def make_command(
-    name: str, function: Callable[..., int], options: Sequence[Option], arguments: str, *, required: bool
+    name: str,
+    function: Callable[..., int],
+    options: Sequence[Option],
+    arguments: str,
+    *,
+    required: bool,
+    bare: bool = False,
 ) -> click.Command:
-    """A click command from options as data. ``function`` takes the positional arguments, then the options by name."""
+    """A click command from options as data. ``function`` takes the positional arguments, then the options by name.
 
-    def call(arguments: tuple[str, ...], **values: object) -> int:
+    A command that is ``bare`` runs when it is called with nothing; any other then shows its help. Without a word for its ``arguments``, a bare
+    command takes none.
+    """
+
+    def call(arguments: tuple[str, ...] = (), **values: object) -> int:
         return function(arguments, **values)
 
-    parameters: list[click.Parameter] = [
-        click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required)
-    ]
+    parameters: list[click.Parameter] = []
+    if arguments or not bare:
+        parameters.append(click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required))
     parameters += [_parameter(option) for option in options]
-    return click.Command(name, callback=call, params=parameters, help=function.__doc__, no_args_is_help=True)
+    return click.Command(
+        name,
+        callback=call,
+        params=parameters,
+        help=function.__doc__,
+        no_args_is_help=not bare,
+    )
 
 
 def _parameter(option: Option) -> click.Option:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
 from torchstone.errors import InputError, UsageError
+from torchstone.gate.comparable import Apart, Comparability
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, SHARES, decide_number, decide_status, limits_of
 from torchstone.gate.sanity import contradictions
@@ -34,7 +35,7 @@ def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judge
         tally.take([judging.unmeasured_row(case, reading)], planned=True)
     for row in baseline.unclaimed():
         tally.take(judging.missing_rows(row))
-    return tally.finish(results, baseline)
+    return tally.finish(results, baseline, judging.comparability.cautions())
 
 
 class _Judging:
@@ -62,6 +63,7 @@ class _Judging:
             else frozenset()
         )
         self.tally = Tally(conditions, devices)
+        self.comparability = Comparability(conditions)
 
     def _expected_metrics(self) -> dict[str, None]:
         """The metrics that the baselines speak of, in their order."""
@@ -101,7 +103,8 @@ class _Judging:
             return [self._place(row, reading, index, match.row)]
         if before := self._baseline.claim(match.row, number):
             self._refuse_second(match.row, reading, index, before)
-        rows = self._judge_expected(outcome, match.row.outcome)
+        apart = self.comparability.between(reading, match.row.reading)
+        rows = self._judge_expected(outcome, match.row.outcome, apart)
         return [row if row.verdict in QUIET else self._place(row, reading, index, match.row) for row in rows]
 
     def _refuse_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
@@ -115,7 +118,7 @@ class _Judging:
             advice="judge one of them with --only, or use a baseline that tells them apart",
         )
 
-    def _judge_expected(self, outcome: Outcome, expected: Outcome) -> list[Row]:
+    def _judge_expected(self, outcome: Outcome, expected: Outcome, apart: Apart | None) -> list[Row]:
         """The rows of a result with an expected one: each metric, or one for a case that failed before it could be measured."""
         if not expected.status and not expected.measurements:
             detail = "its baseline row expects nothing"
@@ -127,7 +130,7 @@ class _Judging:
         of_accuracy = outcome.case.probe == Probe.ACCURACY
         if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
             return [self._failed_row(outcome, expected, metrics)]
-        rows = [row for metric in metrics if (row := self._judge_metric(outcome, expected, metric))]
+        rows = [row for metric in metrics if (row := self._judge_metric(outcome, expected, metric, apart))]
         return [*rows, *self._unexpected_counts(outcome, expected)]
 
     def _failed_row(self, outcome: Outcome, expected: Outcome | None, metrics: Sequence[str]) -> Row:
@@ -198,7 +201,9 @@ class _Judging:
         known = [metric for metric in of_case if metric in self._spoken_of]
         return known[0] if known else self._spoken_of[0] if self._spoken_of else main_metric(outcome)
 
-    def _judge_metric(self, outcome: Outcome, expected: Outcome | None, metric: str) -> Row | None:
+    def _judge_metric(
+        self, outcome: Outcome, expected: Outcome | None, metric: str, apart: Apart | None = None
+    ) -> Row | None:
         rule = self._rules.find(metric, outcome.case)
         if metric == ACCURACY and rule:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
@@ -223,17 +228,22 @@ class _Judging:
                 )
             detail = f"the result has no {metric}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
-        if (
-            rule.kind in SHARES
-            and wanted
-            and wanted.value <= 0
-            and found.value != wanted.value
-            and not self._upstream
-        ):
-            detail = "nothing can be a share of what is expected"
+        detail = self._hindrance(rule, metric, found, wanted, apart)
+        if detail:
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
         verdict = self._decide(rule, metric, found, wanted)
         return self._row(verdict, outcome.case, metric, outcome, expected, rule)
+
+    def _hindrance(
+        self, rule: Rule, metric: str, found: Measurement, wanted: Measurement | None, apart: Apart | None
+    ) -> str:
+        """Why a number cannot be held against the expected one; empty where it can, or need not be."""
+        if wanted is None or rule.kind in NEEDS_NO_BASELINE:
+            return ""
+        if rule.kind in SHARES and wanted.value <= 0 and found.value != wanted.value and not self._upstream:
+            return "nothing can be a share of what is expected"
+        why = self.comparability.obstacle(apart, metric, found, wanted)
+        return f"not comparable: {why}" if why else ""
 
     def _decide(self, rule: Rule, metric: str, found: Measurement, wanted: Measurement | None) -> Verdict:
         value = wanted.value if wanted else None

@@ -89,8 +89,8 @@ class Tally:
         counts.missing += Verdict.MISSING in verdicts
         counts.new += Verdict.NEW in verdicts
 
-    def finish(self, results: Results, baseline: Baseline) -> Judgement:
-        """The whole judgement."""
+    def finish(self, results: Results, baseline: Baseline, cautions: Sequence[str] = ()) -> Judgement:
+        """The whole judgement. ``cautions`` are further ones, that only the judging knows of."""
         self._refuse_rules_without_use(results)
         if not self._rows and not self._counts.judged:
             raise UsageError(
@@ -103,7 +103,7 @@ class Tally:
             self._counts,
             [entry for entry, met in self._expired.items() if met],
             [release for release in self._releases.values() if release.passed],
-            self._cautions(results, baseline),
+            [*self._cautions(results, baseline), *cautions],
             self._ignored,
         )
 

@@ -134,6 +134,7 @@ class Conditions(Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     today: date = date.max
     compare_anyway: bool = False
+    cross_environment: bool = False
     keep_quiet: bool = (
         True  # whether rows that pass are kept, or only counted: a million of them take their room
     )

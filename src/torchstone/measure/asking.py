@@ -1,0 +1,40 @@
+"""Asking other programs, which may be absent, broken or slow. Standard library only: it also runs inside workers."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Answer(NamedTuple):
+    """What a command printed and how it ended; ``code`` is None if it could not be started or took too long."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+def ask(command: Sequence[str], timeout: float = 5.0, given: str = "") -> Answer:
+    """Run a command to its end, or for ``timeout`` seconds. Never raises."""
+    try:
+        ran = subprocess.run(  # noqa: S603  (the commands are ours, without a shell)
+            list(command),
+            input=given,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(None, "", f"no answer within {timeout:g} s")
+    except (OSError, ValueError) as error:
+        return Answer(None, "", str(error))
+    return Answer(ran.returncode, ran.stdout, ran.stderr)
+
+
+def first_line(command: Sequence[str], timeout: float = 5.0) -> str:
+    """The first line that a command prints; empty where it is not there, fails, or takes too long."""
+    answer = ask(command, timeout)
+    return answer.out.strip().partition("\n")[0].strip() if answer.code == 0 else ""

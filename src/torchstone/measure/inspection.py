@@ -1,0 +1,178 @@
+"""Gathers the facts that a diagnosis is made from. torch is asked in a process of its own: this one never imports it."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import shutil
+import struct
+import sys
+import sysconfig
+import tempfile
+from typing import Any
+
+from torchstone.errors import printable
+from torchstone.measure import machine
+from torchstone.measure.accelerators import read_nvidia, read_nvidia_processes, read_nvidia_reasons
+from torchstone.measure.asking import ask, first_line
+from torchstone.measure.environment import compiler_command, read_compiler
+from torchstone.measure.facts import DENIED, UNSUPPORTED, Accelerator, Facts, TorchFacts
+from torchstone.measure.noise import clock_step, watch
+
+PATIENCE = 120.0  # seconds; importing torch from a slow disk takes long the first time
+SECONDS_OF_NOISE = 1.0
+
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_PROGRAM = """
+import json, sys, time
+sys.path.append(sys.argv[1])
+began = time.perf_counter()
+import torch
+seconds = time.perf_counter() - began
+from torchstone.measure.environment import probe_environment
+device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
+print("\\n" + json.dumps({"seconds": seconds, "environment": probe_environment((), device)}))
+"""
+_SOURCE = "#include <Python.h>\n#include <vector>\nint main() { return 0; }\n"
+_SLOWED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "too hot", 0x80: "power brake"}
+_CLOCK_SET = 0x02
+_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+
+
+def inspect_machine(python: str = sys.executable) -> Facts:
+    """Look at everything. Takes about a second, and the time to import torch."""
+    torch, environment = ask_torch(python)
+    compiler, compiler_error = ask_compiler()
+    accelerators = list_accelerators(environment.get("accelerators", []))
+    noise, load = watch(SECONDS_OF_NOISE)  # after everything that starts other processes
+    cores = machine.read_cores()
+    allowed, quota = cores["allowed"] or 1, cores["quota"]
+    folder = tempfile.gettempdir()
+    return Facts(
+        system=platform.system(),
+        python=python,
+        torch=torch,
+        compiler=compiler,
+        compiler_error=compiler_error,
+        cpu=machine.read_cpu_model(),
+        cores=min(allowed, quota or allowed),
+        quota=quota,
+        throttled=machine.times_throttled() if quota else None,
+        load=load.others,
+        busiest=load.busiest,
+        stolen=load.stolen,
+        governor=machine.read_governor(),
+        turbo=machine.read_turbo(),
+        turbo_switch=str(machine.turbo_switch() or ""),
+        smt=machine.read_smt(),
+        virtual_machine=machine.read_virtual_machine(),
+        memory_left=machine.memory_left(),
+        swap_used=machine.swap_used(),
+        disk_folder=folder,
+        disk_left=shutil.disk_usage(folder).free,
+        peak_can_be_reset=reset_peak(),
+        can_fork=sys.platform == "linux",
+        counters=try_counters(),
+        paranoid=machine.read_number(machine.ROOT / "proc/sys/kernel/perf_event_paranoid"),
+        valgrind=first_line(["valgrind", "--version"]) or None,
+        clock_step=clock_step(),
+        clock_source=machine.read_clock_source(),
+        randomized=machine.read_randomized(),
+        accelerators=accelerators,
+        noise=noise,
+    )
+
+
+def ask_torch(python: str, patience: float = PATIENCE) -> tuple[TorchFacts, dict[str, Any]]:
+    """Whether another process can import torch, and the environment that it then sees."""
+    answer = ask([python, "-P", "-c", _PROGRAM, _PACKAGES], patience)
+    if answer.code == 0:
+        try:
+            told = json.loads(answer.out.strip().rpartition("\n")[2])
+            return TorchFacts(told["environment"]["versions"]["torch"], told["seconds"]), told["environment"]
+        except (ValueError, KeyError, TypeError):
+            return TorchFacts(error="it printed something that is not an answer"), {}
+    lines = answer.err.strip().splitlines()
+    said = printable(lines[-1]) if lines else "it says nothing"
+    if said == "ModuleNotFoundError: No module named 'torch'":
+        return TorchFacts(missing=True), {}
+    if answer.code is not None and answer.code < 0:
+        said = f"the process died of signal {-answer.code}"
+    return TorchFacts(error=said), {}
+
+
+def ask_compiler() -> tuple[str | None, str]:
+    """The C++ compiler's description, and what it says about a program that includes what inductor's programs do."""
+    described = read_compiler()
+    if described is None:
+        return None, ""
+    include = sysconfig.get_path("include")
+    command = [*compiler_command(), "-x", "c++", "-fsyntax-only", f"-I{include}", "-"]
+    answer = ask(command, 30.0, _SOURCE)
+    if answer.code == 0:
+        return described, ""
+    lines = answer.err.strip().splitlines() or ["it says nothing"]
+    said = next((line for line in lines if "error" in line), lines[-1])
+    return described, printable(said.rpartition("error: ")[2])
+
+
+def list_accelerators(seen: list[dict[str, Any]]) -> tuple[Accelerator, ...]:
+    """The devices that torch sees, and those that only the vendor's tool lists."""
+    listed = {facts["uuid"]: facts for facts in read_nvidia()}
+    if not listed:
+        return tuple(Accelerator(each["index"], each["name"], memory=each["memory"]) for each in seen)
+    processes, reasons = read_nvidia_processes(), read_nvidia_reasons()
+    usable = {str(each.get("uuid")): each for each in seen}
+    found = []
+    for number, (uuid, facts) in enumerate(listed.items()):
+        bits = reasons.get(uuid, 0)
+        clock = facts.get("sm_clock_max_mhz")
+        found.append(
+            Accelerator(
+                usable.get(uuid, {}).get("index", number),
+                str(facts.get("name", "NVIDIA device")),
+                uuid in usable,
+                usable.get(uuid, {}).get("memory"),
+                tuple(f"{printable(name)} (process {pid})" for on, pid, name in processes if on == uuid),
+                facts["persistence"] == "Enabled" if "persistence" in facts else None,
+                clock if isinstance(clock, int) else None,
+                bool(bits & _CLOCK_SET),
+                tuple(dict.fromkeys(why for bit, why in _SLOWED.items() if bits & bit)),
+            )
+        )
+    return tuple(found)
+
+
+def reset_peak() -> bool:
+    """Whether a process may reset its peak memory; resets that of this one."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def try_counters() -> str | None:
+    """Count this process's instructions in hardware: empty if that works, else why not; None where nobody can tell."""
+    number = _PERF_EVENT_OPEN.get(platform.machine())
+    if sys.platform != "linux" or number is None:
+        return None
+    size, instructions, user_only = 112, 1, 1 << 5 | 1 << 6
+    attributes = struct.pack("=IIQQQQQ", 0, size, instructions, 0, 0, 0, user_only).ljust(size, b"\0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = libc.syscall(number, attributes, 0, -1, -1, 0)
+    if handle < 0:
+        code = ctypes.get_errno()
+        if code in {errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOSYS}:
+            return UNSUPPORTED
+        return DENIED if code in {errno.EACCES, errno.EPERM} else os.strerror(code).lower()
+    try:
+        sum(range(1000))
+        (count,) = struct.unpack("=Q", os.read(handle, 8))
+    finally:
+        os.close(handle)
+    return "" if count else UNSUPPORTED

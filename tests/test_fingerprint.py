@@ -1,0 +1,110 @@
+"""What decides whether times may be compared."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchstone.fingerprint import differences, fingerprint
+
+ENVIRONMENT: dict[str, Any] = {
+    "machine": {
+        "host": "ci-17",
+        "kernel": "6.1.0",
+        "architecture": "x86_64",
+        "cpu": {"model": "AMD EPYC 9654", "family": "AuthenticAMD 25.17", "governor": "powersave"},
+        "cores": {"physical": 96, "logical": 192, "allowed": 16, "quota": None},
+        "memory": {"total": 64 << 30},
+    },
+    "accelerators": [{"name": "NVIDIA H200", "memory": 150 << 30, "sm_clock_max_mhz": 1980}],
+    "software": {"python": {"version": "3.12.4"}, "torch": {"cpu_capability": "AVX512"}},
+    "versions": {"torch": "2.13.0", "transformers": "5.22.2"},
+    "variables": {"OMP_NUM_THREADS": "8", "CUDA_HOME": "/usr/local/cuda", "CUDA_VISIBLE_DEVICES": "3"},
+    "threads": 8,
+}
+
+
+def changed(value: object, *path: str) -> dict[str, Any]:
+    environment = copy.deepcopy(ENVIRONMENT)
+    inner: Any = environment
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return environment
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (changed("2.14.0", "versions", "torch"), "torch is 2.14.0, was 2.13.0"),
+        (changed("4.0", "versions", "transformers"), "transformers is 4.0, was 5.22.2"),
+        (changed("Xeon", "machine", "cpu", "model"), "cpu is Xeon, was AMD EPYC 9654"),
+        (changed("aarch64", "machine", "architecture"), "architecture is aarch64, was x86_64"),
+        (changed(4, "machine", "cores", "allowed"), "number of cores allowed is 4, was 16"),
+        (changed(2.0, "machine", "cores", "quota"), "number of cores allowed is 2, was 16"),
+        (changed([], "accelerators"), "accelerator is none, was NVIDIA H200"),
+        (changed("3.13.0", "software", "python", "version"), "python is 3.13, was 3.12"),
+        (changed(1, "threads"), "number of threads is 1, was 8"),
+        (changed("4", "variables", "OMP_NUM_THREADS"), "OMP_NUM_THREADS is 4, was 8"),
+        (changed("1", "variables", "TORCH_X"), "TORCH_X is 1, was not set"),
+        (changed({}, "variables"), "OMP_NUM_THREADS is not set, was 8"),
+    ],
+)
+def test_what_decides_times_changes_the_fingerprint_and_is_named(
+    environment: dict[str, Any], told: str
+) -> None:
+    assert differences(environment, ENVIRONMENT) == [told]
+    assert fingerprint(environment) != fingerprint(ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        changed("ci-18", "machine", "host"),
+        changed("6.1.99", "machine", "kernel"),
+        changed(1, "machine", "memory"),
+        changed("performance", "machine", "cpu", "governor"),
+        changed("3.12.9", "software", "python", "version"),
+        changed("/opt/cuda", "variables", "CUDA_HOME"),
+        changed("5", "variables", "CUDA_VISIBLE_DEVICES"),
+        changed([{"name": "NVIDIA H200", "sm_clock_max_mhz": 1000}] * 2, "accelerators"),
+    ],
+)
+def test_what_does_not_decide_times_leaves_the_fingerprint_alone(environment: dict[str, Any]) -> None:
+    assert differences(environment, ENVIRONMENT) == []
+    assert fingerprint(environment) == fingerprint(ENVIRONMENT)
+
+
+def test_a_fingerprint_is_twelve_hexadecimal_digits_that_do_not_depend_on_order() -> None:
+    backwards = dict(reversed(ENVIRONMENT.items()))
+    assert fingerprint(backwards) == fingerprint(ENVIRONMENT)
+    assert len(fingerprint({})) == 12
+    assert int(fingerprint(ENVIRONMENT), 16) >= 0
+
+
+def test_a_library_that_only_one_run_used_stands_not_in_the_way() -> None:
+    more = changed({"torch": "2.13.0", "transformers": "5.22.2", "timm": "1.0"}, "versions")
+    assert differences(more, ENVIRONMENT) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+PARTS = ["machine", "accelerators", "software", "versions", "variables", "threads"]
+
+
+@given(
+    st.dictionaries(st.sampled_from(PARTS), JSON, max_size=6),
+    st.dictionaries(st.sampled_from(PARTS), JSON, max_size=6),
+)
+def test_environments_of_any_shape_are_compared(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert differences(one, one) == []
+    if differences(one, other):
+        assert fingerprint(one) != fingerprint(other)
+    assert len(differences(one, other)) == len(differences(other, one))
