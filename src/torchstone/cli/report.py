@@ -1,0 +1,174 @@
+"""``torchstone report``: results as one HTML page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+
+from msgspec import Struct
+
+from torchstone.baseline import Baseline, require_common_probe, select_pair
+from torchstone.cli.check import QUARANTINE_NAME
+from torchstone.cli.clicked import make_command
+from torchstone.cli.plain import Option
+from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, SET, patience, read_results
+from torchstone.cli.show import refuse_overwriting
+from torchstone.config import Settings, load_settings
+from torchstone.disk import write_text
+from torchstone.errors import UsageError
+from torchstone.formats import read_file
+from torchstone.gate.judge import judge
+from torchstone.gate.policy import make_policy
+from torchstone.gate.rules import RuleBook
+from torchstone.gate.verdicts import Conditions
+from torchstone.model import QuarantineEntry, Reading
+from torchstone.report.page import render_page
+from torchstone.report.page_rows import make_page
+from torchstone.report.rows import Context, Report
+from torchstone.results import Results, merge, require_results
+from torchstone.units import count_of
+
+DEFAULT_OUTPUT = "report.html"
+
+OPTIONS = (
+    Option(
+        "--baseline", "baselines", "FILE", "What is expected, to show what the gate says. Repeatable.", True
+    ),
+    Option("--output", "output", "FILE", f"Where to write; by default {DEFAULT_OUTPUT}.", short="-o"),
+    ONLY,
+    SET,
+    KIND,
+    Option(
+        "--baseline-kind",
+        "baseline_kind",
+        "KIND",
+        "The kind of the baseline files, if it is not to be recognised.",
+        choices=KINDS,
+    ),
+    Option(
+        "--compare-anyway",
+        "compare_anyway",
+        "",
+        "Compare cases although they differ, for example in batch size.",
+    ),
+    Option(
+        "--cross-environment",
+        "cross_environment",
+        "",
+        "Compare times and memory although machine or software differ.",
+    ),
+    CONFIG,
+)
+
+
+class Judging(Struct, frozen=True):
+    """How the results are judged: the settings, what may be compared, and the options a suggested command repeats."""
+
+    settings: Settings
+    compare_anyway: bool
+    cross_environment: bool
+    repeated: tuple[str, ...]
+
+
+def report_files(
+    arguments: tuple[str, ...],
+    *,
+    baselines: tuple[str, ...],
+    output: str | None,
+    only: tuple[str, ...],
+    assignments: tuple[str, ...],
+    kind: str | None,
+    baseline_kind: str | None,
+    compare_anyway: bool,
+    cross_environment: bool,
+    config: str | None,
+) -> int:
+    """Show results as one HTML page that needs nothing but a browser.
+
+    RUNFILE is a run file, or results of any other kind torchstone reads;
+    several are merged. With --baseline each case also has what the gate says
+    about it, by the strict policy and the rules and quarantine that check uses.
+    The exit code says nothing about the results: that is what check is for.
+
+    \b
+    Examples:
+      torchstone report run.jsonl
+      torchstone report run.jsonl --baseline last-week.jsonl -o report.html
+      torchstone report shard*.csv --baseline expected.csv
+    """
+    path = output or DEFAULT_OUTPUT
+    refuse_overwriting([path], (*arguments, *baselines))
+    repeated = _repeat(("--config", config), ("--kind", kind), ("--baseline-kind", baseline_kind))
+    repeated += _repeat(*(("--set", assignment) for assignment in assignments))
+    judging = Judging(load_settings(config), compare_anyway, cross_environment, repeated)
+    with patience("making the report"):
+        readings = read_results(arguments, kind, assignments)
+        require_results(readings, kind)
+        expected = [read_file(baseline, baseline_kind or "") for baseline in baselines]
+        chosen, selected = select_pair(readings, expected, only)
+        results = merge(chosen)
+        if not any(reading.run.plan for reading in (*chosen, *selected)):
+            raise UsageError(f"--only {' '.join(only)}: no case matches" if only else "there are no cases")
+        report = _judge(results, selected, expected, judging) if baselines else None
+        page = make_page(results, report)
+        write_text(path, render_page(page))
+    for caution in page.cautions:
+        sys.stderr.write(f"caution: {caution}\n")
+    print(f"{page.headline}\nwrote {count_of(len(page.rows), 'case')} to {path}")
+    return 0
+
+
+def _repeat(*options: tuple[str, str | None]) -> tuple[str, ...]:
+    """The options that were given, as a suggested command has to repeat them."""
+    return tuple(word for flag, value in options if value for word in (flag, value))
+
+
+def _judge(
+    results: Results, selected: Sequence[Reading], expected: Sequence[Reading], judging: Judging
+) -> Report:
+    """What the gate says, by the strict policy."""
+    require_common_probe(results.readings, expected)
+    settings = judging.settings
+    conditions = Conditions(
+        make_policy("strict", settings.block, settings.allow),
+        RuleBook(settings.rules),
+        tuple(_quarantine(settings)),
+        today=date.today(),
+        compare_anyway=judging.compare_anyway,
+        cross_environment=judging.cross_environment,
+    )
+    dtypes = {case.variant.dtype for reading in results.readings for case in reading.run.plan}
+    probes = {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in expected}
+    context = Context(
+        tuple(reading.path for reading in results.readings),
+        probes,
+        judging.repeated,
+        judging.repeated,
+        _repeated_names((*results.readings, *selected)),
+    )
+    return Report(judge(results, Baseline(selected, expected, dtypes), conditions), context)
+
+
+def _repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
+    """The names that several cases share: suggested commands use ids for them."""
+    repeated: set[str] = set()
+    for reading in readings:
+        names = Counter(case.benchmark for case in reading.run.plan)
+        repeated |= {name for name, times in names.items() if times > 1}
+    return frozenset(repeated)
+
+
+def _quarantine(settings: Settings) -> list[QuarantineEntry]:
+    """The entries of the files that the settings name; else those of quarantine.toml."""
+    paths = settings.quarantines or ([QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) else [])
+    if not paths:
+        return []
+    from torchstone.quarantine import read_quarantine  # noqa: PLC0415  (TOML takes its time to import)
+
+    return [entry for path in paths for entry in read_quarantine(path)]
+
+
+report_command = make_command("report", report_files, OPTIONS, "RUNFILE...", required=True)

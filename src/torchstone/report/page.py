@@ -1,0 +1,131 @@
+"""The report as one HTML page: everything is in the one file, nothing is fetched, and it works without its script.
+
+The page may show anything that a model, a traceback or a foreign file contains. So text becomes markup only through ``markup``, the
+script gets no data but what is in the document already, and a content security policy allows this style sheet and this script, by their
+hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from torchstone import __version__
+from torchstone.report.markup import NOTHING, Markup, element, join
+from torchstone.report.page_charts import render_charts
+from torchstone.report.page_rows import Page, title_of
+from torchstone.report.page_sections import (
+    render_alerts,
+    render_breaks,
+    render_environment,
+    render_summary,
+    render_troubles,
+    render_words,
+)
+from torchstone.report.page_table import render_table
+
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Cpath d='M2 12l4-5 3 3 5-7' fill='none' stroke='%23d4561f' stroke-width='2.4'/%3E%3C/svg%3E"
+)
+
+
+def render_page(page: Page) -> str:
+    """The whole file."""
+    body = element("body", _header(page), element("main", _sections(page), id="main"), _footer())
+    return f'<!doctype html>\n<html lang="en">\n{_head(page)}\n{body}\n</html>\n'
+
+
+def _head(page: Page) -> Markup:
+    style, script = read_asset("page.css"), read_asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{hash_of(style)}'; script-src '{hash_of(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="generator", content=f"torchstone {__version__}"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title_of(page)),
+        element("link", rel="icon", href=_ICON),
+        element("style", Markup(style)),
+        element("script", Markup(script)),
+    )
+
+
+@cache
+def read_asset(name: str) -> str:
+    """The text of a file that is part of the page."""
+    return (files("torchstone.report") / name).read_text(encoding="utf-8")
+
+
+def hash_of(text: str) -> str:
+    """How a content security policy names a style sheet or a script."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _header(page: Page) -> Markup:
+    links = {
+        "failures": ("What went wrong", page.troubles or (page.gate and page.gate.worse)),
+        "speedups": ("Speedups", page.summary.speedup or page.summary.unsound),
+        "compile-time": ("Compile time", page.summary.compile_time),
+        "cases": ("All cases", page.rows),
+        "breaks": ("Graph breaks", page.breaks),
+        "environment": ("Environment", page.sources),
+        "words": ("Words", page.rows),
+    }
+    nav = [element("a", name, href=f"#{anchor}") for anchor, (name, there) in links.items() if there]
+    return element(
+        "header",
+        element("a", "Skip to the table of cases", href="#cases", class_="skip-link"),
+        element("p", "torchstone report", class_="brand"),
+        element("h1", page.headline),
+        _identity(page),
+        element("nav", nav, aria_label="Sections"),
+    )
+
+
+def _identity(page: Page) -> Markup:
+    """Which run of which code this is, and what all cases have in common."""
+    runs = list(dict.fromkeys(source.run for source in page.sources))
+    told = {"run": ", ".join(runs[:3]) + (f" and {len(runs) - 3:,} more" if len(runs) > 3 else "")}
+    told |= _revision(page.facts.common.get("revision"))
+    told |= page.shared
+    items = [
+        element("li", element("span", f"{name} ", class_="quiet"), text)
+        for name, text in told.items()
+        if text
+    ]
+    return element("ul", items, class_="identity") if items else NOTHING
+
+
+def _revision(revision: object) -> dict[str, str]:
+    if not isinstance(revision, dict):
+        return {}
+    told = {key: str(revision[key]) for key in ("commit", "branch", "label") if revision.get(key)}
+    if "commit" in told:
+        told["commit"] = told["commit"][:12] + (" (with changes)" if revision.get("dirty") else "")
+    return told
+
+
+def _sections(page: Page) -> Markup:
+    return join(
+        render_alerts(page),
+        render_summary(page),
+        render_troubles(page),
+        render_charts(page),
+        render_table(page),
+        render_breaks(page),
+        render_environment(page),
+        render_words(page),
+    )
+
+
+def _footer() -> Markup:
+    return element("footer", f"Made by torchstone {__version__}. This file needs no network.")

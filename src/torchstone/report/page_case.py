@@ -1,0 +1,268 @@
+"""One row of the page: a case with its outcome, what the gate says about it, and how it is called. Decided here, rendered elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.gate.verdicts import QUIET, Row
+from torchstone.model import Case, Measurement, Number, Outcome, Reading
+from torchstone.report.rows import Report, Words, describe
+from torchstone.results import Results
+from torchstone.units import format_change, format_number, format_value
+from torchstone.vocabulary import METRICS, PASSED, SKIPPED, Verdict
+
+SPEEDUP = "speedup"
+MISSING = Verdict.MISSING.value
+
+OK, SKIP, FAIL, ABSENT = "ok", "skip", "fail", "absent"
+
+
+class Finding(Struct, frozen=True):
+    """What the gate says about one metric of a case; ``words`` are for what somebody will look at."""
+
+    verdict: Verdict
+    blocks: bool
+    metric: str
+    expected: str
+    words: Words | None
+
+
+class CaseRow(Struct, frozen=True):
+    """A case that was measured, planned or expected.
+
+    ``anchor`` is its id in the page, the same in every page; ``label`` is its name, with axes only where others have the same name;
+    ``axes`` are those that not all cases share; ``place`` is the file and line it was read from; ``note`` says why there is no outcome.
+    ``old`` is the speedup that the baseline has.
+    """
+
+    anchor: str
+    case: Case
+    label: str
+    axes: str
+    status: str
+    outcome: Outcome | None
+    place: str
+    source: str
+    repro: str
+    note: str = ""
+    findings: tuple[Finding, ...] = ()
+    old: Number | None = None
+
+    @property
+    def kind(self) -> str:
+        """The sort of end it came to: ok, skip, fail, or absent where there is no outcome."""
+        if self.outcome is None:
+            return ABSENT
+        return {PASSED: OK, "": OK, SKIPPED: SKIP}.get(self.outcome.status, FAIL)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it ended as it should."""
+        return self.kind in {OK, SKIP}
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst that the gate says about it; None where it was not judged."""
+        order = list(Verdict)
+        return min((f.verdict for f in self.findings), key=order.index, default=None)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the gate says no because of it."""
+        return any(finding.blocks for finding in self.findings)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What the one who measured it says to be careful about."""
+        stated = (self.outcome.extra or {}).get("cautions") if self.outcome else None
+        return tuple(str(text) for text in stated) if isinstance(stated, list) else ()
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """The measurement of a metric."""
+        found = (m for m in self.outcome.measurements if m.metric == metric) if self.outcome else iter(())
+        return next(found, None)
+
+    def value(self, metric: str) -> Number | None:
+        """The one number that stands for a metric."""
+        measurement = self.measurement(metric)
+        return measurement.value if measurement else None
+
+
+def make_rows(results: Results, report: Report | None, shared: dict[str, str]) -> list[CaseRow]:
+    """A row for every case that was measured, planned or expected, worst first."""
+    maker = _Maker(results, report, shared)
+    judged = _judged_rows(report)
+    rows = [
+        maker.make(outcome.case, reading, judged.pop(outcome.case, []), outcome, reading.place(index))
+        for reading, index, outcome in results
+    ]
+    rows += [
+        maker.make(case, reading, judged.pop(case, []), None, reading.path)
+        for reading, case in results.unmeasured()
+    ]
+    rows += [maker.make(case, None, of_gate, None, "") for case, of_gate in judged.items()]
+    return sorted(rows, key=_severity)
+
+
+def _judged_rows(report: Report | None) -> dict[Case, list[Row]]:
+    """The gate's rows by case; those of cases that were only expected come last."""
+    found: dict[Case, list[Row]] = {}
+    for row in report.judgement.rows if report else ():
+        found.setdefault(row.case, []).append(row)
+    return found
+
+
+class _Maker:
+    """Makes rows, and remembers which names and anchors are taken."""
+
+    def __init__(self, results: Results, report: Report | None, shared: dict[str, str]) -> None:
+        self._several = len(results.readings) > 1
+        self._report = report
+        self._shared = shared
+        self._taken: set[str] = set()
+        cases = {case for reading in results.readings for case in reading.run.plan}
+        self._names = Counter((case.benchmark, case.probe) for case in cases)
+
+    def make(
+        self, case: Case, reading: Reading | None, of_gate: Sequence[Row], outcome: Outcome | None, place: str
+    ) -> CaseRow:
+        """The row of one case."""
+        note = "" if outcome else f"planned in {place}, but there is no outcome of it"
+        if reading is None:
+            note = f"expected by {of_gate[0].remarks.expected_place}, but neither planned nor measured"
+        axes = ", ".join(_own_axes(case, self._shared))
+        unique = not axes or self._names[case.benchmark, case.probe] < 2
+        return CaseRow(
+            _anchor(case, self._taken),
+            case,
+            case.name if unique else f"{case.name} ({axes})",
+            axes,
+            (outcome.status or "(no status)") if outcome else MISSING,
+            outcome,
+            place,
+            os.path.basename(reading.path) if self._several and reading else "",
+            _repro(case, outcome, reading),
+            note,
+            tuple(_findings(self._report, of_gate)),
+            _old_speedup(of_gate),
+        )
+
+
+def shared_axes(cases: Iterable[Case]) -> dict[str, str]:
+    """The axes, and the suite, that all cases have in common: said once, not in every row."""
+    shared: dict[str, str] | None = None
+    for case in cases:
+        axes = _all_axes(case)
+        shared = axes if shared is None else {a: v for a, v in shared.items() if axes.get(a) == v}
+    return shared or {}
+
+
+def _all_axes(case: Case) -> dict[str, str]:
+    return ({"suite": case.suite} if case.suite else {}) | case.variant.axes()
+
+
+def _own_axes(case: Case, shared: dict[str, str]) -> Iterator[str]:
+    for axis, value in _all_axes(case).items():
+        if axis not in shared:
+            known = axis in {"suite", "device", "backend", "mode", "dtype"}
+            words = {"batch_size": f"batch {value}", "dynamic": "dynamic" if value == "true" else "static"}
+            yield value if known else words.get(axis, f"{axis} {value}")
+
+
+def _anchor(case: Case, taken: set[str]) -> str:
+    """A readable id for the page that depends on nothing but the case."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{case.benchmark[:40]}-{case.probe[:20]}").strip("-").lower()
+    digest = hashlib.sha256(case.id.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    anchor = first = f"case-{readable}-{digest}"
+    number = 1
+    while anchor in taken:
+        number += 1
+        anchor = f"{first}-{number}"
+    taken.add(anchor)
+    return anchor
+
+
+def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
+    """The command that measures the case again, where it is known."""
+    if outcome and outcome.repro:
+        return outcome.repro
+    if not reading or not reading.repro or case.probe not in {"", reading.kind}:
+        return ""
+    from shlex import quote  # noqa: PLC0415  (only foreign files need it)
+
+    return reading.repro.replace("{name}", quote(case.benchmark))
+
+
+def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:
+    order = list(Verdict)
+    for row in sorted(rows, key=lambda row: order.index(row.verdict)):
+        if report:
+            quiet = row.verdict in QUIET and not row.blocks
+            words = None if quiet else describe(row, report.context)
+            yield Finding(row.verdict, row.blocks, row.metric, _expected(row), words)
+
+
+def _expected(row: Row) -> str:
+    """What was expected, and how far off the result is: ``1.25x (-4.0%)``."""
+    actual, expected = row.actual_value, row.expected_value
+    if expected is None:
+        return ""
+    text = format_value(expected, unit_of(row.metric))
+    if not isinstance(expected, int | float) or not isinstance(actual, int | float) or actual == expected:
+        return text
+    return f"{text} ({format_change(actual, expected)})"
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric, where it is a known one."""
+    return METRICS[metric].unit if metric in METRICS else ""
+
+
+def _old_speedup(rows: Sequence[Row]) -> Number | None:
+    for row in rows:
+        if row.metric == SPEEDUP and row.verdict is not Verdict.INCONCLUSIVE:
+            value = row.expected_value
+            return value if isinstance(value, int | float) and value > 0 else None
+    return None
+
+
+def _severity(row: CaseRow) -> tuple[bool, int, float]:
+    """What blocks first, then what is missing or failed, then from slow to fast."""
+    order = {ABSENT: 0, FAIL: 1, OK: 2, SKIP: 3}
+    speedup = row.value(SPEEDUP) if row.kind == OK else None
+    return not row.blocks, order[row.kind], float("inf") if speedup is None else float(speedup)
+
+
+def interval_of(measurement: Measurement | None) -> tuple[float, float] | None:
+    """The interval that a measurement states, if it is one."""
+    stated = measurement.extra.get("interval") if measurement and measurement.extra else None
+    if not isinstance(stated, list | tuple) or len(stated) != 2:
+        return None
+    low, high = (as_number(end) for end in stated)
+    return (low, high) if low is not None and high is not None and low <= high else None
+
+
+def as_number(value: Any) -> float | None:  # noqa: ANN401  (whatever a file says)
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
+        return None
+    return float(value) if isfinite(value) else None
+
+
+def format_ratio(value: float) -> str:
+    """A ratio with as many digits as its neighbours, so that they line up: ``1.050``."""
+    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else format_number(value)
+
+
+def format_metric(value: Number | None, metric: str) -> str:
+    """A metric's value with its unit; ratios all with the same number of digits."""
+    unit = unit_of(metric)
+    return f"{format_ratio(value)}x" if unit == "x" and value is not None else format_value(value, unit)

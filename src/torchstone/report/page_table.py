@@ -1,0 +1,151 @@
+"""The table of all cases, and what sorts and filters it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone.report.markup import NOTHING, Markup, element, join
+from torchstone.report.page_case import CaseRow, format_metric, format_ratio, interval_of
+from torchstone.report.page_details import render_details, verdict_badge
+from torchstone.report.page_rows import Page
+from torchstone.units import count_of
+
+_MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
+_SHORT = {
+    "speedup": "Speedup",
+    "abs_latency": "Latency",
+    "compilation_latency": "Compile",
+    "dynamo_compilation_latency": "Compile",
+    "compression_ratio": "Memory",
+    "dynamo_peak_mem": "Peak",
+    "graph_breaks": "Breaks",
+    "recompiles": "Recompiles",
+    "instruction_count": "Instructions",
+    "compile_time_instruction_count": "Compile instr.",
+    "iteration_time": "Iteration",
+}
+
+
+def render_table(page: Page) -> Markup:
+    """The section of all cases."""
+    many_probes = len({row.case.probe for row in page.rows}) > 1
+    names = ["Case", *(["Probe"] if many_probes else []), "Status", *(["Gate"] if page.gate else [])]
+    head = [_head(name, "") for name in names]
+    head += [_head(short_name_of(metric), metric) for metric in page.columns]
+    rows = [_row(page, row, many_probes=many_probes, width=len(head)) for row in page.rows]
+    table = element(
+        "table",
+        element("caption", "All cases, what needs attention first", class_="unseen"),
+        element("thead", element("tr", head)),
+        rows,
+        id="cases-table",
+    )
+    return element(
+        "section",
+        element("h2", "All cases", id="cases"),
+        _controls(page, many_probes=many_probes),
+        element("div", table, class_="cases", role="region", aria_label="Table of all cases", tabindex=0),
+        element("p", "No case matches.", class_="quiet", id="none-found", hidden=True),
+        element("button", "Show all", type="button", id="more", hidden=True),
+    )
+
+
+def short_name_of(metric: str) -> str:
+    """A metric's name at the head of a column."""
+    return _SHORT.get(metric, metric)
+
+
+def _head(name: str, metric: str) -> Markup:
+    button = element("button", name, type="button", title=metric or None)
+    return element("th", button, scope="col", class_="number" if metric else None)
+
+
+def status_badge(status: str, kind: str) -> Markup:
+    """How a case ended, with a mark for those who see no colors."""
+    return element("span", f"{_MARKS[kind]}\u00a0{status}", class_=f"badge {kind}")
+
+
+def _row(page: Page, row: CaseRow, *, many_probes: bool, width: int) -> Markup:
+    caution = element("span", "\u26a0", class_="warn", title="has cautions") if row.cautions else None
+    under = " \u00b7 ".join(part for part in (row.axes, row.source) if part)
+    name = element(
+        "th",
+        element("button", row.case.name, type="button", aria_expanded="true"),
+        caution,
+        element("small", under) if under else None,
+        scope="row",
+    )
+    cells = [
+        name,
+        element("td", row.case.probe) if many_probes else NOTHING,
+        element("td", status_badge(row.status, row.kind)),
+        element("td", _verdict(row)) if page.gate else NOTHING,
+        *(_number(row, metric) for metric in page.columns),
+    ]
+    details = element("td", element("div", render_details(row, page.room)), colspan=width)
+    return element(
+        "tbody",
+        element("tr", cells),
+        element("tr", details, class_="detail"),
+        id=row.anchor,
+        data_status=row.status,
+        data_probe=row.case.probe if many_probes else None,
+        data_gate=row.verdict.value if row.verdict else None,
+    )
+
+
+def _verdict(row: CaseRow) -> Markup:
+    return verdict_badge(row.verdict, blocks=row.blocks) if row.verdict else NOTHING
+
+
+def _number(row: CaseRow, metric: str) -> Markup:
+    measurement = row.measurement(metric)
+    if measurement is None:
+        return element("td")
+    interval = interval_of(measurement)
+    around = (
+        element("small", f"{format_ratio(interval[0])}\u2013{format_ratio(interval[1])}")
+        if interval
+        else None
+    )
+    return element("td", format_metric(measurement.value, metric), around, data_name=short_name_of(metric))
+
+
+def _controls(page: Page, *, many_probes: bool) -> Markup:
+    """Filters; they need the script, so they are shown only where it runs."""
+    total = count_of(len(page.rows), "case")
+    search = element(
+        "label",
+        "Find ",
+        element("input", type="search", id="find", placeholder="name, status, message \u2026"),
+    )
+    statuses = [(status, status, number) for status, _, number in page.summary.statuses]
+    verdicts = [(v.value, v.value, number) for v, number in page.gate.verdicts] if page.gate else []
+    return element(
+        "form",
+        element("div", search, _probe_select(page) if many_probes else None, class_="line"),
+        _chips("Status", "status", statuses),
+        _chips("Gate", "gate", verdicts),
+        element("p", f"{total} shown", id="shown", role="status"),
+        element("button", "Clear filters", type="reset"),
+        id="filters",
+    )
+
+
+def _chips(legend: str, name: str, chips: Sequence[tuple[str, str, int]]) -> Markup:
+    """A box to tick for each value; as long as none is ticked, all are shown."""
+    if len(chips) < 2:
+        return NOTHING
+    return element("fieldset", element("legend", legend), list(_each_chip(name, chips)))
+
+
+def _each_chip(name: str, chips: Sequence[tuple[str, str, int]]) -> Iterator[Markup]:
+    for value, text, number in chips:
+        box = element("input", type="checkbox", name=name, value=value)
+        yield element("label", box, join(text, " ", element("small", f"{number:,}")), class_="chip")
+
+
+def _probe_select(page: Page) -> Markup:
+    probes = sorted({row.case.probe for row in page.rows if row.case.probe})
+    options = [element("option", "all", value=""), *(element("option", p, value=p) for p in probes)]
+    return element("label", "Probe ", element("select", options, id="probe"))

@@ -1,0 +1,323 @@
+"""Runs as `torchstone run` writes them, for the page: every sort of end, real names, numbers that look measured.
+
+`python tests/report/page_samples.py FOLDER` writes them as run files, to look at the page they make.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Collection, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from torchstone.codec import encode_run
+from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.vocabulary import Probe
+
+NAMES = (
+    *(
+        "AlbertForMaskedLM",
+        "AllenaiLongformerBase",
+        "BartForCausalLM",
+        "BertForMaskedLM",
+        "BlenderbotForCausalLM",
+    ),
+    *(
+        "DebertaV2ForMaskedLM",
+        "DistilBertForMaskedLM",
+        "DistillGPT2",
+        "ElectraForCausalLM",
+        "GPT2ForSequenceClassification",
+    ),
+    *("LayoutLMForMaskedLM", "M2M100ForConditionalGeneration", "MBartForCausalLM", "MegatronBertForCausalLM"),
+    *(
+        "MobileBertForMaskedLM",
+        "OPTForCausalLM",
+        "PegasusForCausalLM",
+        "RobertaForCausalLM",
+        "T5Small",
+        "XLNetLMHeadModel",
+    ),
+    *(
+        "resnet50",
+        "mobilenetv3_large_100",
+        "vit_base_patch16_siglip_256",
+        "convnext_base",
+        "swin_base_patch4_window7_224",
+    ),
+)
+TRACEBACK = """Traceback (most recent call last):
+  File "/opt/torchstone/probes/performance.py", line 141, in measure
+    result = compiled(*inputs)
+             ^^^^^^^^^^^^^^^^^
+  File "/opt/conda/lib/python3.11/site-packages/torch/_dynamo/eval_frame.py", line 745, in compile_wrapper
+    raise e.remove_dynamo_frames() from None
+  File "/opt/conda/lib/python3.11/site-packages/torch/_inductor/graph.py", line 1310, in run_node
+    result = super().run_node(n)
+{error}
+"""
+LOG = """W1019 03:12:44.187 torch/_dynamo/convert_frame.py:1016] [6/8] torch._dynamo hit config.recompile_limit (8)
+\x1b[33mskipping cudagraphs due to mutated inputs (2 instances)\x1b[0m
+AUTOTUNE mm(4096x768, 768x3072)
+  triton_mm_14 0.0841 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32, BLOCK_M=128, BLOCK_N=128
+  mm 0.0902 ms 93.2%
+"""
+BREAKS: list[dict[str, Any]] = [
+    {
+        "reason": "Data-dependent branching\n  Explanation: Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).",
+        "count": 2,
+        "place": "transformers/models/longformer/modeling_longformer.py:1278",
+        "source": "if padding_len > 0 and is_global_attn.any().item():",
+    },
+    {
+        "reason": "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+        "count": 4,
+        "place": "transformers/models/xlnet/modeling_xlnet.py:1021",
+        "source": "mlen = mems[0].shape[0] if mems[0] is not None else int(lengths.max().item())",
+    },
+    {
+        "reason": "call to a builtin that cannot be traced: print",
+        "count": 1,
+        "place": "timm/models/swin_transformer.py:512",
+        "source": 'print(f"window {self.window_size} < {x.shape}")',
+    },
+]
+FAILURES: dict[str, tuple[str, str]] = {
+    "fail_accuracy": ("compare", "logits: RMSE (res-fp64) 0.01841, (ref-fp64) 0.00021 and shape [4, 512, 30522], tolerance 0.001"),
+    "fail_to_run": ("compile", "torch._inductor.exc.InductorError: LoweringException: AssertionError: size mismatch in aten.bmm.default\n  target: aten.bmm.default\n  args[0]: TensorBox(StorageBox(InputBuffer(name='arg0_1')))"),
+    "OOM": ("run", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.21 GiB. GPU 0 has a total capacity of 39.49 GiB of which 3.11 GiB is free."),
+    "timeout": ("compile", "no result after 900 s: the worker was stopped"),
+    "worker_died": ("run", "the worker process was killed by signal 11 (SIGSEGV)"),
+    "eager_1st_run_OOM": ("eager", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 24.00 GiB."),
+}  # fmt: skip
+
+
+def variant(batch_size: int | None = None) -> Variant:
+    return Variant("cuda", "inductor", "inference", "bfloat16", False, batch_size)
+
+
+def suite_of(name: str) -> str:
+    return "huggingface" if name[0].isupper() else "timm"
+
+
+def measurements(chance: random.Random, level: float, samples: int = 30) -> tuple[Measurement, ...]:
+    """What a performance case that passed has."""
+    compiled, wide = chance.lognormvariate(2, 0.8), chance.uniform(0.004, 0.06)
+    eager, memory = compiled * level, chance.lognormvariate(1, 0.7)
+    saved = chance.uniform(0.85, 1.4)
+
+    def timed(middle: float) -> tuple[float, ...]:
+        slow = chance.randrange(samples)
+        return tuple(
+            round(middle * chance.lognormvariate(0, wide) * (1.5 if n == slow else 1), 5)
+            for n in range(samples)
+        )
+
+    breaks = chance.choice([0, 0, 0, 1, 4])
+    interval = {
+        "interval": [level * (1 - wide), level * (1 + wide)],
+        "confidence": 0.95,
+        "method": "paired bootstrap",
+    }
+    counts = {
+        "calls_captured": chance.randrange(80, 900),
+        "unique_graphs": breaks + 1,
+        "graph_breaks": breaks,
+        "unique_graph_breaks": min(breaks, 2),
+        "fallbacks_to_eager": 0,
+        "autograd_captures": 0,
+        "autograd_compiles": 0,
+        "cudagraph_skips": chance.choice([0, 0, 2]),
+        "recompiles": breaks // 2,
+    }
+    return (
+        Measurement("speedup", (level,), interval),
+        Measurement("abs_latency", timed(compiled), {"block": 4}),
+        Measurement("eager_latency", timed(eager), {"block": 4}),
+        Measurement(
+            "compilation_latency", (chance.lognormvariate(2.6, 0.6),), {"start": "fork", "cache": "cold"}
+        ),
+        Measurement("dynamo_compilation_latency", (chance.lognormvariate(2.3, 0.6),)),
+        Measurement("eager_peak_mem", (memory,)),
+        Measurement("dynamo_peak_mem", (memory / saved,)),
+        Measurement("compression_ratio", (saved,)),
+        *(Measurement(metric, (number,)) for metric, number in counts.items()),
+    )
+
+
+def passed(case: Case, chance: random.Random, level: float) -> Outcome:
+    compiling = chance.uniform(5, 40)
+    extra: dict[str, Any] = {
+        "duration": compiling + 16.4,
+        "phases": {"load": 3.2, "eager": 4.1, "compile": compiling, "run": 6.0, "compare": 0.4},
+    }
+    found = measurements(chance, level) if case.probe == Probe.PERFORMANCE else ()
+    if case.probe == Probe.ACCURACY:
+        found = (Measurement("dynamo_compilation_latency", (compiling,)), Measurement("graph_breaks", (0,)))
+        extra["accuracy"] = {"tolerance": 0.001, "cosine": False, "reference": "float64"}
+    if case.benchmark in {"AllenaiLongformerBase", "XLNetLMHeadModel", "swin_base_patch4_window7_224"}:
+        extra["graph_breaks"] = BREAKS[: 1 + len(case.benchmark) % 3]
+        extra["recompile_reasons"] = [
+            "tensor 'L['input_ids']' size mismatch at index 1. expected 512, actual 384"
+        ]
+    if case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE:
+        extra["cautions"] = [
+            "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
+        ]
+    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra)
+
+
+def failed(case: Case, status: str) -> Outcome:
+    phase, message = FAILURES[status]
+    error = message.partition("\n")[0]
+    traceback = TRACEBACK.format(error=error) if status not in {"timeout", "worker_died"} else ""
+    extra: dict[str, Any] = {"duration": 31.5, "phases": {"load": 3.0, "eager": 2.5}}
+    return Outcome(case, status, (), Failure(phase, message, traceback, LOG), repro_of(case), extra)
+
+
+def repro_of(case: Case) -> str:
+    return f"torchstone run --suite {case.suite} --only '{case.id}' --device cuda --backend inductor"
+
+
+ENVIRONMENT: dict[str, Any] = {
+    "machine": {"cpu": "AMD EPYC 7763 64-Core Processor", "cores": 24, "memory": 225485783040, "governor": "performance"},
+    "software": {"python": "3.11.7", "torch": "2.13.0+cu128", "triton": "3.5.0", "cuda": "12.8", "transformers": "4.57.1"},
+    "accelerators": [{"name": "NVIDIA A100-SXM4-40GB", "memory": 42405855232, "driver": "570.86", "power_limit": "400 W"}],
+    "variables": {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "OMP_NUM_THREADS": "24"},
+    "fingerprint": "b1946ac92492d2347c6235b4d2611184",
+}  # fmt: skip
+REVISION = Revision("9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "main", dirty=True)
+SETTINGS: dict[str, Any] = {"timeout": 900, "samples": 30, "seed": 1337, "isolation": "fork"}
+
+
+ENDS: dict[tuple[str, str], str] = {
+    ("DebertaV2ForMaskedLM", Probe.PERFORMANCE): "worker_died",
+    ("DebertaV2ForMaskedLM", Probe.ACCURACY): "fail_accuracy",
+    ("BartForCausalLM", Probe.ACCURACY): "fail_accuracy",
+    ("M2M100ForConditionalGeneration", Probe.PERFORMANCE): "timeout",
+    ("BlenderbotForCausalLM", Probe.PERFORMANCE): "OOM",
+    ("BlenderbotForCausalLM", Probe.ACCURACY): "eager_1st_run_OOM",
+    ("XLNetLMHeadModel", Probe.ACCURACY): "fail_to_run",
+    ("convnext_base", Probe.PERFORMANCE): "fail_to_run",
+    ("convnext_base", Probe.ACCURACY): "fail_to_run",
+    ("OPTForCausalLM", Probe.ACCURACY): "pass_due_to_skip",
+}
+ABSENT = {("vit_base_patch16_siglip_256", Probe.ACCURACY), ("swin_base_patch4_window7_224", Probe.ACCURACY)}
+
+
+def sample_run() -> Run:
+    """Performance and accuracy of 25 benchmarks: nine cases fail, each in its way, one is skipped, and two have no outcome."""
+    return make_run("2026-10-19T03-11-07-a100", ENDS, ABSENT, drift=0.0)
+
+
+def old_run() -> Run:
+    """The same benchmarks some days before: all passed, and most were a little faster."""
+    return make_run("2026-10-12T03-10-58-a100", {}, set(), drift=0.04)
+
+
+def make_run(
+    name: str, ends: Mapping[tuple[str, str], str], absent: Collection[tuple[str, str]], drift: float
+) -> Run:
+    plan, outcomes = [], []
+    for probe, benchmark in product((Probe.PERFORMANCE, Probe.ACCURACY), NAMES):
+        chance = random.Random(f"{benchmark} {probe}")  # noqa: S311  (samples, not secrets)
+        level = chance.lognormvariate(0.22, 0.25)
+        later = random.Random(f"{benchmark} {probe} {name}").lognormvariate(drift, drift)  # noqa: S311
+        case = Case(benchmark, probe.value, suite_of(benchmark), variant(2 ** chance.randrange(2, 7)))
+        plan.append(case)
+        end = ends.get((benchmark, probe), "pass")
+        if (benchmark, probe) in absent:
+            continue
+        if end == "pass_due_to_skip":
+            outcomes.append(Outcome(case, end, repro=repro_of(case)))
+        elif end == "pass":
+            outcomes.append(passed(case, chance, level * later))
+        else:
+            outcomes.append(failed(case, end))
+    return Run(name, tuple(plan), tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS, not absent)
+
+
+ATTACK = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>"
+HIDDEN = "ab\u202ecd\u2066e\u200bf"
+
+
+def nasty_run() -> Run:
+    """Everything that can be said is an attack, or a character that should not be there."""
+    names = (
+        ATTACK,
+        '"><svg/onload=alert(3)>',
+        "'onmouseover='alert(4)",
+        "a&amp;b",
+        "über/模型",
+        "x" * 300,
+        "-->",
+        "${7*7}{{7*7}}",
+    )
+    outcomes = []
+    for number, name in enumerate(names):
+        case = Case(
+            name,
+            ATTACK if number == 1 else "performance",
+            ATTACK,
+            Variant(ATTACK, mode="javascript:alert(5)"),
+        )
+        failure = Failure(
+            ATTACK,
+            f"{ATTACK}\x00\x1b[31mred\x1b[0m\x07{HIDDEN}\ud800" + "m" * 100_000,
+            ATTACK * 50,
+            ATTACK + "\r\n\x08",
+        )
+        measured = (
+            Measurement(ATTACK, (1, 2, 3), {ATTACK: ATTACK, "interval": ATTACK}),
+            Measurement("speedup", (1.5,), {"interval": [1, 2]}),
+        )
+        breaks = [{"reason": ATTACK, "count": ATTACK, "place": ATTACK, "source": ATTACK}, ATTACK]
+        extra: dict[str, Any] = {
+            ATTACK: {ATTACK: [ATTACK, {ATTACK: ATTACK}]},
+            "graph_breaks": breaks,
+            "phases": ATTACK,
+            "duration": ATTACK,
+            "cautions": [ATTACK],
+            "recompile_reasons": [ATTACK, {"a": 1}],
+            "log": ATTACK,
+        }
+        status = "pass" if number % 2 else ATTACK
+        outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra))
+    plan = tuple(outcome.case for outcome in outcomes)
+    facts = {ATTACK: {ATTACK: ATTACK}, "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"g": ATTACK}}}}}}}}
+    return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), facts, facts)  # fmt: skip
+
+
+def large_run(cases: int) -> Run:
+    """Very many cases, one in ten of which fails with a long traceback."""
+    chance = random.Random(1)  # noqa: S311
+    outcomes = []
+    for number in range(cases):
+        name = f"{NAMES[number % len(NAMES)]}_{number}"
+        case = Case(name, "performance", suite_of(name), variant(8))
+        if number % 10:
+            outcomes.append(passed(case, chance, chance.lognormvariate(0.2, 0.3)))
+        else:
+            outcomes.append(
+                Outcome(case, "fail_to_run", (), Failure("compile", f"error {number}", TRACEBACK * 40, LOG * 20), repro_of(case))
+            )  # fmt: skip
+    plan = tuple(outcome.case for outcome in outcomes)
+    return Run("large", plan, tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS)
+
+
+def main(folder: Path) -> None:
+    """Write all samples."""
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = {
+        "run": sample_run(),
+        "old": old_run(),
+        "large": large_run(5_000),
+    }
+    for name, run in runs.items():
+        (folder / f"{name}.jsonl").write_text(encode_run(run), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
