@@ -31,7 +31,8 @@ docs: $(VENV)/installed
 # Compiled once here, as an ordinary install would do: a command should not spend its first moments compiling.
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,models]'
 	$(BIN)/python -m compileall -q src
 	touch $@
 

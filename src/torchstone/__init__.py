@@ -1,19 +1,34 @@
 """torchstone: continuous benchmarking for PyTorch and ``torch.compile``.
 
-The flow, every arrow one typed function (the ones marked ``*`` are still to come):
+The flow, every arrow one typed function:
 
-    collect(suites, selection)      -> list[Case]          what there is to measure *
-    plan(cases, settings)           -> Plan                what will be measured, in which order *
-    execute(plan)                   -> Iterator[Outcome]   one isolated worker per case *
+    resolve_targets(targets)        -> Targets             suites and files: where benchmarks come from
+    plan_cases(listings, axes, selection) -> list[Case]    what will be measured, in which order
+    Supervisor.execute(cases)       -> Iterator[Outcome]   parent: one isolated worker per case
+        run_case(benchmark, job, ...)                      child: the only code that imports torch
+    Journal.append(outcome)                                one JSON line, on disk before the next case starts
     read_file(path)                 -> Reading             a run, or what is expected, from any file
     merge(readings)                 -> Results             shards as one, the same case twice refused
     judge(results, baseline, conditions) -> Judgement      the gate; also decides the exit code
     propose(baseline, text, readings, ...) -> Proposal     what accepting the results would change
     render_*(report)                -> str                 terminal, Markdown, JUnit, JSON, GitHub
 
-Nothing here imports torch: a gate works on any machine, and answers at once.
+The parent never imports torch: a gate works on any machine, and answers at once.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchstone.define import Benchmark, Check, Suite, Work, benchmark
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = ["Benchmark", "Check", "Suite", "Work", "__version__", "benchmark"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (what a benchmark file needs, loaded only when it asks)
+    if name in __all__:
+        from torchstone import define  # noqa: PLC0415
+
+        return getattr(define, name)
+    raise AttributeError(f"module 'torchstone' has no attribute '{name}'")

@@ -117,8 +117,14 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric(ACCURACY, "status", "equal", "how the case ended: its status", (Probe.ACCURACY,)),
-        Metric("speedup", "x", "higher", "median eager time over median compiled time"),
+        Metric(
+            "speedup",
+            "x",
+            "higher",
+            "eager time over compiled time: the median of the pairs that were timed in turns",
+        ),
         Metric("abs_latency", "ms", "lower", "median time of one compiled call"),
+        Metric("eager_latency", "ms", "lower", "median time of one eager call"),
         Metric("baseline", "x", "higher", "the speedup that the runner's --baseline file had"),
         Metric("speedup_vs_baseline", "x", "higher", "speedup over that of the runner's --baseline file"),
         Metric("compilation_latency", "s", "lower", "compiled warm-up time less eager warm-up time"),
@@ -141,6 +147,7 @@ METRICS: dict[str, Metric] = {
         Metric("autograd_captures", "graphs", "equal", "graphs captured by compiled autograd", _BOTH),
         Metric("autograd_compiles", "graphs", "equal", "graphs compiled by compiled autograd", _BOTH),
         Metric("cudagraph_skips", "graphs", "lower", "graphs that could not use CUDA graphs", _BOTH),
+        Metric("recompiles", "compiles", "lower", "times that a frame was compiled again", _BOTH),
         Metric("instruction_count", "instructions", "lower", "all of the work", _COUNTED, "min"),
         Metric(
             "compile_time_instruction_count", "instructions", "lower", "the compiler's part", _COUNTED, "min"

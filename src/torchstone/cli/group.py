@@ -13,11 +13,16 @@ from torchstone.cli.clicked import make_command
 from torchstone.errors import UsageError
 
 COMMANDS = {
+    "run": "torchstone.cli.run",
+    "list": "torchstone.cli.listing",
+    "repro": "torchstone.cli.repro",
     "check": "torchstone.cli.check",
     "accept": "torchstone.cli.accept",
     "quarantine": "torchstone.cli.quarantine",
+    "report": "torchstone.cli.report",
     "import": "torchstone.cli.convert",
     "export": "torchstone.cli.convert",
+    "doctor": "torchstone.cli.doctor",
 }
 
 
@@ -45,6 +50,9 @@ def torchstone() -> None:
     """Continuous benchmarking for PyTorch and torch.compile.
 
     \b
+    Measure a suite, or your own models:
+      torchstone run smoke
+      torchstone run bench_mine.py
     Judge results against a committed baseline:
       torchstone check results.csv --baseline expected.csv
     Adopt the results as the new baseline:

@@ -1,0 +1,100 @@
+"""``torchstone list``: what can be measured, and whether it can be measured here."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from torchstone.cli.clicked import make_command
+from torchstone.cli.display import make_display
+from torchstone.cli.plain import Option
+from torchstone.cli.tables import print_table
+from torchstone.measure.collect import list_built_in, read_listings, resolve_targets
+from torchstone.measure.plan import Listing
+from torchstone.measure.session import Session
+from torchstone.measure.sources import list_packages
+from torchstone.suites import BUILT_IN, load_suite
+from torchstone.vocabulary import PROBES
+
+OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
+_MEASURED = ("performance", "accuracy")
+
+
+def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
+    """Show the suites and probes, or the benchmarks of TARGETS.
+
+    \b
+    Examples:
+      torchstone list
+      torchstone list huggingface
+      torchstone list bench_mine.py
+    """
+    if targets:
+        return _list_benchmarks(targets, as_json=as_json)
+    suites = [
+        [name, str(len(list_built_in(name))), _state(name), load_suite(name).description] for name in BUILT_IN
+    ]
+    suites += [[name, "", "yes", "from an installed package"] for name in list_packages()]
+    probes = [
+        [probe.value, "yes" if probe.value in _MEASURED else "not yet", meaning]
+        for probe, meaning in PROBES.items()
+    ]
+    if as_json:
+        _print_json(
+            {
+                "suites": _records(suites, "name", "benchmarks", "runs_here", "description"),
+                "probes": _records(probes, "name", "runs_here", "description"),
+            }
+        )
+        return 0
+    print_table(["suite", "benchmarks", "runs here", "what it is"], suites, title="Suites")
+    print()
+    print_table(["probe", "runs here", "what it measures"], probes, title="Probes")
+    return 0
+
+
+def _state(name: str) -> str:
+    """Whether a suite's libraries are installed; what cannot be imported is found out when it is measured."""
+    suite = load_suite(name)
+    missing = [library for library in ("torch", *suite.libraries) if not _is_installed(library)]
+    return "yes" if not missing else f"no: {' and '.join(missing)} not installed"
+
+
+def _is_installed(library: str) -> bool:
+    try:
+        return find_spec(library.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
+    resolved = resolve_targets(targets)
+    foreign = [source for source in resolved.sources.values() if source["kind"] != "suite"]
+    listings: list[Listing] = []
+    for name, source in resolved.sources.items():
+        if source["kind"] == "suite":
+            listings += list_built_in(name)
+    if foreign:
+        display = make_display()
+        with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
+            session.start_workers([])
+            listings += read_listings(session.survey({"sources": foreign, "torch": False})["sources"])
+    rows = [[each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes)] for each in listings]
+    if as_json:
+        _print_json(_records(rows, "suite", "name", "batch_size", "modes"))
+    else:
+        print_table(["suite", "benchmark", "batch", "modes"], rows, title=f"{len(rows)} benchmarks")
+    return 0
+
+
+def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _print_json(value: object) -> None:
+    import json  # noqa: PLC0415
+
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+list_command = make_command("list", list_all, OPTIONS, "[TARGETS]...", required=False, bare=True)

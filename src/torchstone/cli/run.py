@@ -1,0 +1,138 @@
+"""``torchstone run``: measure benchmarks in isolated workers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from msgspec import structs
+
+from torchstone.cli.clicked import make_command
+from torchstone.cli.display import Display, make_display
+from torchstone.cli.run_options import OPTIONS, make_request
+from torchstone.cli.run_outputs import check_outputs, print_plan, write_outputs
+from torchstone.errors import UsageError
+from torchstone.measure.journal import Journal, create_journal, reopen_journal
+from torchstone.measure.runner import Request, check_same_world, default_output, measure, prepare_run
+from torchstone.measure.session import Session
+from torchstone.measure.settings import Settings, settings_of_run
+from torchstone.model import Outcome, Run
+from torchstone.vocabulary import PASSED, SKIPPED
+
+INTERRUPTED = 130
+
+
+def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401  (the options, by name)
+    """Measure SUITES, FILES and folders under torch.compile, against eager.
+
+    TARGETS are suites (see 'torchstone list'), files bench_*.py with functions
+    that @torchstone.benchmark decorates, or folders of these; TARGET::NAME is
+    one benchmark. Every case runs in a process of its own, and its result is
+    on disk before the next one starts.
+
+    \b
+    Examples:
+      torchstone run bench_mine.py
+      torchstone run smoke --mode inference,training -o run.jsonl
+      torchstone run huggingface --size small -k Bert --device cpu
+      torchstone run --resume run.jsonl
+
+    Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
+    3 nothing can be measured here.
+    """
+    if given["resume"]:
+        return _resume(targets, given)
+    if not targets:
+        raise UsageError(
+            "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
+        )
+    request = make_request(targets, given)
+    check_outputs(given["output"], given["csv"], given["v3"])
+    display = make_display()
+    with Session(
+        "spawn" if given["dry_run"] else request.settings.start, request.settings.cache, display.say
+    ) as session:
+        run = _prepare(request, session, display)
+        if given["dry_run"]:
+            print_plan(run)
+            return 0
+        _show_cautions(session, display)
+        journal = create_journal(given["output"] or default_output(run), run)
+        return _carry_out(run, _settings(run), journal, session, display, given)
+
+
+def _settings(run: Run) -> Settings:
+    return settings_of_run(run, "")
+
+
+def _prepare(request: Request, session: Session, display: Display) -> Run:
+    with display.busy("loading torch and looking at the machine"):
+        session.start_workers(list(request.targets.sources.values()), request.axes.devices)
+        return prepare_run(request, session)
+
+
+def _resume(targets: tuple[str, ...], given: dict[str, Any]) -> int:
+    """Finish a run: with the settings it was begun with, on the machine and code it was begun on."""
+    if other := [name for name, value in given.items() if value and name not in _RESUMABLE]:
+        raise UsageError(
+            f"--resume takes its settings from the file, so --{other[0].replace('_', '-')} has no place"
+        )
+    if targets:
+        raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
+    display = make_display()
+    journal, reading = reopen_journal(given["resume"])
+    run = reading.run
+    settings = settings_of_run(run, reading.path)
+    if run.finished:
+        journal.close()
+        display.say(f"{reading.path}: nothing is left to measure")
+        return _exit_code(run.outcomes, given)
+    with Session(settings.start, settings.cache, display.say) as session:
+        with display.busy("loading torch and looking at the machine"):
+            session.start_workers(
+                list(settings.sources.values()), sorted({case.variant.device for case in run.plan})
+            )
+            check_same_world(run, session)
+        _show_cautions(session, display)
+        return _carry_out(run, settings, journal, session, display, given)
+
+
+_RESUMABLE = {"resume", "csv", "v3", "exit_zero"}
+
+
+def _show_cautions(session: Session, display: Display) -> None:
+    for caution in session.cautions:
+        display.say(f"caution: {caution}")
+
+
+def _carry_out(
+    run: Run, settings: Settings, journal: Journal, session: Session, display: Display, given: dict[str, Any]
+) -> int:
+    """Measure, show, write the other files, and say where everything is."""
+    outcomes = list(run.outcomes)
+    try:
+        with display.showing(run):
+            for outcome in measure(run, settings, journal, session, display):
+                outcomes.append(outcome)
+                display.finished(outcome)
+    except KeyboardInterrupt:
+        left = len(run.plan) - len(outcomes)
+        sys.stderr.write(
+            f"\nstopped: {len(outcomes)} of {len(run.plan)} cases are in {journal.path}, {left} are left; go on with\n"
+            f"  torchstone run --resume {journal.path}\n"
+        )
+        return INTERRUPTED
+    finally:
+        journal.close()
+    done = structs.replace(run, outcomes=tuple(outcomes), finished=True)
+    display.summarise(done, journal.path)
+    write_outputs(done, given["csv"], given["v3"], display.say)
+    return _exit_code(outcomes, given)
+
+
+def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:
+    bad = any(outcome.status not in {PASSED, SKIPPED} for outcome in outcomes)
+    return 1 if bad and not given["exit_zero"] else 0
+
+
+run_command = make_command("run", run_benchmarks, OPTIONS, "[TARGETS]...", required=False)

@@ -1,0 +1,157 @@
+"""The options of ``torchstone run``, and the request that they add up to."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from torchstone.cli.plain import Option
+from torchstone.cli.quantities import (
+    parse_assignments,
+    parse_bytes,
+    parse_count,
+    parse_seconds,
+    parse_shard,
+    parse_share,
+    split_list,
+)
+from torchstone.define import DTYPES, MODES, SIZES
+from torchstone.errors import UsageError
+from torchstone.formats import read_file
+from torchstone.measure.collect import resolve_targets
+from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
+from torchstone.measure.runner import Request
+from torchstone.measure.settings import CACHES, STARTS, Settings
+from torchstone.model import Case
+from torchstone.vocabulary import Probe
+
+PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
+_DYNAMIC = {"auto": None, "true": True, "false": False}
+_DEFAULTS = Settings()
+
+OPTIONS = (
+    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy; by default both.", multiple=True),
+    Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another; by default the machine's accelerator, else cpu.", multiple=True),
+    Option("--backend", "backends", "NAME", "Any backend of torch.compile; by default inductor. 'none' compiles nothing: both sides are eager.", multiple=True),
+    Option("--mode", "modes", "MODE", "inference, training or both; by default inference.", multiple=True),
+    Option("--dtype", "dtypes", "DTYPE", f"{', '.join(DTYPES)}; by default float32.", multiple=True),
+    Option("--dynamic", "dynamics", "true|false|auto", "torch.compile's dynamic; auto, its own default, unless given.", multiple=True),
+    Option("--batch-size", "batch_sizes", "N", "Instead of each benchmark's own.", multiple=True),
+    Option("--size", "size", "SIZE", "full, or small: models shrunk to run in seconds on a CPU.", choices=SIZES),
+    Option("--compile-mode", "compile_mode", "MODE", "torch.compile's mode, such as max-autotune or reduce-overhead."),
+    Option("--option", "compile_options", "KEY=VALUE", "One of torch.compile's options. Repeatable.", multiple=True),
+    Option("--fullgraph", "fullgraph", "", "torch.compile's fullgraph: a graph break is an error."),
+    Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
+    Option("--exclude", "exclusions", "REGEX", "No benchmarks whose name has this in it. Repeatable.", multiple=True, short="-x"),
+    Option("--only", "only", "NAME", "Only this benchmark or case: its exact name or id, or a shell pattern. Repeatable.", multiple=True),
+    Option("--shard", "shard", "I/N", "Only the I-th of N parts, from 1. All cases of a benchmark are in one part."),
+    Option("--durations", "durations", "FILE", "An earlier run file, to make shards take equally long; the same for all shards. Repeatable.", multiple=True),
+    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs."),
+    Option("--precision", "precision", "SHARE", "Stop once the speedup is known this well; by default 1%."),
+    Option("--budget", "budget", "TIME", "Stop timing a case after this long; by default 5s."),
+    Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice."),
+    Option("--compile-threads", "compile_threads", "N", "Processes for the compiler in each worker; by default 1."),
+    Option("--jobs", "jobs", "N", "Cases at once. Only one is timed at a time. By default one for each --threads cores, and 1 on an accelerator.", short="-j"),
+    Option("--timeout", "timeout", "TIME", "End a case that takes longer; by default 30m."),
+    Option("--memory-limit", "memory_limit", "SIZE", "End a case that holds more memory than this, such as 8GB."),
+    Option("--start", "start", "HOW", "How workers are started: auto, fork or spawn. Compile times of the two differ.", choices=STARTS),
+    Option("--cache", "cache", "KIND", "cold: every case compiles from nothing. warm: compiled code is kept between runs.", choices=CACHES),
+    Option("--import", "imports", "MODULE", "Import this first: it may register a backend or a device. Repeatable.", multiple=True),
+    Option("--save-outputs", "save_outputs", "DIR", "Keep the compiled outputs of the accuracy probe."),
+    Option("--compare-outputs", "compare_outputs", "DIR", "Compare bit by bit with outputs kept earlier."),
+    Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
+    Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o"),
+    Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there."),
+    Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there."),
+    Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
+    Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted."),
+    Option("--dry-run", "dry_run", "", "Show what would be measured."),
+    Option("--exit-zero", "exit_zero", "", "Exit with 0 even if a case failed: 'torchstone check' decides."),
+)  # fmt: skip
+
+
+def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
+    """What the options add up to; a value that cannot be right is an error before anything is started."""
+    check_patterns("-k", given["filters"])
+    check_patterns("--exclude", given["exclusions"])
+    resolved = resolve_targets(targets)
+    if given["compile_mode"] and given["compile_options"]:
+        raise UsageError(
+            "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
+        )
+    return Request(
+        resolved,
+        _axes(given),
+        Selection(tuple(given["only"]), tuple(given["filters"]), tuple(given["exclusions"])),
+        _settings(given, resolved.sources),
+        parse_shard(given["shard"]),
+        _durations(given["durations"]),
+        given["label"] or "",
+    )
+
+
+def _axes(given: dict[str, Any]) -> Axes:
+    return Axes(
+        split_list("--probe", given["probes"], PROBES) or PROBES,
+        split_list("--device", given["devices"]),
+        split_list("--backend", given["backends"]) or ("inductor",),
+        split_list("--mode", given["modes"], MODES) or ("inference",),
+        split_list("--dtype", given["dtypes"], DTYPES) or ("float32",),
+        tuple(_DYNAMIC[each] for each in split_list("--dynamic", given["dynamics"], tuple(_DYNAMIC)))
+        or (None,),
+        _batch_sizes(given["batch_sizes"]),
+        given["size"] or "full",
+        _further(given),
+    )
+
+
+def _batch_sizes(texts: tuple[str, ...]) -> tuple[int, ...]:
+    sizes = (parse_count("--batch-size", each) for each in split_list("--batch-size", texts))
+    return tuple(size for size in sizes if size)
+
+
+def _further(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What torch.compile is told beyond a case's own axes: another compilation, so another case."""
+    told = {"compile_mode": given["compile_mode"]} if given["compile_mode"] else {}
+    if given["fullgraph"]:
+        told["fullgraph"] = "true"
+    return tuple(told.items()) + tuple(tuple(text.split("=", 1)) for text in sorted(given["compile_options"]))
+
+
+def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Settings:
+    is_local = bool(given["imports"]) or any(source["kind"] == "file" for source in sources.values())
+    return Settings(
+        sources=sources,
+        folder=os.getcwd() if is_local else "",
+        imports=tuple(given["imports"]),
+        start=given["start"] or _DEFAULTS.start,
+        cache=given["cache"] or _DEFAULTS.cache,
+        threads=parse_count("--threads", given["threads"]),
+        compile_threads=parse_count("--compile-threads", given["compile_threads"]),
+        jobs=parse_count("--jobs", given["jobs"]),
+        timeout=parse_seconds("--timeout", given["timeout"]) or _DEFAULTS.timeout,
+        memory_limit=parse_bytes("--memory-limit", given["memory_limit"]),
+        repeat=parse_count("--repeat", given["repeat"]),
+        precision=parse_share("--precision", given["precision"]),
+        budget=parse_seconds("--budget", given["budget"]),
+        size=given["size"] or _DEFAULTS.size,
+        compile_mode=given["compile_mode"],
+        fullgraph=given["fullgraph"],
+        options=parse_assignments("--option", given["compile_options"]),
+        save_outputs=os.path.abspath(given["save_outputs"]) if given["save_outputs"] else "",
+        compare_outputs=_folder("--compare-outputs", given["compare_outputs"]),
+        batch_invariant=given["batch_invariant"],
+    )
+
+
+def _folder(option: str, path: str | None) -> str:
+    if path and not os.path.isdir(path):
+        raise UsageError(f"{option} {path}: no such folder")
+    return os.path.abspath(path) if path else ""
+
+
+def _durations(paths: tuple[str, ...]) -> dict[Case, float]:
+    noted: dict[Case, float] = {}
+    for path in paths:
+        noted |= durations_of(read_file(path).run.outcomes)
+    return noted

@@ -1,0 +1,81 @@
+"""What ``torchstone run`` writes besides the run file, and the plan as text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
+from msgspec import structs
+
+from torchstone.cli.tables import print_table
+from torchstone.disk import write_text
+from torchstone.errors import InputError, UsageError
+from torchstone.formats import FORMATS
+from torchstone.model import Case, Outcome, Run
+from torchstone.units import count_of
+from torchstone.vocabulary import Probe
+
+
+def check_outputs(output: str | None, csv: str | None, v3: str | None) -> None:
+    """Find out before measuring, not after, that something cannot be written."""
+    if output and os.path.exists(output):
+        raise UsageError(
+            f"{output} is there already", advice=f"choose another, or finish it with --resume {output}"
+        )
+    for folder in (csv, v3):
+        if folder:
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"no folder can be made there: {error.strerror}", path=folder) from None
+
+
+def write_outputs(run: Run, csv: str | None, v3: str | None, say: Callable[[str], None]) -> None:
+    """Write the CSV files of PyTorch's runner and the records of its database, a file for each combination of axes."""
+    for folder, kinds in ((csv, (Probe.ACCURACY.value, Probe.PERFORMANCE.value)), (v3, ("v3",))):
+        if folder:
+            for name, kind, outcomes in _files(run, kinds):
+                path = os.path.join(folder, name)
+                write_text(path, FORMATS[kind].write(structs.replace(run, outcomes=tuple(outcomes))))
+                say(f"wrote {count_of(len(outcomes), 'case')} to {path}")
+
+
+def _files(run: Run, kinds: tuple[str, ...]) -> list[tuple[str, str, list[Outcome]]]:
+    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in run.outcomes:
+        for kind in kinds:
+            if kind in {"v3", outcome.case.probe}:
+                ending = "json" if kind == "v3" else "csv"
+                groups[(f"{file_stem(outcome.case)}.{ending}", kind)].append(outcome)
+    return [(name, kind, outcomes) for (name, kind), outcomes in groups.items()]
+
+
+def file_stem(case: Case) -> str:
+    """The name that PyTorch's CI gives such a file: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}``.
+
+    What that has no place for (dynamic shapes, a compile mode, a size) follows the backend, as ``inductor_dynamic`` does there.
+    """
+    variant = case.variant
+    further = [
+        value if name in {"compile_mode", "size"} else f"{name}_{value}" for name, value in variant.further
+    ]
+    dynamic = {True: ["dynamic"], False: ["static"], None: []}[variant.dynamic]
+    backend = "_".join([variant.backend, *dynamic, *further])
+    parts = (backend, case.suite, variant.dtype, variant.mode, variant.device.replace(":", ""), case.probe)
+    return re.sub(r"[^\w.-]+", "_", "_".join(parts))
+
+
+def print_plan(run: Run) -> None:
+    """The cases that would be measured."""
+    rows = []
+    for case in run.plan:
+        axes = case.variant.axes()
+        size = axes.pop("batch_size", "")
+        rows.append([case.suite, case.benchmark, case.probe, size, " ".join(axes.values())])
+    print_table(
+        ["suite", "benchmark", "probe", "batch", "variant"],
+        rows,
+        title=f"{count_of(len(run.plan), 'case')} would be measured",
+    )

@@ -1,0 +1,1 @@
+"""Measuring: the plan, the parent that runs it, and the isolated workers."""

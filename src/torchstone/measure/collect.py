@@ -1,0 +1,112 @@
+"""What there is to measure: the targets of a command line, as sources and the benchmarks they define."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec import Struct, convert
+
+from torchstone.errors import InputError, UsageError
+from torchstone.measure.plan import Listing
+from torchstone.measure.sources import Source, list_packages
+from torchstone.suites import BUILT_IN, load_suite
+
+FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
+
+
+class Targets(Struct, frozen=True):
+    """Where the wanted benchmarks come from, by suite, and the ones that were named exactly."""
+
+    sources: dict[str, Source]
+    names: tuple[str, ...] = ()
+
+
+def resolve_targets(targets: Sequence[str]) -> Targets:
+    """Suites, files, folders of ``bench_*.py``, and any of these with ``::NAME`` for one benchmark."""
+    sources: dict[str, Source] = {}
+    names, whole = [], set()
+    for target in targets:
+        place, _, name = target.partition("::")
+        found = _sources_at(place)
+        for source in found:
+            before = sources.setdefault(source["name"], source)
+            if before != source:
+                raise UsageError(
+                    f"{before.get('path', before['name'])} and {source.get('path', source['name'])} would both be the suite {source['name']}",
+                    advice="rename one of the two files, or measure them in two runs",
+                )
+        suites = [source["name"] for source in found]
+        if name:
+            names += [f"{suite}::{name}" for suite in suites]
+        else:
+            whole |= set(suites)
+    if names:
+        names += [f"{suite}::*" for suite in sorted(whole)]
+    return Targets(sources, tuple(names))
+
+
+def _sources_at(place: str) -> list[Source]:
+    if place in BUILT_IN:
+        return [{"kind": "suite", "name": place}]
+    if os.path.isdir(place):
+        return _files_below(place)
+    if place.endswith(".py") or os.sep in place:
+        return [_file(place)]
+    if place in list_packages():
+        return [{"kind": "package", "name": place}]
+    known = [*BUILT_IN, *list_packages()]
+    close = get_close_matches(place, known, n=1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    raise UsageError(
+        f"there is no suite, file or folder '{place}'", advice=f"{hint}the suites are {', '.join(known)}"
+    )
+
+
+def _file(path: str) -> Source:
+    if not os.path.exists(path):
+        raise InputError("no such file", path=path)
+    if not path.endswith(".py"):
+        raise InputError("expected a Python file with benchmarks in it, such as bench_mine.py", path=path)
+    name = os.path.basename(path).removesuffix(".py")
+    if name in BUILT_IN:
+        raise UsageError(f"{path} would be a second suite {name}", advice="rename the file")
+    return {"kind": "file", "name": name, "path": os.path.abspath(path)}
+
+
+def _files_below(folder: str) -> list[Source]:
+    found = sorted(
+        os.path.join(where, name)
+        for where, _, names in os.walk(folder)
+        for name in names
+        if FILE_PATTERN.match(name)
+    )
+    if not found:
+        raise InputError("there is no bench_*.py in this folder", path=folder)
+    return [_file(path) for path in found]
+
+
+def list_built_in(suite: str) -> list[Listing]:
+    """The benchmarks of one of our suites, which can be listed without torch."""
+    return [
+        Listing(suite, each.name, each.batch_size, each.accuracy_batch_size, each.modes, each.takes)
+        for each in load_suite(suite).collect()
+    ]
+
+
+def libraries_of(sources: Sequence[Source]) -> list[str]:
+    """The libraries of our own suites among these, whose versions belong to the environment."""
+    built_in = [source["name"] for source in sources if source["kind"] == "suite"]
+    return sorted({library for name in built_in for library in load_suite(name).libraries})
+
+
+def read_listings(sources: Sequence[dict[str, Any]]) -> list[Listing]:
+    """What a survey found, as listings."""
+    return [
+        convert({"suite": found["source"]["name"], **benchmark}, Listing)
+        for found in sources
+        for benchmark in found["benchmarks"]
+    ]

@@ -1,0 +1,114 @@
+"""The journal: the run file while it is being written, one line a case, each on disk before the next case starts."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+
+from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, encode_line
+from torchstone.disk import read_text, reason
+from torchstone.errors import InputError, UsageError
+from torchstone.model import Outcome, Reading, Run
+
+
+class Journal:
+    """Appends outcomes to a run file that nobody else is writing."""
+
+    def __init__(self, path: str, handle: int, written: int) -> None:
+        self.path = path
+        self._handle = handle
+        self._written = written
+
+    def append(self, outcome: Outcome) -> None:
+        """Write one outcome; it is on disk when this returns."""
+        self._write(encode_line(OutcomeLine(outcome)))
+        self._written += 1
+
+    def finish(self) -> None:
+        """Say that the run is complete."""
+        self._write(encode_line(EndLine(self._written)))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._handle)
+
+    def _write(self, line: str) -> None:
+        """A whole line or nothing: if the disk is full, what was written of it is taken back."""
+        start = os.lseek(self._handle, 0, os.SEEK_END)
+        view = memoryview(line.encode())
+        try:
+            while view:
+                view = view[os.write(self._handle, view) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._handle, start)
+            raise InputError(
+                f"cannot be written: {reason(error)}",
+                path=self.path,
+                advice=f"all that was measured before is in it; make room, then: torchstone run --resume {self.path}",
+            ) from None
+
+
+def create_journal(path: str, run: Run) -> Journal:
+    """A new run file with its head. A file that is there already is left alone."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    except FileExistsError:
+        raise UsageError(
+            f"{path} is there already", advice=f"choose another --output, or finish it with --resume {path}"
+        ) from None
+    except OSError as error:
+        raise InputError(f"cannot be created: {reason(error)}", path=path) from None
+    _lock(handle, path)
+    journal = Journal(path, handle, 0)
+    try:
+        journal._write(
+            encode_line(RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings))
+        )
+        _sync_folder(folder)
+    except InputError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # not even its head could be written
+        raise
+    return journal
+
+
+def reopen_journal(path: str) -> tuple[Journal, Reading]:
+    """An unfinished run file, to go on with; half a last line is cut off."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except OSError as error:
+        raise InputError(f"cannot be opened: {reason(error)}", path=path) from None
+    try:
+        _lock(handle, path)
+        text = read_text(path)
+        reading = decode_run(path, text)
+        whole = len(text[: text.rfind("\n") + 1].encode())
+        os.ftruncate(handle, whole)
+    except BaseException:
+        os.close(handle)
+        raise
+    return Journal(path, handle, len(reading.run.outcomes)), reading
+
+
+def _lock(handle: int, path: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(
+            f"another run is writing {path} at this moment", advice="wait for it, or choose another --output"
+        ) from None
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new file's name itself durable."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,185 @@
+"""The keeper: a process that starts workers on request, tells of their ends, and takes everything along when its parent is gone.
+
+The parent may be killed at any moment, and a worker may leave processes behind that have left its process group. The keeper adopts these, so that
+it can end them; and it sees at once, by the end of its line, that the parent has gone. Run as a program, it starts every worker in a fresh
+interpreter; the zygote is a keeper that has torch loaded and forks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from torchstone.measure.channel import decode, encode
+from torchstone.measure.kinship import (
+    adopt_orphans,
+    die_first,
+    die_with_parent,
+    dying_with_parent,
+    kill_children,
+    kill_group,
+    list_children,
+)
+
+LONGEST_MESSAGE = 1 << 16
+_PATIENCE = 5.0
+
+Become = Callable[[int, int], None]
+"""What makes a worker of a new process: takes the descriptors of its channel and of its log, and does not return."""
+
+
+def main() -> None:
+    """A keeper without torch: every worker is a fresh interpreter."""
+    control, request = open_line(int(sys.argv[1]))
+    control.send(encode({"ready": 0.0}))
+    serve(control, become_fresh_interpreter, request)
+
+
+def open_line(descriptor: int) -> tuple[socket.socket, dict[str, Any]]:
+    """The line to the parent, and the parent's first message."""
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    return control, decode(control.recv(LONGEST_MESSAGE).strip())
+
+
+def become_fresh_interpreter(channel: int, log: int) -> None:
+    """Replace this process by a new interpreter that is a worker."""
+    redirect(log)
+    os.set_inheritable(channel, True)
+    arguments = [sys.executable, "-P", "-m", "torchstone.measure.worker", str(channel)]
+    os.execv(sys.executable, arguments)  # noqa: S606  (our own interpreter)
+
+
+def redirect(log: int) -> None:
+    """Standard output and error into the log, standard input from nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(nowhere)
+    if log > 2:
+        os.close(log)
+
+
+def serve(
+    control: socket.socket,
+    become: Become,
+    request: dict[str, Any],
+    preload: Callable[[list[str]], str] | None = None,
+) -> None:
+    """Start workers until the parent hangs up, then end all that is left, and remove the folder that the parent worked in."""
+    adopt_orphans()
+    read, write = os.pipe()
+    for descriptor in (read, write):
+        os.set_blocking(descriptor, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    workers: set[int] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(control, selectors.EVENT_READ)
+        selector.register(read, selectors.EVENT_READ)
+
+        def begin(channel: int, log: int) -> int:
+            pid = os.fork()
+            if pid == 0:
+                selector.close()
+                _begin_life(become, channel, log, (control.detach(), read, write))
+            return pid
+
+        while True:
+            ready = [key.fileobj for key, _ in selector.select()]
+            if read in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(read, 4096)
+            _tell_of_ends(control, workers)
+            if control in ready and not _take_request(control, workers, begin, preload):
+                break
+    kill_children(_PATIENCE)
+    if scratch := request.get("scratch"):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _begin_life(become: Become, channel: int, log: int, not_mine: tuple[int, ...]) -> None:
+    """In a new process: a session of its own, nothing of the keeper's, then the work."""
+    try:
+        os.setsid()
+        die_with_parent()
+        adopt_orphans()
+        die_first()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for descriptor in not_mine:
+            os.close(descriptor)
+        os.set_inheritable(channel, False)
+        become(channel, log)
+    except BaseException:  # noqa: BLE001  (whatever it is: this process must not go on as a second keeper)
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _take_request(
+    control: socket.socket,
+    workers: set[int],
+    begin: Callable[[int, int], int],
+    preload: Callable[[list[str]], str] | None,
+) -> bool:
+    """Start a worker with the descriptors that have come; False when the parent has hung up."""
+    try:
+        message, descriptors, _, _ = socket.recv_fds(control, LONGEST_MESSAGE, 2)
+    except ConnectionError:
+        return False
+    if not message:
+        return False
+    request = decode(message.strip())
+    if "preload" in request and preload is not None:
+        with dying_with_parent():
+            problem = preload(request["preload"])
+        return _tell(control, {"preloaded": problem})
+    try:
+        pid = begin(*descriptors)
+    except OSError as error:
+        return _tell(control, {"failed": f"no process can be started: {error.strerror}"})
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    workers.add(pid)
+    return _tell(control, {"started": pid})
+
+
+def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
+    """Tell the parent which workers have ended, and end what they have left behind."""
+    ended: dict[int, int] = {}
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid in workers:
+                workers.discard(pid)
+                ended[pid] = os.waitstatus_to_exitcode(status)
+    for pid in list_children():
+        if pid not in workers:  # adopted from a worker that is gone
+            kill_group(pid)
+    for pid, code in ended.items():
+        _tell(control, {"exited": pid, "status": code})
+
+
+def _tell(control: socket.socket, message: dict[str, Any]) -> bool:
+    try:
+        control.send(encode(message))
+    except ConnectionError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Who ends with whom: a process that adopts what its children leave behind, and one that does not outlive its parent (Linux).
+
+Elsewhere these calls do nothing, and what a worker leaves behind outside its own process group stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+_SET_DEATH_SIGNAL = 1
+_SET_ADOPTION = 36
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
+
+
+def _control_process(option: int, value: int) -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(option, value, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, even of one that has left for a session of its own."""
+    _control_process(_SET_ADOPTION, 1)
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, however that happens."""
+    _control_process(_SET_DEATH_SIGNAL, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def dying_with_parent() -> Iterator[None]:
+    """For as long as this process is too busy to notice by itself that its parent has gone."""
+    die_with_parent()
+    try:
+        yield
+    finally:
+        _control_process(_SET_DEATH_SIGNAL, 0)
+
+
+def die_first() -> None:
+    """Should the machine run out of memory, let the kernel end this process rather than whoever watches over it."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")
+
+
+def list_children(pid: int | str = "self") -> list[int]:
+    """The processes whose parent is this one; none where that cannot be read, or it has ended."""
+    found: list[int] = []
+    with contextlib.suppress(OSError, ValueError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def kill_group(pid: int) -> None:
+    """End a process that leads a group, and the group; it may be gone, or not have its group yet."""
+    for end in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(pid, signal.SIGKILL)
+
+
+def kill_children(patience: float) -> None:
+    """End all children and their descendants, and wait so many seconds for the last of them to be gone."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        for pid in list_children():
+            kill_group(pid)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.005)

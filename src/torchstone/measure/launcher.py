@@ -1,0 +1,379 @@
+"""Starting workers: forked from the zygote, or spawned afresh; either way with a channel, a log, and a session of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from torchstone.errors import TorchstoneError
+from torchstone.measure.channel import Channel, Message, decode, encode
+from torchstone.measure.kinship import kill_group
+
+LOG_KEPT = 16 * 1024
+STACKS_WAIT = 0.5
+_LOG_READ = 1 << 20
+_GRACE = 10.0
+_START_TIMEOUT = 120.0
+_PRELOAD_TIMEOUT = 600.0
+_NAMES_AT_ONCE = 500
+_TRY_SPAWN = "try --start spawn"
+_KEEPERS = {"fork": "torchstone.measure.zygote", "spawn": "torchstone.measure.keeper"}
+
+
+class CannotMeasureError(TorchstoneError):
+    """Nothing can be measured here at all; ends the process with exit code 3."""
+
+    exit_code = 3
+
+
+class Worker:
+    """The parent's view of one worker: its process, its channel, and the end of what it prints."""
+
+    def __init__(self, pid: int, channel: Channel, log: int) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.log = log
+        self.log_ended = False
+        self.exit_code: int | None = None
+        self._tail = bytearray()
+        self._printed = 0
+        os.set_blocking(log, False)
+
+    def read_log(self) -> None:
+        """Take what it has printed, and keep the end of it."""
+        try:
+            data = os.read(self.log, _LOG_READ)
+        except BlockingIOError:
+            return
+        self.log_ended = not data
+        self._printed += len(data)
+        self._tail += data
+        if len(self._tail) > 2 * LOG_KEPT:
+            del self._tail[:-LOG_KEPT]
+
+    def log_tail(self) -> str:
+        """The last lines it printed."""
+        for _ in range(64):  # whatever is still in the pipe, but never more: a child of it may print on
+            before = self._printed
+            self.read_log()
+            if self._printed == before:
+                break
+        text = bytes(self._tail[-LOG_KEPT:]).decode(errors="replace")
+        cut = self._printed - min(self._printed, LOG_KEPT)
+        return f"... {cut} bytes before this are not kept\n{text}" if cut else text
+
+    def kill(self) -> None:
+        """End it and everything in its process group. Once it is known to have ended, its number may be someone else's."""
+        if self.exit_code is None:
+            kill_group(self.pid)
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def show_stacks(self) -> None:
+        """Have it write all its Python stacks into its log, which works even while it hangs in C code."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGUSR2)
+
+    def close(self) -> None:
+        """Let go of its descriptors."""
+        self.channel.close()
+        os.close(self.log)
+
+
+class Launcher(Protocol):
+    """Starts workers; ``start`` names how, which is part of what a compile time means."""
+
+    start: str
+
+    def launch(self, job: Message) -> Worker:
+        """Start a worker with its job."""
+
+    def preload(self, libraries: Sequence[str]) -> str:
+        """Import these once for all workers, if that is possible; gives the reason if not."""
+
+    def poll(self) -> None:
+        """Note which workers have ended."""
+
+    def close(self) -> None:
+        """End everything that was started."""
+
+
+class _Line:
+    """A new worker's descriptors: the parent's ends, and the ends that the worker gets."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.log_read, self.log_write = os.pipe()
+
+    def hand_over(self, pid: int, job: Message) -> Worker:
+        """Close the worker's ends here, and send it its job."""
+        self.theirs.close()
+        os.close(self.log_write)
+        worker = Worker(pid, Channel(self.ours), self.log_read)
+        with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
+            worker.channel.send(job)
+        return worker
+
+    def close(self) -> None:
+        """Let go of all ends: there is no worker."""
+        self.ours.close()
+        self.theirs.close()
+        os.close(self.log_read)
+        os.close(self.log_write)
+
+
+class Spawner:
+    """Starts a fresh interpreter for every worker, by itself: for systems on which no keeper can watch over them."""
+
+    start = "spawn"
+
+    def __init__(self, variables: Mapping[str, str], python: str = sys.executable) -> None:
+        self._variables = dict(variables)
+        self._python = python
+        self._running: list[tuple[subprocess.Popen[bytes], Worker]] = []
+
+    def launch(self, job: Message) -> Worker:
+        """Start a worker with its job."""
+        line = _Line()
+        process = subprocess.Popen(  # noqa: S603
+            [self._python, "-P", "-m", "torchstone.measure.worker", str(line.theirs.fileno())],
+            pass_fds=(line.theirs.fileno(),),
+            env=self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=line.log_write,
+            stderr=line.log_write,
+            start_new_session=True,
+        )
+        worker = line.hand_over(process.pid, job)
+        self._running.append((process, worker))
+        return worker
+
+    def preload(self, libraries: Sequence[str]) -> str:  # noqa: ARG002  (nothing is shared between workers)
+        """A fresh interpreter has nothing loaded."""
+        return "not preloaded"
+
+    def poll(self) -> None:
+        """Note which workers have ended."""
+        for process, worker in self._running:
+            worker.exit_code = process.poll()
+        self._running = [each for each in self._running if each[1].exit_code is None]
+
+    def close(self) -> None:
+        """End everything that was started."""
+        for process, worker in self._running:
+            worker.kill()
+            process.wait()
+        self._running = []
+
+
+class _KeeperGoneError(Exception):
+    """The keeper has died, or does not answer."""
+
+
+class KeptLauncher:
+    """Starts workers through a keeper: a process beside this one, which forks them or spawns them as ``start`` says.
+
+    A keeper that dies takes its workers along, and is replaced when the next worker is wanted.
+    """
+
+    def __init__(
+        self,
+        start: str,
+        variables: Mapping[str, str],
+        request: Message,
+        log_path: str,
+        python: str = sys.executable,
+    ) -> None:
+        self.start = start
+        self._variables = dict(variables)
+        self._request = request
+        self._log_path = log_path
+        self._python = python
+        self._workers: dict[int, Worker] = {}
+        self._libraries: list[str] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._answers: list[Message] = []
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, open(self._log_path, "ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                [self._python, "-P", "-m", _KEEPERS[self.start], str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
+            self._control.send(encode(self._request))
+
+    def wait_until_ready(self, timeout: float) -> Message:
+        """What it found while loading: ``ready`` with the seconds it took, ``blocked``, ``notes``; or ``broken``."""
+        try:
+            return self._wait("ready", "broken", timeout=timeout)
+        except _KeeperGoneError as gone:
+            return {"broken": str(gone)}
+
+    def preload(self, libraries: Sequence[str]) -> str:
+        """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""
+        if self.start != "fork":
+            return "not preloaded"
+        self._libraries = list(libraries)
+        try:
+            for first in range(0, len(libraries), _NAMES_AT_ONCE):
+                self._control.send(encode({"preload": libraries[first : first + _NAMES_AT_ONCE]}))
+                problem = str(self._wait("preloaded", timeout=_PRELOAD_TIMEOUT)["preloaded"])
+                if problem:
+                    return problem
+        except (ConnectionError, _KeeperGoneError) as error:
+            self._libraries = []
+            return str(error)
+        return ""
+
+    def launch(self, job: Message) -> Worker:
+        """Start a worker with its job."""
+        try:
+            return self._launch(job)
+        except _KeeperGoneError:
+            self._replace()
+        try:
+            return self._launch(job)
+        except _KeeperGoneError as gone:
+            raise CannotMeasureError(f"the process that starts workers {gone}", advice=_TRY_SPAWN) from None
+
+    def _launch(self, job: Message) -> Worker:
+        line = _Line()
+        try:
+            socket.send_fds(self._control, [encode({"start": 1})], [line.theirs.fileno(), line.log_write])
+            answer = self._wait("started", "failed", timeout=_START_TIMEOUT)
+            if "failed" in answer:
+                raise CannotMeasureError(str(answer["failed"]))
+        except ConnectionError:
+            line.close()
+            raise _KeeperGoneError("has died") from None
+        except BaseException:
+            line.close()
+            raise
+        worker = line.hand_over(answer["started"], job)
+        self._workers[worker.pid] = worker
+        return worker
+
+    def _replace(self) -> None:
+        """Begin again with a new keeper; whatever the old one had started ends with it."""
+        self._end_keeper(patience=0)
+        self._lose_workers()
+        self._begin()
+        answer = self.wait_until_ready(_START_TIMEOUT)
+        if problem := answer.get("broken") or answer.get("blocked"):
+            raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)
+        self.preload(self._libraries)
+
+    def poll(self) -> None:
+        """Note which workers have ended. If the keeper is gone, so are all of them."""
+        alive = self._read(wait=0.0)
+        for answer in self._answers:
+            worker = self._workers.pop(answer.get("exited", 0), None)
+            if worker is not None:
+                worker.exit_code = int(answer["status"])
+        self._answers = [answer for answer in self._answers if "exited" not in answer]
+        if not alive:
+            self._lose_workers()
+
+    def _lose_workers(self) -> None:
+        for worker in self._workers.values():
+            worker.kill()
+            worker.exit_code = -signal.SIGKILL
+        self._workers = {}
+
+    def close(self) -> None:
+        """End everything that was started."""
+        for worker in self._workers.values():
+            worker.kill()
+        self._end_keeper(_GRACE)
+
+    def _end_keeper(self, patience: float) -> None:
+        self._control.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait(self, *keys: str, timeout: float) -> Message:
+        """The next answer with one of these keys."""
+        deadline = time.monotonic() + timeout
+        while True:
+            for number, answer in enumerate(self._answers):
+                if any(key in answer for key in keys):
+                    return self._answers.pop(number)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _KeeperGoneError(f"does not answer within {timeout:g} s")
+            if not self._read(wait=left):
+                raise _KeeperGoneError("has died")
+
+    def _read(self, wait: float) -> bool:
+        """Take answers that have come, waiting so long for the first; False when the other end is closed."""
+        self._control.settimeout(wait)
+        try:
+            while True:
+                data = self._control.recv(1 << 16)
+                if not data:
+                    return False
+                self._answers.append(decode(data.strip()))
+                self._control.settimeout(0.0)
+        except (BlockingIOError, TimeoutError):
+            return True
+        except ConnectionError:
+            return False
+        finally:
+            with contextlib.suppress(OSError):
+                self._control.settimeout(None)
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, in words.
+
+    >>> describe_exit(-11), describe_exit(3)
+    ('ended by SIGSEGV', 'exited with code 3')
+    """
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended by signal {-code}"
+
+
+def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, Any]:
+    """Wait for the last message of a worker whose job is an answer, not a measurement."""
+    deadline = time.monotonic() + timeout
+    try:
+        while time.monotonic() < deadline:
+            messages, closed = worker.channel.read_ready()
+            worker.read_log()
+            for message in messages:
+                if "survey" in message or "error" in message:
+                    return message
+            launcher.poll()
+            if closed or worker.exit_code is not None:
+                code = worker.exit_code
+                how = describe_exit(code) if code is not None else "closed its channel"
+                return {"error": {"message": f"the worker {how}", "log": worker.log_tail()}}
+            time.sleep(0.005)
+        worker.show_stacks()
+        time.sleep(STACKS_WAIT)
+        return {"error": {"message": f"no answer within {timeout:g} s", "log": worker.log_tail()}}
+    finally:
+        worker.kill()
+        worker.close()

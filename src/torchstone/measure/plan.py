@@ -1,0 +1,181 @@
+"""The plan: which cases are measured, in which order, and which of them in which shard."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.errors import UsageError
+from torchstone.model import Case, Outcome, Variant, matches
+from torchstone.vocabulary import Probe
+
+SMALL_BATCH = 2
+
+
+class Listing(Struct, frozen=True):
+    """One benchmark as a plan sees it: its suite, its name, and what it can be asked for."""
+
+    suite: str
+    name: str
+    batch_size: int | None = None
+    accuracy_batch_size: int | None = None
+    modes: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+
+
+class Axes(Struct, frozen=True):
+    """What every benchmark is to be run under; a case is planned for each combination."""
+
+    probes: tuple[str, ...]
+    devices: tuple[str, ...]
+    backends: tuple[str, ...] = ("inductor",)
+    modes: tuple[str, ...] = ("inference",)
+    dtypes: tuple[str, ...] = ("float32",)
+    dynamics: tuple[bool | None, ...] = (None,)
+    batch_sizes: tuple[int, ...] = ()
+    size: str = "full"
+    further: tuple[tuple[str, str], ...] = ()
+
+
+class Selection(Struct, frozen=True):
+    """Which of the cases are wanted: all of ``only``'s, and of these the ones a filter finds and no exclusion does."""
+
+    only: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    exclusions: tuple[str, ...] = ()
+
+
+def plan_cases(listings: Sequence[Listing], axes: Axes, selection: Selection) -> list[Case]:
+    """Every wanted case once, in the order of the benchmarks."""
+    _check_requests(_wanted(listings, selection), axes)
+    cases = [case for listing in listings for case in _cases_of(listing, axes)]
+    chosen = [case for case in dict.fromkeys(cases) if _is_wanted(case, selection)]
+    if not chosen:
+        raise _nothing_left(listings, axes, selection)
+    return chosen
+
+
+def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
+    further = dict(axes.further) | ({"size": axes.size} if axes.size != "full" else {})
+    cases = []
+    for probe, device, backend, mode, dtype, dynamic in itertools.product(
+        axes.probes, axes.devices, axes.backends, axes.modes, axes.dtypes, axes.dynamics
+    ):
+        if mode not in listing.modes:
+            continue
+        for batch_size in axes.batch_sizes or (_own_batch_size(listing, probe, axes.size),):
+            variant = Variant(
+                device, backend, mode, dtype, dynamic, batch_size, tuple(sorted(further.items()))
+            )
+            cases.append(Case(listing.name, probe, listing.suite, variant))
+    return cases
+
+
+def _own_batch_size(listing: Listing, probe: str, size: str) -> int | None:
+    own = listing.batch_size
+    if probe == Probe.ACCURACY and listing.accuracy_batch_size:
+        own = listing.accuracy_batch_size
+    return min(own, SMALL_BATCH) if own and size == "small" else own
+
+
+def _check_requests(listings: Iterable[Listing], axes: Axes) -> None:
+    """Refuse what a builder would silently ignore."""
+    for listing in listings:
+        if axes.batch_sizes and "batch_size" not in listing.takes:
+            raise UsageError(
+                f"--batch-size cannot change {listing.suite}::{listing.name}, which does not take a batch_size",
+                advice="give its function a parameter called batch_size",
+            )
+        if axes.size != "full" and "size" not in listing.takes:
+            raise UsageError(f"{listing.suite}::{listing.name} has only one size", advice="leave out --size")
+
+
+def _wanted(listings: Sequence[Listing], selection: Selection) -> list[Listing]:
+    bare = ((listing, Case(listing.name, "", listing.suite)) for listing in listings)
+    return [listing for listing, case in bare if _is_wanted(case, selection)]
+
+
+def _is_wanted(case: Case, selection: Selection) -> bool:
+    if selection.only and not any(_is_meant(pattern, case) for pattern in selection.only):
+        return False
+    if selection.filters and not any(
+        re.search(each, case.benchmark, re.IGNORECASE) for each in selection.filters
+    ):
+        return False
+    return not any(re.search(each, case.benchmark, re.IGNORECASE) for each in selection.exclusions)
+
+
+def _is_meant(pattern: str, case: Case) -> bool:
+    """A pattern means a case by its name, its id, or ``suite::name``; of a bare benchmark only what can be known of it."""
+    if matches(pattern, case) or pattern == f"{case.suite}::{case.benchmark}":
+        return True
+    return not case.probe and pattern.startswith(f"{case.suite}::{case.benchmark}[")
+
+
+def check_patterns(option: str, patterns: Iterable[str]) -> None:
+    """Refuse a pattern that is not a regular expression."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{option} {pattern}: not a regular expression: {error}") from None
+
+
+def _nothing_left(listings: Sequence[Listing], axes: Axes, selection: Selection) -> UsageError:
+    from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
+
+    names = [listing.name for listing in listings]
+    modes = {mode for listing in listings for mode in listing.modes}
+    if not modes & set(axes.modes):
+        return UsageError(f"none of these benchmarks has the mode {' or '.join(axes.modes)}")
+    asked = [pattern.rpartition("::")[2] for pattern in (*selection.only, *selection.filters)]
+    close = [match for text in asked for match in get_close_matches(text, names, n=3)]
+    advice = f"did you mean {' or '.join(close)}?" if close else "'torchstone list' shows what there is"
+    wanted = " ".join(asked) if asked else "these exclusions leave nothing"
+    return UsageError(f"no benchmark matches: {wanted}" if asked else wanted, advice=advice)
+
+
+def shard_cases(
+    cases: Sequence[Case], index: int, count: int, durations: Mapping[Case, float] | None = None
+) -> list[Case]:
+    """The cases of shard ``index`` of ``count``, from 1. All cases of a benchmark stay together.
+
+    Benchmarks whose durations are known are spread so that shards take equally long, the longest first; the others go where a hash of
+    their name says. Either way the answer depends on nothing but the cases and the durations, so that all shards agree.
+    """
+    groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    for case in cases:
+        groups[(case.suite, case.benchmark)].append(case)
+    known = {key: _known_duration(group, durations or {}) for key, group in groups.items()}
+    loads = [0.0] * count
+    place = {key: _hashed(key, count) for key in groups if known[key] is None}
+    for key, seconds in sorted(known.items(), key=lambda item: (-(item[1] or 0.0), item[0])):
+        if seconds is not None:
+            place[key] = min(range(count), key=lambda shard: (loads[shard], shard))
+            loads[place[key]] += seconds
+    return [case for case in cases if place[(case.suite, case.benchmark)] == index - 1]
+
+
+def _known_duration(group: Sequence[Case], durations: Mapping[Case, float]) -> float | None:
+    found = [durations[case] for case in group if case in durations]
+    return sum(found) * len(group) / len(found) if found else None
+
+
+def _hashed(key: tuple[str, str], count: int) -> int:
+    return int.from_bytes(hashlib.sha256("::".join(key).encode()).digest()[:8], "big") % count
+
+
+def durations_of(outcomes: Iterable[Outcome]) -> dict[Case, float]:
+    """How long each case took, where an earlier run noted it."""
+    noted: dict[Case, float] = {}
+    for outcome in outcomes:
+        seconds: Any = (outcome.extra or {}).get("duration")
+        if isinstance(seconds, int | float):
+            noted[outcome.case] = float(seconds)
+    return noted

@@ -1,0 +1,168 @@
+"""From a request to outcomes: the survey, the plan, the journal, and one worker after another."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec import Struct, structs, to_builtins
+
+from torchstone.errors import UsageError
+from torchstone.fingerprint import differences, fingerprint
+from torchstone.measure.collect import Targets, libraries_of, read_listings
+from torchstone.measure.journal import Journal
+from torchstone.measure.plan import Axes, Selection, plan_cases, shard_cases
+from torchstone.measure.revision import read_revision
+from torchstone.measure.session import Session
+from torchstone.measure.settings import Settings
+from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.model import Case, Outcome, Run
+
+RUNS = os.path.join(".torchstone", "runs")
+
+
+class Request(Struct, frozen=True):
+    """What a person asked to have measured. Axes that were left open have the defaults of the machine filled in."""
+
+    targets: Targets
+    axes: Axes
+    selection: Selection
+    settings: Settings
+    shard: tuple[int, int] = (1, 1)
+    durations: dict[Case, float] = {}
+    label: str = ""
+
+
+def prepare_run(request: Request, session: Session) -> Run:
+    """Look at the machine and the sources, and plan: a run without outcomes yet."""
+    settings = request.settings
+    found = survey_for(request, session)
+    session.preload(found["libraries"])
+    axes = (
+        request.axes
+        if request.axes.devices
+        else structs.replace(request.axes, devices=(next(iter(found["devices"])),))
+    )
+    selection = request.selection
+    if request.targets.names:
+        selection = structs.replace(selection, only=(*selection.only, *request.targets.names))
+    cases = plan_cases(read_listings(found["sources"]), axes, selection)
+    shard, shards = request.shard
+    if shards > 1:
+        cases = shard_cases(cases, shard, shards, request.durations)
+    settings = structs.replace(settings, threads=settings.threads or found["environment"].get("threads"))
+    environment = found["environment"]
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    return Run(
+        f"{now}-{secrets.token_hex(3)}",
+        tuple(cases),
+        (),
+        read_revision(os.getcwd(), request.label),
+        environment | {"fingerprint": fingerprint(environment)},
+        to_builtins(settings),
+        finished=False,
+    )
+
+
+def survey_for(request: Request, session: Session) -> dict[str, Any]:
+    """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
+    sources = list(request.targets.sources.values())
+    found = session.survey(
+        {
+            "sources": sources,
+            "imports": list(request.settings.imports),
+            "folder": os.getcwd(),
+            "devices": list(request.axes.devices),
+            "libraries": libraries_of(sources),
+            "threads": request.settings.threads,
+        }
+    )
+    for device, problem in found["devices"].items():
+        if problem:
+            raise UsageError(
+                f"--device {device}: {problem}", advice=f"here there is: {', '.join(found['available'])}"
+            )
+    for backend in request.axes.backends:
+        if backend not in found["backends"]:
+            raise _unknown_backend(backend, found["backends"])
+    return found
+
+
+def _unknown_backend(backend: str, known: list[str]) -> UsageError:
+    close = get_close_matches(backend, known, n=1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return UsageError(
+        f"--backend {backend}: torch.compile has no such backend here",
+        advice=f"{hint}there are: {', '.join(known)}; --import MODULE can register another",
+    )
+
+
+def check_same_world(run: Run, session: Session) -> None:
+    """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
+    settings = run.settings
+    found = session.survey(
+        {
+            "imports": settings.get("imports", []),
+            "folder": settings.get("folder") or os.getcwd(),
+            "devices": sorted({case.variant.device for case in run.plan}),
+            "libraries": [name for name in run.environment.get("versions", {}) if name != "torch"],
+            "threads": settings.get("threads"),
+        }
+    )
+    changed = differences(found["environment"], run.environment)
+    revision = read_revision(os.getcwd(), run.revision.label)
+    if run.revision.commit and revision.commit != run.revision.commit:
+        changed.append(f"the revision is {revision.commit[:12] or 'none'}, was {run.revision.commit[:12]}")
+    if changed:
+        raise UsageError(
+            f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"
+        )
+
+
+def default_output(run: Run) -> str:
+    """Where a run is kept if nobody says where."""
+    return os.path.join(RUNS, f"{run.id}.jsonl")
+
+
+def choose_limits(settings: Settings, run: Run) -> Limits:
+    """As many workers at once as have cores of their own: more would disturb whichever is being timed.
+
+    On an accelerator it is one, for compiling and warming up use the device too.
+    """
+    if settings.jobs:
+        jobs = settings.jobs
+    elif all(case.variant.device == "cpu" for case in run.plan):
+        jobs = max(1, _cores() // max(1, settings.threads or 1))
+    else:
+        jobs = 1
+    return Limits(settings.timeout, settings.memory_limit, jobs)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def measure(
+    run: Run, settings: Settings, journal: Journal, session: Session, watcher: Watcher
+) -> Iterator[Outcome]:
+    """Measure every case that has no outcome yet; each outcome is on disk before it is handed out."""
+    done = {outcome.case for outcome in run.outcomes}
+    pending = [case for case in run.plan if case not in done]
+    supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)
+    with closing(supervisor.execute(pending)) as outcomes:  # ends all workers, however it is left
+        for outcome in outcomes:
+            named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
+            journal.append(named)
+            yield named
+        journal.finish()
+
+
+def repro_command(path: str, case: Case) -> str:
+    """The command that measures one case of a run again."""
+    return f"torchstone repro {shlex.quote(path)} {shlex.quote(case.id)}"

@@ -1,0 +1,100 @@
+"""How a run measures: everything that a case needs besides its own axes, as kept in the run file for resuming and reproducing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any
+
+import msgspec
+
+from torchstone.errors import InputError
+from torchstone.model import Case, Run
+
+STARTS = ("auto", "fork", "spawn")
+CACHES = ("cold", "warm")
+
+
+class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start."""
+
+    sources: dict[str, dict[str, str]] = {}
+    folder: str = ""
+    imports: tuple[str, ...] = ()
+    start: str = "auto"
+    cache: str = "cold"
+    threads: int | None = None
+    compile_threads: int | None = None
+    jobs: int | None = None
+    timeout: float = 1800.0
+    memory_limit: int | None = None
+    repeat: int | None = None
+    precision: float | None = None
+    budget: float | None = None
+    size: str = "full"
+    compile_mode: str | None = None
+    fullgraph: bool = False
+    options: dict[str, Any] = {}
+    save_outputs: str = ""
+    compare_outputs: str = ""
+    batch_invariant: bool = False
+
+
+def settings_of_run(run: Run, path: str) -> Settings:
+    """The settings that a run file holds; a file that was not measured by torchstone has none to go on with."""
+    if not run.settings.get("sources"):
+        raise InputError(
+            "it was not measured by 'torchstone run', so there is nothing to measure it again with",
+            path=path,
+            line=1,
+            column="settings",
+        )
+    try:
+        return msgspec.convert(run.settings, Settings)
+    except msgspec.ValidationError as error:
+        raise InputError(f"settings that this torchstone does not know: {error}", path=path, line=1) from None
+
+
+def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
+    """What a worker is told to measure one case."""
+    variant = case.variant
+    return {
+        "job": "measure",
+        "source": settings.sources[case.suite],
+        "folder": settings.folder or ".",
+        "imports": list(settings.imports),
+        "benchmark": case.benchmark,
+        "probe": case.probe,
+        "variant": {
+            "device": variant.device,
+            "backend": variant.backend,
+            "mode": variant.mode,
+            "dtype": variant.dtype,
+            "dynamic": variant.dynamic,
+            "batch_size": variant.batch_size,
+            "size": settings.size,
+            "compile_mode": settings.compile_mode,
+            "fullgraph": settings.fullgraph,
+            "options": settings.options or None,
+        },
+        "settings": {
+            "threads": settings.threads,
+            "compile_threads": settings.compile_threads,
+            "repeat": settings.repeat,
+            "precision": settings.precision,
+            "budget": settings.budget,
+            "save_outputs": _outputs_file(settings.save_outputs, case),
+            "compare_outputs": _outputs_file(settings.compare_outputs, case),
+            "batch_invariant": settings.batch_invariant,
+        },
+        "identity": {"start": start, "cache": settings.cache},
+    }
+
+
+def _outputs_file(folder: str, case: Case) -> str:
+    """Where the outputs of a case are kept: a name people recognise, and a hash that makes it unique."""
+    if not folder:
+        return ""
+    plain = re.sub(r"[^\w.-]+", "_", case.benchmark)[:80]
+    return os.path.join(folder, f"{plain}-{hashlib.sha256(case.id.encode()).hexdigest()[:10]}.pt")

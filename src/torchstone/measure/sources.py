@@ -1,0 +1,142 @@
+"""Where benchmarks come from, in the worker: a suite of ours, a user's file, or a suite that another package offers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from torchstone.define import Benchmark, DefinitionError, Suite, take_defined
+from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
+
+Source = dict[str, str]
+"""``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
+
+default_threads: int | None = (
+    None  # what torch itself would use; noted by a process that has since gone down to one thread
+)
+
+
+class SourceError(Exception):
+    """A source that cannot be used: what is wrong, and where, for the person who wrote it."""
+
+    def __init__(
+        self, message: str, path: str = "", line: int | None = None, column: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message, self.path, self.line, self.column = message, path, line, column
+
+    def told(self) -> dict[str, Any]:
+        """As a message to the parent."""
+        return {"message": self.message, "path": self.path, "line": self.line, "column": self.column}
+
+
+def load_source(source: Source) -> Suite:
+    """The suite that a source means, ready to build from."""
+    if source["kind"] == "file":
+        return _load_file(source["path"], source["name"])
+    if source["kind"] == "package":
+        return _load_package(source["name"])
+    return load_suite(source["name"])
+
+
+def find_benchmark(source: Source, name: str) -> Benchmark:
+    """One benchmark of a source."""
+    suite = load_source(source)
+    for benchmark in suite.collect():
+        if benchmark.name == name:
+            return benchmark
+    raise SourceError(f"there is no benchmark '{name}' in {suite.name} (any more)", source.get("path", ""))
+
+
+def import_modules(names: Sequence[str], folder: str) -> None:
+    """Import what the user wants to be there first: a backend, a device. Their own folder is searched too."""
+    if names and folder not in sys.path:
+        sys.path.append(folder)
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise SourceError(
+                f"--import {name}: {type(error).__name__}: {error}", *_place(error, "")
+            ) from error
+
+
+def prepare(suite: Suite) -> list[str]:
+    """Import what a suite needs; what is missing or broken is named, and the models that need it will say so again."""
+    problems = []
+    try:
+        if suite.prepare:
+            suite.prepare()
+        for library in suite.libraries:
+            importlib.import_module(library)
+    except Exception as error:  # noqa: BLE001  (a broken library is a reason, not a crash)
+        problems.append(f"{type(error).__name__}: {error}")
+    return problems
+
+
+def _load_file(path: str, name: str) -> Suite:
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    take_defined()
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SourceError("not a Python file", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise SourceError(
+            f"syntax error: {error.msg}", error.filename or path, error.lineno, error.offset
+        ) from error
+    except DefinitionError as error:
+        raise SourceError(str(error), *_place(error, path)) from error
+    except (Exception, SystemExit) as error:
+        raise SourceError(f"importing it raised {_told(error)}", *_place(error, path)) from error
+    defined = take_defined()
+    if not defined:
+        raise SourceError(
+            "no benchmark is defined in it: decorate a function with @torchstone.benchmark", path
+        )
+    return Suite(name, f"the benchmarks in {path}", lambda: defined)
+
+
+def _load_package(name: str) -> Suite:
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        if entry.name == name:
+            try:
+                suite = entry.load()
+            except Exception as error:
+                raise SourceError(
+                    f"the suite {name} of {entry.value} cannot be loaded: {_told(error)}"
+                ) from error
+            if not isinstance(suite, Suite):
+                raise SourceError(f"{entry.value} is a {type(suite).__name__}, not a torchstone.Suite")
+            return suite
+    raise SourceError(f"no installed package offers a suite '{name}'")
+
+
+def list_packages() -> list[str]:
+    """The suites that installed packages offer, by name, without loading them."""
+    return sorted({entry.name for entry in metadata.entry_points(group=ENTRY_POINTS)} - set(BUILT_IN))
+
+
+def _told(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (an exception may fail even at this)
+        text = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _place(error: BaseException, path: str) -> tuple[str, int | None]:
+    """The last line of the user's own file on the way to an error."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return (path, frames[-1].lineno) if frames else (path, None)

@@ -1,0 +1,210 @@
+"""The supervisor: one worker a case, as many at once as allowed, and an outcome for every case whatever its worker does."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from torchstone.measure.channel import Message
+from torchstone.measure.ending import Ending, make_outcome
+from torchstone.measure.launcher import Launcher, Worker
+from torchstone.measure.memory import count_kernel_kills, resident_bytes
+from torchstone.model import Case, Outcome
+
+_TICK = 0.05
+_STACKS_WAIT = 0.5
+_EXIT_WAIT = 5.0
+
+
+class Watcher(Protocol):
+    """Is told what goes on, for whoever looks on."""
+
+    def started(self, case: Case) -> None:
+        """A worker for this case has been started."""
+
+    def entered(self, case: Case, phase: str) -> None:
+        """The case is in this phase now; ``waiting`` while it waits for its turn to be timed."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+
+class Limits(Struct, frozen=True):
+    """What a case may use: seconds of its own (waiting for its turn is not counted), bytes of memory; and how many run at once."""
+
+    timeout: float
+    memory: int | None = None
+    jobs: int = 1
+
+
+class _Active:
+    """A case being measured."""
+
+    def __init__(self, case: Case, worker: Worker, kernel_kills: int) -> None:
+        self.case = case
+        self.worker = worker
+        self.kernel_kills = kernel_kills
+        self.phase = "start"
+        self.used = 0.0
+        self.counted_since: float | None = time.monotonic()
+        self.started = time.monotonic()
+        self.result: Message | None = None
+        self.result_at = 0.0
+        self.killed: Ending | None = None
+        self.closed = False
+
+    def pause(self) -> None:
+        """Stop counting time: it is waiting for others."""
+        if self.counted_since is not None:
+            self.used += time.monotonic() - self.counted_since
+            self.counted_since = None
+
+    def go_on(self) -> None:
+        """Count time again."""
+        if self.counted_since is None:
+            self.counted_since = time.monotonic()
+
+    def seconds_used(self) -> float:
+        """How much of its time it has used."""
+        running = time.monotonic() - self.counted_since if self.counted_since is not None else 0.0
+        return self.used + running
+
+
+class Supervisor:
+    """Runs cases in workers. ``make_job`` says what a worker is told; ``cleanup`` is called when one is gone."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        limits: Limits,
+        make_job: Callable[[Case, int], Message],
+        cleanup: Callable[[int], None],
+        watcher: Watcher,
+    ) -> None:
+        self._launcher = launcher
+        self._limits = limits
+        self._make_job = make_job
+        self._cleanup = cleanup
+        self._watcher = watcher
+        self._active: dict[int, _Active] = {}
+        self._turn: int | None = None
+        self._queue: deque[int] = deque()
+
+    def execute(self, cases: Sequence[Case]) -> Generator[Outcome, None, None]:
+        """The outcome of each case, as soon as it is there. Closing the iterator ends all workers."""
+        waiting = deque(enumerate(cases))
+        try:
+            while waiting or self._active:
+                while waiting and len(self._active) < self._limits.jobs:
+                    self._start(*waiting.popleft())
+                self._wait()
+                for number in [n for n, each in self._active.items() if self._is_over(each)]:
+                    yield self._end(number)
+                self._watcher.tick()
+        finally:
+            for number, active in self._active.items():
+                active.worker.kill()
+                self._cleanup(number)
+
+    def _start(self, number: int, case: Case) -> None:
+        kills = count_kernel_kills()
+        worker = self._launcher.launch(self._make_job(case, number))
+        self._active[number] = _Active(case, worker, kills)
+        self._watcher.started(case)
+
+    def _wait(self) -> None:
+        """Wait a moment for messages, output and ends; act on all of them."""
+        with selectors.DefaultSelector() as selector:
+            for active in self._active.values():
+                selector.register(active.worker.log, selectors.EVENT_READ)
+                if not active.closed:
+                    selector.register(active.worker.channel, selectors.EVENT_READ)
+            if selector.select(_TICK) and any(active.closed for active in self._active.values()):
+                time.sleep(0.001)  # a log at its end is always ready: do not spin until the process is gone
+        for number, active in list(self._active.items()):
+            active.worker.read_log()
+            messages, active.closed = ([], True) if active.closed else active.worker.channel.read_ready()
+            for message in messages:
+                self._hear(number, active, message)
+            self._guard(active)
+        self._give_turn()
+        self._launcher.poll()
+
+    def _hear(self, number: int, active: _Active, message: Message) -> None:
+        if "phase" in message:
+            active.phase = str(message["phase"])
+            self._watcher.entered(active.case, active.phase)
+        elif "want" in message:
+            active.pause()
+            self._queue.append(number)
+            self._watcher.entered(active.case, "waiting")
+        elif "done" in message and self._turn == number:
+            self._turn = None
+        elif "result" in message or "error" in message:
+            active.result = message
+            active.result_at = time.monotonic()
+
+    def _give_turn(self) -> None:
+        """Let the next worker in the queue time, if none does."""
+        while self._turn is None and self._queue:
+            number = self._queue.popleft()
+            active = self._active.get(number)
+            if active is not None:
+                self._turn = number
+                active.go_on()
+                with contextlib.suppress(ConnectionError):
+                    active.worker.channel.send({"turn": True})
+
+    def _guard(self, active: _Active) -> None:
+        """End a worker that has used up its time or its memory, or that has answered and does not leave."""
+        now = time.monotonic()
+        if active.killed:
+            if now >= active.killed.at:
+                active.worker.kill()
+            return
+        if active.result is not None:
+            if now - active.result_at > _EXIT_WAIT:
+                active.worker.kill()
+            return
+        if active.seconds_used() > self._limits.timeout:
+            active.worker.show_stacks()
+            message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
+            active.killed = Ending("timeout", message, now + _STACKS_WAIT)
+        elif self._limits.memory and (used := resident_bytes(active.worker.pid)) > self._limits.memory:
+            active.worker.kill()
+            message = f"used {used / 1e9:.2f} GB of memory, more than the limit of {self._limits.memory / 1e9:.2f} GB"
+            active.killed = Ending("OOM", message, now)
+
+    def _is_over(self, active: _Active) -> bool:
+        return active.worker.exit_code is not None
+
+    def _end(self, number: int) -> Outcome:
+        """The outcome of a worker that is gone, with all of its descendants."""
+        active = self._active.pop(number)
+        worker = active.worker
+        worker.kill()  # whatever it left behind in its session
+        for message in worker.channel.read_ready()[0]:
+            self._hear(number, active, message)
+        if self._turn == number:
+            self._turn = None
+        if number in self._queue:
+            self._queue.remove(number)
+        outcome = make_outcome(
+            active.case,
+            active.result,
+            active.killed,
+            phase=active.phase,
+            exit_code=worker.exit_code or 0,
+            log=worker.log_tail(),
+            seconds=time.monotonic() - active.started,
+            out_of_memory=count_kernel_kills() > active.kernel_kills,
+        )
+        worker.close()
+        self._cleanup(number)
+        return outcome

@@ -1,0 +1,85 @@
+"""The survey, in a worker: what the sources define, whether devices and backends exist, and the environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from torchstone.define import Benchmark
+from torchstone.measure import sources
+from torchstone.measure.environment import probe_environment
+from torchstone.measure.sources import Source, SourceError, import_modules, load_source
+from torchstone.measure.surroundings import OWN
+
+
+def survey(job: dict[str, Any]) -> dict[str, Any]:
+    """Look at everything a plan needs to know and only a process with torch can see."""
+    import_modules(job.get("imports", []), job.get("folder", "."))
+    before = set(sys.modules)
+    answer: dict[str, Any] = {"sources": [_look_at(source) for source in job.get("sources", [])]}
+    answer["libraries"] = _third_party([name for name in sys.modules if name not in before])
+    if job.get("torch", True):
+        from torchstone.probes.device import find_problem, list_devices  # noqa: PLC0415  (imports torch)
+
+        if threads := job.get("threads") or sources.default_threads:
+            import torch  # noqa: PLC0415
+
+            torch.set_num_threads(threads)
+        devices = job.get("devices") or list_devices()[-1:]
+        answer["devices"] = {name: find_problem(name) for name in devices}
+        answer["available"] = list_devices()
+        answer["backends"] = list_backends()
+        usable = [name for name, problem in answer["devices"].items() if not problem]
+        answer["environment"] = probe_environment(
+            job.get("libraries", []), usable[0] if usable else "cpu", own=OWN
+        )
+    return answer
+
+
+def list_backends() -> list[str]:
+    """All names that ``torch.compile`` takes as a backend here, and ours for none."""
+    import torch._dynamo  # noqa: PLC0415
+
+    from torchstone.probes.subject import NO_COMPILER  # noqa: PLC0415
+
+    return [*torch._dynamo.list_backends(exclude_tags=()), NO_COMPILER]
+
+
+def describe(benchmark: Benchmark) -> dict[str, Any]:
+    """What the parent needs to know of a benchmark to plan it."""
+    return {
+        "name": benchmark.name,
+        "batch_size": benchmark.batch_size,
+        "accuracy_batch_size": benchmark.accuracy_batch_size,
+        "modes": list(benchmark.modes),
+        "takes": list(benchmark.takes),
+    }
+
+
+def _look_at(source: Source) -> dict[str, Any]:
+    try:
+        suite = load_source(source)
+        benchmarks = [describe(benchmark) for benchmark in suite.collect()]
+    except SourceError as error:
+        return {"source": source, "error": error.told()}
+    except Exception as error:  # noqa: BLE001  (another package's code: told, not raised)
+        return {"source": source, "error": {"message": f"{type(error).__name__}: {error}"}}
+    return {"source": source, "benchmarks": benchmarks, "libraries": list(suite.libraries)}
+
+
+def _third_party(modules: list[str]) -> list[str]:
+    """Those of newly imported modules that belong to installed packages: worth importing once, before workers are forked."""
+    tops = {name.partition(".")[0] for name in modules} - {"torch", "torchstone"}
+    installed = {name for name in tops if _is_installed_package(name)}
+    return [name for name in modules if name.partition(".")[0] in installed]
+
+
+def _is_installed_package(name: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    origin = (spec.origin or "") if spec else ""
+    return f"{os.sep}site-packages{os.sep}" in origin or f"{os.sep}dist-packages{os.sep}" in origin

@@ -1,0 +1,179 @@
+"""The worker: one process that does one job for the parent, tells it on its own channel, and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import Any
+
+from torchstone.measure import surroundings
+from torchstone.measure.channel import Channel, Message
+from torchstone.measure.sources import SourceError, find_benchmark, import_modules, load_source, prepare
+
+LONGEST_TEXT = 100_000
+
+
+class WorkerReporter:
+    """Tells the parent about phases, and waits for its turn to time."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def enter(self, phase: str) -> None:
+        """Say that a phase begins."""
+        self._channel.send({"phase": phase})
+
+    def wait_for_turn(self) -> None:
+        """Wait until the parent says that no other worker is timing."""
+        self._channel.send({"want": "turn"})
+        answer = self._channel.receive()
+        if answer is None:
+            os._exit(1)  # the parent is gone, and with it the reason to measure
+
+    def end_turn(self) -> None:
+        """Let another worker time."""
+        self._channel.send({"done": "turn"})
+
+
+def run_worker(channel_fd: int, log_fd: int | None) -> None:
+    """Do the one job that the channel brings, and end the process without ceremony: models leave threads and exit hooks behind."""
+    if log_fd is not None:
+        _redirect(log_fd)
+    faulthandler.enable(file=2, all_threads=True)
+    faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    channel = Channel(socket.socket(fileno=channel_fd))
+    job = channel.receive()
+    if job is None:
+        os._exit(1)
+    with contextlib.suppress(BrokenPipeError):
+        channel.send({"ready": os.getpid()})
+        channel.send(do(job, channel))
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _redirect(log_fd: int) -> None:
+    """Standard output and error into the log, standard input from nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.close(nowhere)
+    if log_fd > 2:
+        os.close(log_fd)
+
+
+def do(job: Message, channel: Channel) -> Message:
+    """Do a job; whatever goes wrong is part of the answer."""
+    try:
+        if job["job"] == "survey":
+            from torchstone.measure.survey import survey  # noqa: PLC0415  (only that job needs it)
+
+            return {"survey": survey(job)}
+        return {"result": _measure(job, WorkerReporter(channel))}
+    except SourceError as error:
+        return {"error": error.told()}
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (told to the parent, which shows it)
+        return {"error": {"message": _told(error), "traceback": _trace(error)}}
+
+
+def _measure(job: Message, reporter: WorkerReporter) -> Message:
+    """Measure one case. A case that goes wrong ends with a status, with whatever was measured until then."""
+    from torchstone.probes.reply import PhaseClock, Result, Stopped  # noqa: PLC0415  (torch, only now)
+
+    result = Result()
+    clock = PhaseClock(reporter, result)
+    started = time.monotonic()
+    failure: Message | None = None
+    try:
+        _probe(job, clock, result)
+    except Stopped as stop:
+        result.status = stop.status
+        failure = _failure(clock.phase, stop.message or _told(stop.error or stop), stop.error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
+        result.status = _load_status(error)
+        failure = _failure(clock.phase or "load", _told(error), error)
+    clock.leave()
+    if failure is None and result.message:
+        failure = {"message": result.message}
+    result.extra["duration"] = round(time.monotonic() - started, 3)
+    return {
+        "status": result.status,
+        "measurements": result.measurements,
+        "extra": result.extra,
+        "failure": failure,
+    }
+
+
+def _probe(job: Message, clock: Any, result: Any) -> None:  # noqa: ANN401  (PhaseClock and Result, which import torch)
+    clock.enter("load")
+    _settle(job)
+    import_modules(job.get("imports", []), job.get("folder", "."))
+    if job["source"]["kind"] != "file":
+        prepare(load_source(job["source"]))
+    benchmark = find_benchmark(job["source"], job["benchmark"])
+    from torchstone.probes.run_case import run_case  # noqa: PLC0415  (imports torch)
+
+    run_case(benchmark, job, clock, result)
+
+
+def _settle(job: Message) -> None:
+    """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
+    import torch  # noqa: PLC0415
+    import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
+    import torch._inductor.config as inductor  # noqa: PLC0415
+
+    surroundings.enter(job.get("surroundings", {}))
+    settings = job.get("settings", {})
+    if settings.get("threads"):
+        torch.set_num_threads(settings["threads"])
+    inductor.compile_threads = settings.get("compile_threads") or 1
+
+
+def _load_status(error: BaseException) -> str:
+    """Which status an error before the first run means."""
+    from torchstone.probes.device import is_out_of_memory  # noqa: PLC0415
+
+    if is_out_of_memory(error):
+        return "OOM"
+    return (
+        "model_fail_to_load" if isinstance(error, NotImplementedError | ImportError) else "eager_fail_to_run"
+    )
+
+
+def _failure(phase: str, message: str, error: BaseException | None) -> Message:
+    return {"phase": phase, "message": message[:LONGEST_TEXT], "traceback": _trace(error) if error else ""}
+
+
+def _told(error: BaseException) -> str:
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001  (an exception may fail even at this)
+        text = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))[-LONGEST_TEXT:]
+    except Exception:  # noqa: BLE001
+        return "(the traceback cannot be shown)"
+
+
+def main() -> None:
+    """A spawned worker: its channel is the descriptor named on the command line."""
+    run_worker(int(sys.argv[1]), None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The zygote: a process that has torch loaded and one tiny graph compiled, and forks a worker whenever the parent asks.
+
+A fork is only safe from a process with one thread that has touched no device: an OpenMP pool or a device context does not survive it. So the
+tiny graph is first compiled in a child that is thrown away (which fills the compiler's caches, with whatever threads that takes), and the thread count
+is checked before the first fork. If it is not one, the parent is told, and spawns its workers instead. Where torch was built for an accelerator,
+importing its compiler already touches the device (measured with torch 2.11 for CUDA): there the zygote stops short of that, and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torchstone.measure import sources
+from torchstone.measure.channel import encode
+from torchstone.measure.keeper import open_line, serve
+from torchstone.measure.kinship import die_with_parent, dying_with_parent
+from torchstone.measure.sources import SourceError, load_source, prepare
+from torchstone.measure.worker import run_worker
+
+_FIRST = ("torch", "torch._dynamo", "torchstone.probes.run_case")
+_COMPILER = ("torch._inductor.compile_fx", "torch._inductor.codecache", "torch._functorch.aot_autograd")
+_FILLED = "torchstone-filled"
+
+
+def main() -> None:
+    """Load everything, say so, then fork on request until the parent hangs up."""
+    control, request = open_line(int(sys.argv[1]))
+    with dying_with_parent():
+        answer = preload(request)
+    control.send(encode(answer))
+    serve(control, run_worker, request, _preload_libraries)
+
+
+def preload(request: dict[str, Any]) -> dict[str, Any]:
+    """Import torch and the suites' libraries and compile a tiny graph; the answer says what stands in the way of forking."""
+    started = time.monotonic()
+    try:
+        _import_all(_FIRST)
+        import torch  # noqa: PLC0415
+
+        touches_device = torch.accelerator.current_accelerator() is not None
+        if not touches_device:
+            _import_all(_COMPILER)
+    except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
+        return {"broken": f"{type(error).__name__}: {error}"}
+    sources.default_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    notes = [note for source in request["sources"] for note in _prepare_source(source)]
+    _quieten()
+    wants_cpu = "cpu" in request.get("devices", []) or not (request.get("devices") or touches_device)
+    if wants_cpu and (problem := _warm_up(request["template"], here=not touches_device)):
+        notes.append(f"no warm-up compile: {problem}")
+    return {"ready": time.monotonic() - started, "blocked": _why_not_fork(), "notes": notes}
+
+
+def _prepare_source(source: Mapping[str, str]) -> list[str]:
+    """Import what a suite needs. Code that is not ours goes first into a child: it may take the process down that runs it."""
+
+    def attempt() -> list[str]:
+        return prepare(load_source(dict(source)))
+
+    if source["kind"] == "package" and (code := _in_child(attempt)):
+        return [f"{source['name']} is not preloaded: loading it failed in a child (exit code {code})"]
+    try:
+        return attempt()
+    except SourceError as error:
+        return [error.message]
+
+
+def _import_all(names: tuple[str, ...]) -> None:
+    for name in names:
+        importlib.import_module(name)
+
+
+def _quieten() -> None:
+    """Keep tqdm from starting its monitor thread, if some library has loaded it."""
+    tqdm = sys.modules.get("tqdm")
+    if tqdm is not None:
+        tqdm.tqdm.monitor_interval = 0
+
+
+def _warm_up(template: str, *, here: bool) -> str:
+    """Compile a tiny graph in a child, unless the template says that it was done, then here, which pays for lazy imports."""
+    filled = os.path.join(template, _FILLED)
+    if not os.path.exists(filled):
+        if code := _in_child(_compile_tiny_graph):
+            return f"compiling a tiny graph failed in a child (exit code {code})"
+        with open(filled, "w"):
+            pass
+    if here:
+        try:
+            _compile_tiny_graph()
+        except Exception as error:  # noqa: BLE001
+            return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _compile_tiny_graph() -> None:
+    """A graph with a matrix product, a reduction and a backward pass, so that all parts of the compiler have been used."""
+    import torch  # noqa: PLC0415
+
+    def tiny(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ weight).softmax(-1).sum()
+
+    weight = torch.ones(8, 8, requires_grad=True)
+    torch.autograd.backward(torch.compile(tiny, dynamic=False)(torch.ones(4, 8), weight))
+    with torch.no_grad():
+        torch.compile(tiny, dynamic=False)(torch.ones(4, 8), weight)
+    torch._dynamo.reset()
+
+
+def _in_child(work: Callable[[], object]) -> int:
+    """Run something in a forked child, and give its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            die_with_parent()
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001  (the exit code says that it failed, the log says how)
+            import traceback  # noqa: PLC0415
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _why_not_fork() -> str:
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"{threads} threads are running after the imports"
+    import torch  # noqa: PLC0415
+
+    accelerator = torch.accelerator.current_accelerator()
+    module = getattr(torch, accelerator.type, None) if accelerator else None
+    is_initialized = getattr(module, "is_initialized", None)
+    if is_initialized is not None and is_initialized():
+        return f"the imports have initialised {accelerator}"
+    return ""
+
+
+def _preload_libraries(names: list[str]) -> str:
+    """Import libraries that a user's file needs, if a child has shown that this leaves the process fit for forking."""
+
+    def attempt() -> None:
+        for name in names:
+            with contextlib.suppress(ImportError):  # some modules are no files, but made by others
+                importlib.import_module(name)
+        if problem := _why_not_fork():
+            raise RuntimeError(problem)
+
+    if _in_child(attempt):
+        return "not preloaded"
+    try:
+        attempt()
+    except Exception as error:  # noqa: BLE001  (what went well in the child can still fail here; workers will import it)
+        return f"{type(error).__name__}: {error}"
+    _quieten()
+    return ""
+
+
+if __name__ == "__main__":
+    main()

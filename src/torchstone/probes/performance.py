@@ -1,0 +1,102 @@
+"""Probe ``performance``: eager and compiled in turns, with compile time, peak memory and capture statistics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torchstone.analyze.ratio import CONFIDENCE
+from torchstone.define import Work
+from torchstone.probes.capture import read_capture, reset_capture
+from torchstone.probes.device import Device, is_out_of_memory
+from torchstone.probes.reply import PhaseClock, Result, ending_as
+from torchstone.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
+from torchstone.probes.timing import Pairs, StopRule, time_pairs
+
+WARM_UP_CALLS = 5
+NANOSECONDS_A_MILLISECOND = 1e6
+BYTES_A_GIGABYTE = 1e9
+METHOD = "median of the pairs' ratios; interval from 10 batches, Student's t"
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What the first calls took: seconds of all of them together, and the peak memory meanwhile, if it can be known."""
+
+    seconds: float
+    peak_bytes: int | None
+
+
+def measure_performance(
+    work: Work, target: Target, rule: StopRule, clock: PhaseClock, result: Result, identity: dict[str, str]
+) -> None:
+    """Measure, adding to ``result``. ``identity`` is what makes two compile times two different metrics."""
+    eager = make_call(work, target, work.model)
+    with gradient_mode(target.mode):
+        clock.enter("eager")
+        with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory):
+            seed_everything()
+            eager_warm_up = _warm_up(eager, target.device)
+        clock.enter("compile")
+        with ending_as("fail_to_run", "OOM", is_out_of_memory):
+            reset_capture()
+            seed_everything()
+            compiled = make_call(work, target, target.compile(work.model))
+            compiled_warm_up = _warm_up(compiled, target.device)
+            captured = read_capture()
+        _add_warm_ups(result, eager_warm_up, compiled_warm_up, target, identity)
+        if target.backend != NO_COMPILER:
+            result.add("dynamo_compilation_latency", captured.seconds, **identity)
+        for metric, count in captured.counts.items():
+            result.add(metric, count)
+        if captured.graph_breaks:
+            result.extra["graph_breaks"] = captured.graph_breaks
+        if captured.recompile_reasons:
+            result.extra["recompile_reasons"] = captured.recompile_reasons
+        clock.enter("run")
+        with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
+            pairs = time_pairs(eager, compiled, rule, target.device.synchronize)
+        if read_capture().counts["unique_graphs"] != captured.counts["unique_graphs"]:
+            result.caution("it was compiled again while it was timed, so some samples hold compile time")
+    _add_times(result, pairs)
+
+
+def _warm_up(call: Callable[[], Any], device: Device) -> WarmUp:
+    """The first calls, the same number on both sides, so that the difference of the two is what compiling costs."""
+    knows_peak = device.reset_peak()
+    device.synchronize()
+    start = time.perf_counter()
+    for _ in range(WARM_UP_CALLS):
+        call()
+    device.synchronize()
+    seconds = time.perf_counter() - start
+    return WarmUp(seconds, device.peak_bytes() if knows_peak else None)
+
+
+def _add_warm_ups(
+    result: Result, eager: WarmUp, compiled: WarmUp, target: Target, identity: dict[str, str]
+) -> None:
+    if target.backend != NO_COMPILER:
+        result.add("compilation_latency", compiled.seconds - eager.seconds, **identity)
+    if eager.peak_bytes is None or compiled.peak_bytes is None:
+        result.caution(f"peak memory cannot be read for {target.device.type} on this system")
+        return
+    result.add("eager_peak_mem", eager.peak_bytes / BYTES_A_GIGABYTE)
+    result.add("dynamo_peak_mem", compiled.peak_bytes / BYTES_A_GIGABYTE)
+    if compiled.peak_bytes:
+        result.add("compression_ratio", eager.peak_bytes / compiled.peak_bytes)
+
+
+def _add_times(result: Result, pairs: Pairs) -> None:
+    """The samples as they were taken, and the speedup with its interval."""
+    ratio = pairs.ratio()
+    stated: dict[str, Any] = {"pairs": len(pairs.eager), "stopped": pairs.stopped}
+    if ratio.low is not None and ratio.high is not None:
+        stated |= {"interval": [ratio.low, ratio.high], "confidence": CONFIDENCE, "method": METHOD}
+    else:
+        result.caution(f"only {len(pairs.eager)} pairs of calls were timed: too few for an interval")
+    result.add("speedup", ratio.value, **stated)
+    for metric, times in (("abs_latency", pairs.compiled), ("eager_latency", pairs.eager)):
+        result.add(metric, [each / NANOSECONDS_A_MILLISECOND for each in times], block=pairs.block)

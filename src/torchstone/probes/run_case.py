@@ -1,0 +1,67 @@
+"""One case in the worker: the job the parent sent, as records, handed to its probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchstone.define import Benchmark, Check
+from torchstone.probes.accuracy import AccuracyPlan, measure_accuracy
+from torchstone.probes.device import Device
+from torchstone.probes.performance import measure_performance
+from torchstone.probes.reply import PhaseClock, Result, settings_of
+from torchstone.probes.subject import Target, build
+from torchstone.probes.timing import StopRule
+
+
+def run_case(benchmark: Benchmark, job: dict[str, Any], clock: PhaseClock, result: Result) -> None:
+    """Build the benchmark as the job says, and measure what the job's probe measures."""
+    variant = job["variant"]
+    target = read_target(variant)
+    target.device.activate()
+    check = _check(benchmark, variant)
+    if job["probe"] == "accuracy" and check.skip:
+        result.status, result.message = "pass_due_to_skip", check.skip
+        return
+    work = build(benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
+    identity = job.get("identity", {})
+    if job["probe"] == "accuracy":
+        measure_accuracy(work, target, check, _accuracy_plan(job), clock, result, identity)
+    else:
+        measure_performance(work, target, _stop_rule(job), clock, result, identity)
+
+
+def read_target(variant: dict[str, Any]) -> Target:
+    """The axes of a case, as the parent sends them."""
+    return Target(
+        Device(variant["device"]),
+        variant["mode"],
+        variant["dtype"],
+        variant["backend"],
+        variant.get("dynamic"),
+        variant.get("compile_mode"),
+        bool(variant.get("fullgraph")),
+        variant.get("options"),
+    )
+
+
+def _check(benchmark: Benchmark, variant: dict[str, Any]) -> Check:
+    if benchmark.check is None:
+        return Check()
+    return benchmark.check(variant["mode"], variant["dtype"], variant["device"].partition(":")[0])
+
+
+def _stop_rule(job: dict[str, Any]) -> StopRule:
+    default = StopRule()
+    return StopRule(
+        settings_of(job, "repeat", None),
+        settings_of(job, "precision", default.precision),
+        settings_of(job, "budget", default.budget),
+    )
+
+
+def _accuracy_plan(job: dict[str, Any]) -> AccuracyPlan:
+    return AccuracyPlan(
+        settings_of(job, "save_outputs", ""),
+        settings_of(job, "compare_outputs", ""),
+        bool(settings_of(job, "batch_invariant", False)),
+    )

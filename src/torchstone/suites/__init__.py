@@ -1,0 +1,22 @@
+"""The suites that come with torchstone, by name; others come from files and from packages' entry points."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from torchstone.define import Suite
+
+BUILT_IN = {
+    "smoke": "torchstone.suites.smoke",
+    "huggingface": "torchstone.suites.huggingface",
+    "huggingface_llm": "torchstone.suites.huggingface_llm",
+    "timm": "torchstone.suites.timm",
+    "torchbench": "torchstone.suites.torchbench",
+}
+ENTRY_POINTS = "torchstone.suites"
+
+
+def load_suite(name: str) -> Suite:
+    """A suite that comes with torchstone. Its module imports nothing but the standard library."""
+    suite: Suite = import_module(BUILT_IN[name]).SUITE
+    return suite

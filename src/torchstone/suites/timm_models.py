@@ -1,0 +1,53 @@
+"""Make a model of the timm library, and images for it. Imports torch and timm; is itself imported when a model is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from torchstone.define import Work
+
+SMALL_IMAGE = 64
+SMALL_IMAGES = {
+    # Its pooling leaves nothing of smaller ones.
+    "adv_inception_v3": 96,
+    "inception_v3": 96,
+    # Multiples of what their patches and windows need.
+    "swin_base_patch4_window7_224": 56,
+    "vit_base_patch14_dinov2.lvd142m": 56,
+}
+CURRENT_NAMES = {"adv_inception_v3": "inception_v3.tf_adv_in1k"}
+"""What timm calls models now whose old names are the ones in everybody's tables."""
+
+# These leave out something at random in training: as good as never here, so that results can be compared; but the code for it still runs.
+NEARLY_NO_DROPOUT = {
+    "ghostnet_100": {"drop_rate": 1e-30},
+    "swin_base_patch4_window7_224": {"drop_path_rate": 1e-30},
+}
+FIXED_IMAGE = ("beit", "deit", "swin", "visformer", "vit")
+"""Names of models that have to be told the size of their images when they are made."""
+
+
+def build(name: str, batch_size: int, size: str) -> Work:
+    """A model with random images of the size it is meant for; ``small`` are the same layers on smaller images."""
+    current = CURRENT_NAMES.get(name, name)
+    if not timm.is_model(current):
+        raise NotImplementedError(f"timm {timm.__version__} has no {current}")
+    side = SMALL_IMAGES.get(name, SMALL_IMAGE) if size == "small" else None
+    told: dict[str, Any] = dict(NEARLY_NO_DROPOUT.get(name, {}))
+    if side and name.startswith(FIXED_IMAGE):
+        told["img_size"] = side
+    model: Any = timm.create_model(current, pretrained=False, **told)
+    channels, height, width = model.pretrained_cfg["input_size"]
+    images = torch.randn(batch_size, channels, side or height, side or width)
+    return Work(model, (images,), loss=cross_entropy)
+
+
+def cross_entropy(scores: Tensor) -> Tensor:
+    """Every image has a class of its own to be recognized as."""
+    classes = torch.arange(scores.shape[0], device=scores.device) % scores.shape[1]
+    return functional.cross_entropy(scores.to(torch.promote_types(scores.dtype, torch.float32)), classes)
