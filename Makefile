@@ -6,23 +6,32 @@ BIN := $(VENV)/bin
 
 .PHONY: test slow lint demo bench docs clean
 
-# All checks and all tests.
+# All checks, and all tests but the slow ones.
 test: $(VENV)/installed lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+# The tests that take long: every model of every suite, and the like.
+slow: $(VENV)/installed
+	$(BIN)/python -m pytest -n auto -m slow
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The main job, on the examples that ship with the repository: three models are red, so that there is something to see.
+# The main job: measure the smoke suite (about two minutes), judge statuses and graph breaks, make a page to look at.
 demo: $(VENV)/installed
-	@$(BIN)/torchstone check examples/inductor_huggingface_amp_training_cuda_accuracy.csv --baseline examples/expected.csv --quarantine examples/quarantine.toml; \
-	code=$$?; echo; echo "exit code $$code: the gate says no, as it should on these examples"; test $$code -eq 1
+	rm -rf .torchstone/demo
+	$(BIN)/torchstone run smoke --device cpu --output .torchstone/demo/run.jsonl
+	@echo
+	$(BIN)/torchstone check .torchstone/demo/run.jsonl --baseline examples/smoke_expected.csv
+	@echo
+	$(BIN)/torchstone report .torchstone/demo/run.jsonl --baseline examples/smoke_expected.csv --output .torchstone/demo/report.html
 
 # torchstone's own speed, against what people use today; prints ratios.
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/run_suite.py
 
 # Write the pages that are generated: docs/cli.md.
 docs: $(VENV)/installed

@@ -11,10 +11,12 @@ import os
 import re
 from array import array
 
+from msgspec import structs
+
 from torchstone.errors import InputError
 from torchstone.formats import table
 from torchstone.formats.table import cell_picker
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import CAPTURE_METRICS, FAILED, PASSED, SKIPPED, Probe
 
@@ -31,15 +33,17 @@ _PERFORMANCE_COLUMNS = (
     "cache_lookup_latency",
     *CAPTURE_METRICS,
 )
+_OPTIONAL_COLUMNS = ("baseline", "speedup_vs_baseline", "cache_lookup_latency")
 _ACCURACY_COLUMNS = ("accuracy", *CAPTURE_METRICS, "compilation_latency")
 _ALWAYS_WRITTEN = {Probe.PERFORMANCE: ("speedup", "abs_latency"), Probe.ACCURACY: ("accuracy",)}
 _CI_NAME = (
-    r"(?P<backend>[\w.-]+)_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
+    r"(?P<backend>[\w.-]+)_(?P<suite>torchbench|huggingface_llm|huggingface|timm_models|timm|smoke)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
     r"_(?P<device>[a-z0-9]+)_(?:accuracy|performance)\.csv\Z"
 )
 _NOTHING_OR_ZERO = re.compile(r"\s*(?:0+(?:\.0*)?|\.0+)?\s*\Z")
 MOST_SHARED = 20_000
 _SCRIPTS = {"timm": "timm_models"}
+_OURS = {"smoke", "huggingface_llm"}
 _DEVICES = {"rocm": "cuda"}
 _BACKEND_OPTIONS = {
     "eager": "--backend eager",
@@ -195,7 +199,7 @@ class _RowReader:
         """The original runner's own command for one model, where the file's name says how it was run."""
         n = self._named
         options = _BACKEND_OPTIONS.get(n.get("backend", ""))
-        if options is None:
+        if options is None or n["suite"] in _OURS:
             return ""
         script = _SCRIPTS.get(n["suite"], n["suite"])
         device = _DEVICES.get(n["device"], n["device"])
@@ -220,6 +224,31 @@ def write_performance(run: Run) -> str:
 def write_accuracy(run: Run) -> str:
     """The accuracy outcomes of a run as the original's CSV."""
     return _write(run, Probe.ACCURACY, _ACCURACY_COLUMNS)
+
+
+def write_exactly(run: Run, probe: Probe) -> str:
+    """The outcomes of a probe with the original's columns, all of them and no others, and its form of a failed row.
+
+    What the original has no column for is left out: this is for programs that know its header, not for keeping results.
+    """
+    columns = _PERFORMANCE_COLUMNS if probe is Probe.PERFORMANCE else _ACCURACY_COLUMNS
+    header = [column for column in columns if column not in _OPTIONAL_COLUMNS]
+    outcomes = [_as_original(outcome) for outcome in run.outcomes if outcome.case.probe == probe]
+    rows = [_cells(outcome, probe, header, tagged=False) for outcome in outcomes]
+    return table.render_rows([["dev", "name", "batch_size", *header], *rows])
+
+
+def _as_original(outcome: Outcome) -> Outcome:
+    """Numbers with six decimals; a case that ended before anything was measured has the batch size 0, which means unknown."""
+    if outcome.measurements or outcome.status in {PASSED, SKIPPED}:
+        rounded = [Measurement(each.metric, (_six_decimals(each.value),)) for each in outcome.measurements]
+        return structs.replace(outcome, measurements=tuple(rounded))
+    variant = structs.replace(outcome.case.variant, batch_size=None)
+    return structs.replace(outcome, case=structs.replace(outcome.case, variant=variant))
+
+
+def _six_decimals(value: Number) -> Number:
+    return value if isinstance(value, int) else round(value, 6)
 
 
 def _write(run: Run, probe: Probe, columns: tuple[str, ...]) -> str:

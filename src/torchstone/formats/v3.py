@@ -17,7 +17,7 @@ from typing import Any
 from torchstone.errors import InputError, printable
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
-from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, Probe
+from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
 
 _FURTHER_AXES = ("ranks", "strategy", "tag")
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
@@ -195,13 +195,18 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     records = []
     if case.probe == Probe.ACCURACY and outcome.status:
         records.append(_complete(_merge(common, _of_status(outcome.status)), outcome.extra))
-    if case.probe == Probe.PERFORMANCE and outcome.status == FAILED and not others:
+    if case.probe == Probe.PERFORMANCE and _is_bare_failure(outcome) and not others:
         records.append(_complete(_merge(common, _of_metric("speedup", [0.0])), outcome.extra))
     for measurement in outcome.measurements:
         accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
         name = "compilation_latency" if accuracy_name else measurement.metric
         records.append(_complete(_merge(common, _of_metric(name, measurement.samples)), measurement.extra))
     return records + [_complete(common, other) for other in others]
+
+
+def _is_bare_failure(outcome: Outcome) -> bool:
+    """Whether a case failed with nothing measured: without a record of its own it would not be missed."""
+    return outcome.status not in {PASSED, SKIPPED, ""} and not outcome.measurements
 
 
 def _of_metric(name: str, samples: Sequence[Number]) -> dict[str, Any]:
@@ -242,12 +247,37 @@ def _describe_run(run: Run) -> dict[str, Any]:
         {name: {"version": version} for name, version in known.items()} if isinstance(known, dict) else {}
     )
     return _stated(
-        {"head_sha": run.revision.commit, "head_branch": run.revision.branch, "dependencies": versions}
+        {
+            "head_sha": run.revision.commit,
+            "head_branch": run.revision.branch,
+            "runners": _runners(run.environment),
+            "dependencies": versions,
+        }
     )
 
 
+def _runners(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The machine a run was measured on, where the run says so."""
+    machine, device = environment.get("machine"), environment.get("device")
+    if not isinstance(machine, dict) or not isinstance(device, str):
+        return []
+    cpu, cores, memory = (_kept(machine, key, {}) for key in ("cpu", "cores", "memory"))
+    devices = [each for each in _kept(environment, "accelerators", []) if isinstance(each, dict)]
+    runner = {
+        "name": device.partition(":")[0],
+        "type": devices[0].get("name") if devices else cpu.get("model"),
+        "cpu_info": cpu.get("model"),
+        "cpu_count": cores.get("logical"),
+        "mem_info": f"{memory['total'] / 1e9:.1f} GB" if memory.get("total") else None,
+        "gpu_info": devices[0].get("name") if devices else None,
+        "gpu_count": len(devices) or None,
+        "extra_info": {"fingerprint": environment["fingerprint"]} if environment.get("fingerprint") else None,
+    }
+    return [_stated(runner)]
+
+
 def _stated(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if value not in ("", {}, None)}
+    return {key: value for key, value in record.items() if value not in ("", {}, [], None)}
 
 
 def _beyond(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

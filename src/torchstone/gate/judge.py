@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from torchstone.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
 from torchstone.errors import InputError, UsageError
 from torchstone.gate.comparable import Apart, Comparability
@@ -189,7 +191,22 @@ class _Judging:
             metric = self._main_metric(outcome)
             rule = self._rules.find(metric, outcome.case)
             rows.append(self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule, "no baseline row"))
+        elif not rows and self._is_unexpected_failure(outcome):
+            detail = "it failed, and no baseline says that it does"
+            rows.append(self._row(Verdict.NEW, outcome.case, ACCURACY, outcome, None, None, detail))
         return [self._place(row, reading, index, None) for row in rows if row is not None]
+
+    def _is_unexpected_failure(self, outcome: Outcome) -> bool:
+        """Whether a case of a probe that no baseline speaks of failed, unless its accuracy is expected to fail anyway."""
+        if (
+            outcome.status in _NOT_FAILED
+            or self._upstream
+            or self._asked is not None
+            or not self._baseline.size
+        ):
+            return False
+        of_accuracy = self._baseline.find(structs.replace(outcome.case, probe=Probe.ACCURACY.value))
+        return of_accuracy is None or of_accuracy.row.outcome.status in _NOT_FAILED
 
     def _main_metric(self, outcome: Outcome) -> str:
         """The metric that stands for a result without a baseline: one that the baselines speak of."""
