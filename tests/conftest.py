@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -10,7 +11,9 @@ from typing import NamedTuple
 import pexpect
 import pytest
 
+from live_processes import MARK, Bench, Onlooker, expect_no_process
 from torchstone.cli.main import run
+from torchstone.measure.session import Session
 
 
 class Ran(NamedTuple):
@@ -53,6 +56,7 @@ def start_on_terminal(
         env=inherited | {"TERM": "xterm"} | dict(env),
         timeout=30,
         encoding="utf-8",
+        codec_errors="replace",  # Ctrl-C makes a terminal drop what it has not shown yet, be it half a character
         dimensions=(40, columns),
     )
 
@@ -68,3 +72,16 @@ def write(tmp_path: Path) -> WriteFile:
         return name
 
     return call
+
+
+@pytest.fixture(scope="module", params=["fork"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Workers that are forked, or spawned where a test asks for it; nothing that they started outlives them."""
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, mark)
+        with Session(request.param, "cold", lambda _: None) as session:
+            session.start_workers([], ["cpu"])
+            assert session.launcher.start == request.param
+            yield Bench(session, mark, Onlooker())
+    expect_no_process(mark)

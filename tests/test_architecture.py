@@ -50,14 +50,17 @@ READS_ENVIRONMENT = {
     "measure/surroundings.py",
     "suites/preparation.py",
 }
-HAS_ITS_OWN_PROCESS = {"measure/worker.py", "measure/zygote.py", "measure/keeper.py"}
+HAS_ITS_OWN_PROCESS = {"measure/keeper.py", "measure/worker.py", "measure/zygote.py", "measure/keeper.py"}
 
 # What a worker imports where only torch is installed: nothing but the standard library, torch, and each other.
 IN_WORKERS = {
     "fingerprint.py",
     "measure/accelerators.py",
     "measure/asking.py",
+    "measure/channel.py",
     "measure/environment.py",
+    "measure/keeper.py",
+    "measure/kinship.py",
     "measure/machine.py",
 }
 

@@ -11,6 +11,8 @@ History of the format:
 
 from __future__ import annotations
 
+import re
+import struct
 from collections import Counter
 from collections.abc import Collection, Sequence
 from math import isfinite
@@ -48,6 +50,7 @@ class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_u
     outcomes: int
 
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.Decoder(
     RunLine | OutcomeLine | EndLine
@@ -64,12 +67,18 @@ def encode_run(run: Run) -> str:
 
 
 def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
-    """One line of a run file. A number that is not finite has no place in one."""
+    """One line of a run file, in ASCII: half a line is then still text. A number that is not finite has no place in one."""
     if isinstance(line, OutcomeLine):
         for measurement in line.outcome.measurements:
             if not all(map(isfinite, measurement.samples)):
                 raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
-    return _ENCODER.encode(line).decode() + "\n"
+    text = _ENCODER.encode(line).decode() + "\n"
+    return text if text.isascii() else _BEYOND_ASCII.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Characters as JSON's escapes: one for each unit of UTF-16."""
+    return "".join(f"\\u{unit:04x}" for (unit,) in struct.iter_unpack("<H", found[0].encode("utf-16-le")))
 
 
 def decode_run(path: str, text: str) -> Reading:

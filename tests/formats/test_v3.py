@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from record_strategies import JSON_OBJECTS, JSON_VALUES, NAMES, STATUS_WORDS, v3_runs
 from sample_files import V3, V3_RECORDS, assert_sound, read_as, rewrite
@@ -289,6 +290,49 @@ def test_a_run_writes_its_revision_and_versions() -> None:
         "model": {"name": "a"},
         "metric": {"name": "speedup", "benchmark_values": [1.5]},
     }
+
+
+def test_a_run_writes_the_machine_that_it_was_measured_on() -> None:
+    case = Case("a", "performance")
+    environment = {
+        "device": "cuda:0",
+        "machine": {"cpu": {"model": "EPYC"}, "cores": {"logical": 16}, "memory": {"total": 64 * 10**9}},
+        "accelerators": [{"name": "H200", "memory": 150 * 10**9, "driver": "580"}] * 2,
+        "software": {"python": {"version": "3.12.1"}},
+        "threads": 8,
+        "fingerprint": "0123abc",
+    }
+    run = Run(
+        "x", (case,), (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),), environment=environment
+    )
+    (runner,) = json.loads(FORMATS["v3"].write(run))["runners"]
+    assert runner == {
+        "name": "cuda",
+        "type": "H200",
+        "cpu_info": "EPYC",
+        "cpu_count": 16,
+        "avail_mem_in_gb": 64,
+        "gpu_info": "H200",
+        "gpu_count": 2,
+        "avail_gpu_mem_in_gb": 150,
+        "extra_info": {"fingerprint": "0123abc", "driver": "580", "python": "3.12.1", "threads": "8"},
+    }
+    on_cpu = structs.replace(run, environment={"device": "cpu", "machine": {"cpu": {"model": "EPYC"}}})
+    (runner,) = json.loads(FORMATS["v3"].write(on_cpu))["runners"]
+    assert runner == {"name": "cpu", "type": "EPYC", "cpu_info": "EPYC"}
+
+
+@pytest.mark.parametrize(
+    "environment", [{"machine": 5, "accelerators": {}, "software": [], "versions": "x"}, {}]
+)
+def test_an_environment_that_says_nothing_of_use_does_not_stop_the_writer(
+    environment: dict[str, Any],
+) -> None:
+    case = Case("a", "performance")
+    run = Run(
+        "x", (case,), (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),), environment=environment
+    )
+    assert json.loads(FORMATS["v3"].write(run)).keys() == {"model", "metric"}
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,17 @@ def test_full_size_is_the_image_that_the_model_is_meant_for() -> None:
     assert work.args[0].shape == (1, 3, 256, 256)
 
 
+@pytest.mark.parametrize("name", ["inception_v3", "tf_efficientnet_b0"])
+def test_numbers_neither_grow_nor_shrink_from_layer_to_layer(name: str) -> None:
+    assert 0.01 < float(run(build("timm", name), "inference")["output 0"].std()) < 10
+
+
+def test_batch_norms_learn_as_they_were_made_to() -> None:
+    model = build("timm", "mobilenetv2_100", "training").model
+    assert isinstance(model, torch.nn.Module)
+    assert {part.momentum for part in model.modules() if isinstance(part, torch.nn.BatchNorm2d)} == {0.1}
+
+
 def test_a_model_that_this_version_of_the_library_lacks_is_named() -> None:
     build("timm", "mobilenetv2_100")
     from torchstone.suites import timm_models  # noqa: PLC0415  (imports timm)

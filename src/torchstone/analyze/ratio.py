@@ -41,12 +41,17 @@ class Ratio(NamedTuple):
 def estimate_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     """How many times ``over`` is ``under``, for two series that were taken in turns: the median of the pairs' ratios.
 
+    A pair with a time that is not positive and finite (a clock that stood still) says nothing, and is left out; with no pair left the value is NaN.
+
     >>> estimate_ratio([2.0] * 40, [1.0] * 40)
     Ratio(value=2.0, low=2.0, high=2.0)
     """
-    logs = [math.log(one / other) for one, other in zip(over, under, strict=True)]
+    pairs = zip(over, under, strict=True)
+    logs = [math.log(one) - math.log(other) for one, other in pairs if _is_time(one) and _is_time(other)]
+    if not logs:
+        return Ratio(math.nan, None, None)
     middle = median(logs)
-    value = math.exp(middle)
+    value = _exp(middle)
     if len(logs) < FEWEST_PAIRS:
         return Ratio(value, None, None)
     edges = [round(len(logs) * batch / BATCHES) for batch in range(BATCHES + 1)]
@@ -55,11 +60,24 @@ def estimate_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     variance = sum((each - mean) ** 2 for each in batches) / (BATCHES - 1)
     reach = STUDENT_T * math.sqrt(variance / BATCHES)
     # Centred on the estimate that is reported; the batches only say how far it may be off.
-    return Ratio(value, math.exp(middle - reach), math.exp(middle + reach))
+    return Ratio(value, _exp(middle - reach), _exp(middle + reach))
+
+
+def _is_time(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle."""
+    """The middle value, or the mean of the two in the middle; NaN of nothing."""
     ordered = sorted(values)
     middle = len(ordered) // 2
+    if not ordered:
+        return math.nan
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -21,6 +21,7 @@ _BYTES = {
     "gi": 2**30,
     "ti": 2**40,
 }
+_MOST = 1e15
 _AMOUNT = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z%]*)\s*\Z")
 
 
@@ -29,7 +30,7 @@ def parse_seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     found = _AMOUNT.match(text)
-    if not found or found[2].lower() not in _SECONDS or float(found[1]) <= 0:
+    if not found or found[2].lower() not in _SECONDS or not 0 < float(found[1]) < _MOST:
         raise UsageError(f"{option} {text}: expected a duration such as 90, 90s, 10m or 1h")
     return float(found[1]) * _SECONDS[found[2].lower()]
 
@@ -40,7 +41,7 @@ def parse_bytes(option: str, text: str | None) -> int | None:
         return None
     found = _AMOUNT.match(text)
     unit = found[2].lower().removesuffix("b") if found else "?"
-    if not found or unit not in _BYTES or float(found[1]) <= 0:
+    if not found or unit not in _BYTES or not 0 < float(found[1]) < _MOST:
         raise UsageError(f"{option} {text}: expected a size such as 8GB, 500MB or 2GiB")
     return int(float(found[1]) * _BYTES[unit])
 
@@ -49,9 +50,13 @@ def parse_count(option: str, text: str | None) -> int | None:
     """A whole number from 1."""
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
+    if not _is_count(text):
         raise UsageError(f"{option} {text}: expected a whole number from 1")
     return int(text)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= 1
 
 
 def parse_share(option: str, text: str | None) -> float | None:
@@ -73,7 +78,7 @@ def parse_shard(text: str | None) -> tuple[int, int]:
     if text is None:
         return 1, 1
     index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+    if not (_is_count(index) and _is_count(count) and int(index) <= int(count)):
         raise UsageError(f"--shard {text}: expected I/N with I from 1 to N, such as 2/4")
     return int(index), int(count)
 
@@ -94,6 +99,8 @@ def parse_assignments(option: str, texts: Sequence[str]) -> dict[str, Any]:
         key, found, value = text.partition("=")
         if not found or not key:
             raise UsageError(f"{option} {text}: expected KEY=VALUE, such as max_autotune=true")
+        if key in values:
+            raise UsageError(f"{option} {key} is given twice")
         try:
             values[key] = json.loads(value)
         except ValueError:

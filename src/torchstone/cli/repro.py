@@ -15,6 +15,7 @@ from torchstone.codec import decode_run
 from torchstone.disk import read_text
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
+from torchstone.measure.runner import look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import settings_of_run
 from torchstone.measure.supervisor import Limits
@@ -53,13 +54,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
     with Session(settings.start, settings.cache, display.say) as session:
         with display.busy("loading torch"):
             session.start_workers([settings.sources[case.suite]], [case.variant.device])
-            found = session.survey(
-                {
-                    "devices": [case.variant.device],
-                    "threads": settings.threads,
-                    "libraries": [name for name in run.environment.get("versions", {}) if name != "torch"],
-                }
-            )
+            found = look_again(run, [case.suite], session)
         for difference in differences(found["environment"], run.environment):
             display.say(f"caution: not as it was: {difference}")
         if before:

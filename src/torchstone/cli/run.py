@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from msgspec import structs
@@ -73,20 +77,24 @@ def _prepare(request: Request, session: Session, display: Display) -> Run:
 
 def _resume(targets: tuple[str, ...], given: dict[str, Any]) -> int:
     """Finish a run: with the settings it was begun with, on the machine and code it was begun on."""
-    if other := [name for name, value in given.items() if value and name not in _RESUMABLE]:
-        raise UsageError(
-            f"--resume takes its settings from the file, so --{other[0].replace('_', '-')} has no place"
-        )
+    if other := [each.flags[0] for each in OPTIONS if given[each.name] and each.name not in _RESUMABLE]:
+        raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
     if targets:
         raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
+    check_outputs(None, given["csv"], given["v3"])
     display = make_display()
     journal, reading = reopen_journal(given["resume"])
     run = reading.run
-    settings = settings_of_run(run, reading.path)
-    if run.finished:
-        journal.close()
-        display.say(f"{reading.path}: nothing is left to measure")
-        return _exit_code(run.outcomes, given)
+    with closing(journal):
+        settings = settings_of_run(run, reading.path)
+        if run.finished:
+            display.say(f"{reading.path}: nothing is left to measure")
+            write_outputs(run, given["csv"], given["v3"], display.say)
+            return _exit_code(run.outcomes, given)
+        return _go_on(run, settings, journal, display, given)
+
+
+def _go_on(run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any]) -> int:
     with Session(settings.start, settings.cache, display.say) as session:
         with display.busy("loading torch and looking at the machine"):
             session.start_workers(
@@ -111,23 +119,51 @@ def _carry_out(
     """Measure, show, write the other files, and say where everything is."""
     outcomes = list(run.outcomes)
     try:
-        with display.showing(run):
-            for outcome in measure(run, settings, journal, session, display):
+        with (
+            closing(journal),
+            _terminated_as_interrupted(),
+            display.showing(run),
+            closing(measure(run, settings, journal, session, display)) as measured,
+        ):
+            for outcome in measured:
                 outcomes.append(outcome)
                 display.finished(outcome)
     except KeyboardInterrupt:
         left = len(run.plan) - len(outcomes)
         sys.stderr.write(
             f"\nstopped: {len(outcomes)} of {len(run.plan)} cases are in {journal.path}, {left} are left; go on with\n"
-            f"  torchstone run --resume {journal.path}\n"
+            f"  {shlex.join(_resume_arguments(journal.path, given))}\n"
         )
         return INTERRUPTED
-    finally:
-        journal.close()
     done = structs.replace(run, outcomes=tuple(outcomes), finished=True)
     display.summarise(done, journal.path)
     write_outputs(done, given["csv"], given["v3"], display.say)
     return _exit_code(outcomes, given)
+
+
+def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
+    """The command that finishes the run, with the files that were asked for besides."""
+    arguments = ["torchstone", "run", "--resume", path]
+    for option in ("csv", "v3"):
+        arguments += [f"--{option}", given[option]] if given[option] else []
+    return [*arguments, "--exit-zero"] if given["exit_zero"] else arguments
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Take a CI job's polite end, or a closed terminal, for Ctrl-C: end the workers, and say how to go on."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    ours = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from msgspec import structs
 
 from torchstone.cli.tables import print_table
-from torchstone.disk import write_text
+from torchstone.disk import reason, write_text
 from torchstone.errors import InputError, UsageError
 from torchstone.formats import FORMATS
+from torchstone.formats.runner_csv import write_exactly
+from torchstone.measure.journal import resume_command
 from torchstone.model import Case, Outcome, Run
 from torchstone.units import count_of
 from torchstone.vocabulary import Probe
@@ -22,14 +24,16 @@ def check_outputs(output: str | None, csv: str | None, v3: str | None) -> None:
     """Find out before measuring, not after, that something cannot be written."""
     if output and os.path.exists(output):
         raise UsageError(
-            f"{output} is there already", advice=f"choose another, or finish it with --resume {output}"
+            f"{output} is there already", advice=f"choose another, or finish it: {resume_command(output)}"
         )
     for folder in (csv, v3):
         if folder:
             try:
                 os.makedirs(folder, exist_ok=True)
             except OSError as error:
-                raise InputError(f"no folder can be made there: {error.strerror}", path=folder) from None
+                raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
+            if not os.access(folder, os.W_OK):
+                raise InputError("nothing can be written into this folder", path=folder)
 
 
 def write_outputs(run: Run, csv: str | None, v3: str | None, say: Callable[[str], None]) -> None:
@@ -38,8 +42,12 @@ def write_outputs(run: Run, csv: str | None, v3: str | None, say: Callable[[str]
         if folder:
             for name, kind, outcomes in _files(run, kinds):
                 path = os.path.join(folder, name)
-                write_text(path, FORMATS[kind].write(structs.replace(run, outcomes=tuple(outcomes))))
+                write_text(path, _render(kind, structs.replace(run, outcomes=tuple(outcomes))))
                 say(f"wrote {count_of(len(outcomes), 'case')} to {path}")
+
+
+def _render(kind: str, run: Run) -> str:
+    return FORMATS[kind].write(run) if kind == "v3" else write_exactly(run, Probe(kind))
 
 
 def _files(run: Run, kinds: tuple[str, ...]) -> list[tuple[str, str, list[Outcome]]]:

@@ -242,38 +242,59 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
 
 
 def _describe_run(run: Run) -> dict[str, Any]:
-    known = run.environment.get("versions")
-    versions = (
-        {name: {"version": version} for name, version in known.items()} if isinstance(known, dict) else {}
-    )
+    """What all records of a run say: the revision, the machine, and the versions of libraries."""
+    versions = {
+        name: {"version": version} for name, version in _dictionary(run.environment, "versions").items()
+    }
     return _stated(
         {
             "head_sha": run.revision.commit,
             "head_branch": run.revision.branch,
-            "runners": _runners(run.environment),
+            "runners": _describe_machine(run.environment) or "",
             "dependencies": versions,
         }
     )
 
 
-def _runners(environment: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machine a run was measured on, where the run says so."""
-    machine, device = environment.get("machine"), environment.get("device")
-    if not isinstance(machine, dict) or not isinstance(device, str):
-        return []
-    cpu, cores, memory = (_kept(machine, key, {}) for key in ("cpu", "cores", "memory"))
-    devices = [each for each in _kept(environment, "accelerators", []) if isinstance(each, dict)]
-    runner = {
-        "name": device.partition(":")[0],
-        "type": devices[0].get("name") if devices else cpu.get("model"),
-        "cpu_info": cpu.get("model"),
-        "cpu_count": cores.get("logical"),
-        "mem_info": f"{memory['total'] / 1e9:.1f} GB" if memory.get("total") else None,
-        "gpu_info": devices[0].get("name") if devices else None,
-        "gpu_count": len(devices) or None,
-        "extra_info": {"fingerprint": environment["fingerprint"]} if environment.get("fingerprint") else None,
+def _describe_machine(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The machine in the database's words: its name is the kind of device that was measured, its type the device's model."""
+    machine, software = _dictionary(environment, "machine"), _dictionary(environment, "software")
+    listed = environment.get("accelerators")
+    devices = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    first = devices[0] if devices else {}
+    cpu = _dictionary(machine, "cpu").get("model")
+    more = {
+        "fingerprint": environment.get("fingerprint"),
+        "host": machine.get("host"),
+        "os": machine.get("os"),
+        "architecture": machine.get("architecture"),
+        "driver": first.get("driver"),
+        "python": _dictionary(software, "python").get("version"),
+        "compiler": software.get("compiler"),
+        "threads": environment.get("threads"),
     }
-    return [_stated(runner)]
+    described = {
+        "name": str(environment.get("device") or "").partition(":")[0],
+        "type": first.get("name") or cpu,
+        "cpu_info": cpu,
+        "cpu_count": _dictionary(machine, "cores").get("logical"),
+        "avail_mem_in_gb": _gigabytes(_dictionary(machine, "memory").get("total")),
+        "gpu_info": first.get("name"),
+        "gpu_count": len(devices) or None,
+        "avail_gpu_mem_in_gb": _gigabytes(first.get("memory")),
+        "extra_info": {name: str(value) for name, value in _stated(more).items()},
+    }
+    stated = _stated(described)
+    return [stated] if stated else []
+
+
+def _dictionary(value: dict[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _gigabytes(value: object) -> int | None:
+    return round(value / 10**9) if isinstance(value, int | float) else None
 
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:

@@ -9,25 +9,34 @@ from typing import Any
 
 Message = dict[str, Any]
 
+_READS_AT_ONCE = 32
+_LONGEST_MESSAGE = 32 << 20
+
 
 class Channel:
     """One end of the line; a worker waits on its end, the parent only reads what is there."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._pending = b""
+        self._pending = bytearray()
 
     def fileno(self) -> int:
         """The descriptor, for whoever waits for messages."""
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send one message whole."""
-        self._socket.sendall(encode(message))
+        """Send one message whole, on a line of its own whatever a model may have written before it."""
+        self._socket.sendall(b"\n" + encode(message))
 
     def receive(self) -> Message | None:
         """Wait for the next message; None when the other end is closed."""
-        while b"\n" not in self._pending:
+        while True:
+            line, found, rest = self._pending.partition(b"\n")
+            if found:
+                self._pending = rest
+                if line.strip():
+                    return decode(bytes(line))
+                continue
             try:
                 data = self._socket.recv(1 << 16)
             except ConnectionError:
@@ -35,13 +44,14 @@ class Channel:
             if not data:
                 return None
             self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        return decode(line)
 
     def read_ready(self) -> tuple[list[Message], bool]:
-        """All whole messages that have arrived, without waiting, and whether the other end is closed."""
-        closed = False
-        while True:
+        """The whole messages that have arrived, without waiting, and whether the other end is closed.
+
+        Whoever floods the line is read a part at a time, and what is too long to be a message is dropped.
+        """
+        closed, old = False, len(self._pending)
+        for _ in range(_READS_AT_ONCE):
             try:
                 data = self._socket.recv(1 << 20, socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -53,8 +63,12 @@ class Channel:
                 closed = True
                 break
             self._pending += data
+        if self._pending.find(b"\n", old) < 0:
+            if len(self._pending) > _LONGEST_MESSAGE:
+                self._pending.clear()
+            return [], closed
         *lines, self._pending = self._pending.split(b"\n")
-        return [decode(line) for line in lines], closed
+        return [decode(bytes(line)) for line in lines if line.strip()], closed
 
     def close(self) -> None:
         """Hang up."""
@@ -63,7 +77,8 @@ class Channel:
 
 def encode(message: Message) -> bytes:
     """One message as a line. What JSON has no word for becomes text, and a number that is not finite becomes null."""
-    return json.dumps(_finite(message), default=str).encode() + b"\n"
+    text = json.dumps(_finite(message), default=_told, ensure_ascii=False)
+    return text.encode(errors="replace") + b"\n"
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
@@ -76,10 +91,18 @@ def _finite(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
     return value
 
 
+def _told(value: object) -> str:
+    """Something as text; a model's object may fail even at this."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001
+        return f"(a {type(value).__name__} that cannot be shown)"
+
+
 def decode(line: bytes) -> Message:
     """A line as a message. What is none is handed on as garbage: a model may find the socket and write to it."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"garbage": line[:200].decode(errors="replace")}
     return message if isinstance(message, dict) else {"garbage": str(message)[:200]}

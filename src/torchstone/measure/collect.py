@@ -78,12 +78,16 @@ def _file(path: str) -> Source:
 
 
 def _files_below(folder: str) -> list[Source]:
-    found = sorted(
-        os.path.join(where, name)
-        for where, _, names in os.walk(folder)
-        for name in names
-        if FILE_PATTERN.match(name)
-    )
+    """The files in a folder and below; folders that are hidden, or hold an installed Python, have nothing of the user's."""
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [
+            each
+            for each in sorted(folders)
+            if not each.startswith((".", "__"))
+            and not os.path.exists(os.path.join(where, each, "pyvenv.cfg"))
+        ]
+        found += [os.path.join(where, name) for name in sorted(names) if FILE_PATTERN.match(name)]
     if not found:
         raise InputError("there is no bench_*.py in this folder", path=folder)
     return [_file(path) for path in found]

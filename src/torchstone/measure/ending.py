@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 
+from torchstone.codec import decode_run, encode_run
+from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Message
 from torchstone.measure.launcher import describe_exit
-from torchstone.model import Case, Failure, Measurement, Outcome
+from torchstone.model import Case, Failure, Measurement, Outcome, Run
 from torchstone.vocabulary import PASSED, SKIPPED, is_known_status
 
 PASSING_LOG = 4096
 _LONGEST = 100_000
+_NO_SENSE = "the worker's answer makes no sense: something wrote into its channel"
 
 
 class Ending(Struct, frozen=True):
@@ -36,16 +39,11 @@ def make_outcome(
     out_of_memory: bool,
 ) -> Outcome:
     """The one outcome of a case. What a worker says is checked: it shares its process with the model."""
-    if answer and isinstance(answer.get("result"), dict):
-        outcome = _of_result(case, answer["result"], log)
-        if outcome is not None:
-            return outcome
-        message = "the worker's answer makes no sense: something wrote into its channel"
-        return _failed(case, "worker_died", phase, message, log, seconds)
     if answer:
-        told = answer.get("error") or {}
-        failure = Failure(phase, str(told.get("message", "")), str(told.get("traceback", "")), log)
-        return Outcome(case, "eager_fail_to_run", failure=failure, extra={"duration": round(seconds, 3)})
+        outcome = _of_answer(case, answer, phase, log, seconds)
+        if outcome is not None and _can_be_kept(outcome):
+            return outcome
+        return _failed(case, "worker_died", phase, _NO_SENSE, log, seconds)
     if killed:
         return _failed(case, killed.status, phase, killed.message, log, seconds)
     how = describe_exit(exit_code)
@@ -60,36 +58,68 @@ def _failed(case: Case, status: str, phase: str, message: str, log: str, seconds
     )
 
 
-def _of_result(case: Case, result: dict[str, Any], log: str) -> Outcome | None:
-    """A worker's result as an outcome, or None if it is not what a worker of ours would send."""
-    status = result.get("status")
-    measurements = result.get("measurements")
-    extra = result.get("extra")
+def _can_be_kept(outcome: Outcome) -> bool:
+    """Whether the outcome, once it is in a run file, can be read again."""
+    try:
+        decode_run("", encode_run(Run("", (outcome.case,), (outcome,))))
+    except (TorchstoneError, MsgspecError, ValueError, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _of_answer(case: Case, answer: Message, phase: str, log: str, seconds: float) -> Outcome | None:
+    """A worker's last message as an outcome, or None if it is not what a worker of ours would send."""
+    if "result" in answer:
+        return _of_result(case, answer["result"], log)
+    told = answer.get("error")
+    if not isinstance(told, dict):
+        return None
+    failure = Failure(phase, _text(told.get("message")), _text(told.get("traceback")), log)
+    return Outcome(case, "eager_fail_to_run", failure=failure, extra={"duration": round(seconds, 3)})
+
+
+def _of_result(case: Case, result: object, log: str) -> Outcome | None:
+    if not isinstance(result, dict):
+        return None
+    status, measurements, extra = (result.get(key) for key in ("status", "measurements", "extra"))
     if not isinstance(status, str) or not is_known_status(status):
         return None
     if not isinstance(measurements, list) or not isinstance(extra, dict):
         return None
     measured = [_measurement(each) for each in measurements]
-    if any(each is None for each in measured) or len({m.metric for m in measured if m}) < len(measured):
+    kept = tuple(each for each in measured if each is not None)
+    if len(kept) < len(measured):
         return None
-    failure = None
-    if told := result.get("failure"):
-        texts = {key: str(told.get(key) or "")[:_LONGEST] for key in ("phase", "message", "traceback")}
-        failure = Failure(**texts, log=log)
-    elif log:
-        extra = {**extra, "log": log[-PASSING_LOG:]}
-    if status not in {PASSED, SKIPPED} and failure is None:
+    failure = _failure(result.get("failure"), log)
+    if failure is None and status not in {PASSED, SKIPPED}:
         failure = Failure(log=log)
-    return Outcome(case, status, tuple(each for each in measured if each), failure, extra=extra)
+    if failure is None and log:
+        extra = {**extra, "log": log[-PASSING_LOG:]}
+    return Outcome(case, status, kept, failure, extra=extra)
 
 
-def _measurement(told: object) -> Measurement | None:
+def _failure(told: object, log: str) -> Failure | None:
+    if not isinstance(told, dict):
+        return None
+    return Failure(_text(told.get("phase")), _text(told.get("message")), _text(told.get("traceback")), log)
+
+
+def _text(value: object) -> str:
+    """A text that is not too long and can be written as UTF-8."""
+    text = "" if value is None else str(value)
+    return text[:_LONGEST].encode(errors="replace").decode()
+
+
+def _measurement(told: Any) -> Measurement | None:  # noqa: ANN401  (whatever the line brought)
     if not isinstance(told, dict) or not isinstance(told.get("metric"), str):
         return None
-    samples = told.get("samples")
-    if not isinstance(samples, list) or not samples:
+    samples, extra = told.get("samples"), told.get("extra")
+    if not isinstance(samples, list) or not all(map(_is_number, samples)):
         return None
-    if not all(isinstance(each, int | float) and math.isfinite(each) for each in samples):
-        return None
-    extra = told.get("extra")
     return Measurement(told["metric"], tuple(samples), extra if isinstance(extra, dict) and extra else None)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)

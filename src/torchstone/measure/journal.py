@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 
-from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, encode_line
+from msgspec import structs
+
+from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, encode_line, encode_run
 from torchstone.disk import read_text, reason
 from torchstone.errors import InputError, UsageError
 from torchstone.model import Outcome, Reading, Run
@@ -19,6 +22,13 @@ class Journal:
         self.path = path
         self._handle = handle
         self._written = written
+        self._is_open = True
+
+    def write_head(self, run: Run) -> None:
+        """Write what is known before anything is measured."""
+        self._write(
+            encode_line(RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings))
+        )
 
     def append(self, outcome: Outcome) -> None:
         """Write one outcome; it is on disk when this returns."""
@@ -30,11 +40,13 @@ class Journal:
         self._write(encode_line(EndLine(self._written)))
 
     def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._handle)
+        """Let go of the file; doing so again changes nothing."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._handle)
 
     def _write(self, line: str) -> None:
-        """A whole line or nothing: if the disk is full, what was written of it is taken back."""
+        """A whole line or nothing: if the disk is full, or Ctrl-C comes, what was written of it is taken back."""
         start = os.lseek(self._handle, 0, os.SEEK_END)
         view = memoryview(line.encode())
         try:
@@ -42,39 +54,62 @@ class Journal:
                 view = view[os.write(self._handle, view) :]
             os.fsync(self._handle)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._handle, start)
+            self._cut_off(start)
             raise InputError(
                 f"cannot be written: {reason(error)}",
                 path=self.path,
-                advice=f"all that was measured before is in it; make room, then: torchstone run --resume {self.path}",
+                advice=f"all that was measured before is in it; make room, then: {resume_command(self.path)}",
             ) from None
+        except BaseException:
+            self._cut_off(start)
+            raise
+
+    def _cut_off(self, start: int) -> None:
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._handle, start)
+
+
+def resume_command(path: str) -> str:
+    """The command that goes on with a run."""
+    return f"torchstone run --resume {shlex.quote(path)}"
 
 
 def create_journal(path: str, run: Run) -> Journal:
     """A new run file with its head. A file that is there already is left alone."""
+    _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
+    try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     except FileExistsError:
         raise UsageError(
-            f"{path} is there already", advice=f"choose another --output, or finish it with --resume {path}"
+            f"{path} is there already",
+            advice=f"choose another --output, or finish it: {resume_command(path)}",
         ) from None
     except OSError as error:
         raise InputError(f"cannot be created: {reason(error)}", path=path) from None
-    _lock(handle, path)
     journal = Journal(path, handle, 0)
     try:
-        journal._write(
-            encode_line(RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings))
-        )
-        _sync_folder(folder)
-    except InputError:
+        _lock(handle, path)
+        journal.write_head(run)
+    except BaseException:
+        journal.close()
         with contextlib.suppress(OSError):
             os.unlink(path)  # not even its head could be written
         raise
+    _sync_folder(folder)
     return journal
+
+
+def _check_readable(run: Run) -> None:
+    """Refuse a plan that no run file can hold: a name may have come from anywhere."""
+    try:
+        decode_run("", encode_run(structs.replace(run, outcomes=(), finished=False)))
+    except InputError as error:
+        raise UsageError(f"such cases cannot be kept in a run file: {error.message}") from None
 
 
 def reopen_journal(path: str) -> tuple[Journal, Reading]:
@@ -86,9 +121,11 @@ def reopen_journal(path: str) -> tuple[Journal, Reading]:
     try:
         _lock(handle, path)
         text = read_text(path)
+        if text.strip() and '"kind":"run"' not in text.partition("\n")[0].replace(" ", ""):
+            advice = "--resume takes a file that 'torchstone run' has begun to write"
+            raise InputError("this is not a run file", path=path, line=1, advice=advice)
         reading = decode_run(path, text)
-        whole = len(text[: text.rfind("\n") + 1].encode())
-        os.ftruncate(handle, whole)
+        os.ftruncate(handle, len(text[: text.rfind("\n") + 1].encode()))
     except BaseException:
         os.close(handle)
         raise

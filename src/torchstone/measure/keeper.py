@@ -75,7 +75,7 @@ def serve(
     request: dict[str, Any],
     preload: Callable[[list[str]], str] | None = None,
 ) -> None:
-    """Start workers until the parent hangs up, then end all that is left, and remove the folder that the parent worked in."""
+    """Start workers until the parent hangs up, then end all that is left, remove the folder that the parent worked in, and go."""
     adopt_orphans()
     read, write = os.pipe()
     for descriptor in (read, write):
@@ -105,6 +105,7 @@ def serve(
     kill_children(_PATIENCE)
     if scratch := request.get("scratch"):
         shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(0)  # nothing is left to do, and taking torch apart would cost a second
 
 
 def _begin_life(become: Become, channel: int, log: int, not_mine: tuple[int, ...]) -> None:

@@ -358,22 +358,24 @@ def describe_exit(code: int) -> str:
 def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, Any]:
     """Wait for the last message of a worker whose job is an answer, not a measurement."""
     deadline = time.monotonic() + timeout
+    closed, path = False, ""
     try:
         while time.monotonic() < deadline:
-            messages, closed = worker.channel.read_ready()
+            launcher.poll()  # before the reading: what it said before it ended is heard
+            messages, closed = ([], True) if closed else worker.channel.read_ready()
             worker.read_log()
             for message in messages:
+                path = str(message.get("looking_at", path))
                 if "survey" in message or "error" in message:
                     return message
-            launcher.poll()
-            if closed or worker.exit_code is not None:
-                code = worker.exit_code
-                how = describe_exit(code) if code is not None else "closed its channel"
-                return {"error": {"message": f"the worker {how}", "log": worker.log_tail()}}
+            if worker.exit_code is not None:
+                problem = f"the worker {describe_exit(worker.exit_code)}"
+                return {"error": {"message": problem, "path": path, "log": worker.log_tail()}}
             time.sleep(0.005)
         worker.show_stacks()
         time.sleep(STACKS_WAIT)
-        return {"error": {"message": f"no answer within {timeout:g} s", "log": worker.log_tail()}}
+        problem = f"the worker did not answer within {timeout:g} s"
+        return {"error": {"message": problem, "path": path, "log": worker.log_tail()}}
     finally:
         worker.kill()
         worker.close()

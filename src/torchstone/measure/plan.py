@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from torchstone.errors import UsageError
-from torchstone.model import Case, Outcome, Variant, matches
+from torchstone.model import Case, Outcome, Variant, matches, matches_name
 from torchstone.vocabulary import Probe
 
 SMALL_BATCH = 2
@@ -44,18 +44,26 @@ class Axes(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Which of the cases are wanted: all of ``only``'s, and of these the ones a filter finds and no exclusion does."""
+    """Which of the cases are wanted: those of ``targets`` and of ``only``, and of these the ones a filter finds and no exclusion does.
+
+    ``targets`` are the names that stood behind a suite or a file, as ``suite::name``.
+    """
 
     only: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     exclusions: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 def plan_cases(listings: Sequence[Listing], axes: Axes, selection: Selection) -> list[Case]:
     """Every wanted case once, in the order of the benchmarks."""
-    _check_requests(_wanted(listings, selection), axes)
-    cases = [case for listing in listings for case in _cases_of(listing, axes)]
-    chosen = [case for case in dict.fromkeys(cases) if _is_wanted(case, selection)]
+    planned = {listing: _cases_of(listing, axes) for listing in listings}
+    _check_names(planned, selection)
+    wanted = {
+        listing: [case for case in cases if _is_wanted(case, selection)] for listing, cases in planned.items()
+    }
+    _check_requests([listing for listing, cases in wanted.items() if cases], axes)
+    chosen = list(dict.fromkeys(case for cases in wanted.values() for case in cases))
     if not chosen:
         raise _nothing_left(listings, axes, selection)
     return chosen
@@ -96,13 +104,26 @@ def _check_requests(listings: Iterable[Listing], axes: Axes) -> None:
             raise UsageError(f"{listing.suite}::{listing.name} has only one size", advice="leave out --size")
 
 
-def _wanted(listings: Sequence[Listing], selection: Selection) -> list[Listing]:
-    bare = ((listing, Case(listing.name, "", listing.suite)) for listing in listings)
-    return [listing for listing, case in bare if _is_wanted(case, selection)]
+def _check_names(planned: Mapping[Listing, Sequence[Case]], selection: Selection) -> None:
+    """Refuse a name that means nothing, even if others do: nothing that was asked for is left out in silence."""
+    known = [_bare(listing) for listing in planned] + [case for cases in planned.values() for case in cases]
+    named: dict[str, list[str]] = {pattern: [pattern] for pattern in selection.only}
+    for pattern in selection.targets:
+        named.setdefault(pattern.partition("::")[2], []).append(pattern)
+    for name, patterns in named.items():
+        if not any(is_meant(pattern, case) for pattern in patterns for case in known):
+            raise _no_match((name,), list(planned))
+
+
+def _bare(listing: Listing) -> Case:
+    """A benchmark as a case of which only the name is known."""
+    return Case(listing.name, "", listing.suite)
 
 
 def _is_wanted(case: Case, selection: Selection) -> bool:
-    if selection.only and not any(_is_meant(pattern, case) for pattern in selection.only):
+    if selection.targets and not any(is_meant(pattern, case) for pattern in selection.targets):
+        return False
+    if selection.only and not any(is_meant(pattern, case) for pattern in selection.only):
         return False
     if selection.filters and not any(
         re.search(each, case.benchmark, re.IGNORECASE) for each in selection.filters
@@ -111,11 +132,9 @@ def _is_wanted(case: Case, selection: Selection) -> bool:
     return not any(re.search(each, case.benchmark, re.IGNORECASE) for each in selection.exclusions)
 
 
-def _is_meant(pattern: str, case: Case) -> bool:
-    """A pattern means a case by its name, its id, or ``suite::name``; of a bare benchmark only what can be known of it."""
-    if matches(pattern, case) or pattern == f"{case.suite}::{case.benchmark}":
-        return True
-    return not case.probe and pattern.startswith(f"{case.suite}::{case.benchmark}[")
+def is_meant(pattern: str, case: Case) -> bool:
+    """Whether a pattern means a case: by its name, its id, or ``suite::name``, each also as a shell pattern."""
+    return matches(pattern, case) or matches_name(pattern, f"{case.suite}::{case.benchmark}")
 
 
 def check_patterns(option: str, patterns: Iterable[str]) -> None:
@@ -128,17 +147,22 @@ def check_patterns(option: str, patterns: Iterable[str]) -> None:
 
 
 def _nothing_left(listings: Sequence[Listing], axes: Axes, selection: Selection) -> UsageError:
+    meant = [listing for listing in listings if _is_wanted(_bare(listing), selection)]
+    if meant and not {mode for listing in meant for mode in listing.modes} & set(axes.modes):
+        return UsageError(f"none of these benchmarks has the mode {' or '.join(axes.modes)}")
+    if asked := (*selection.only, *selection.filters):
+        return _no_match(asked, listings)
+    return UsageError("these exclusions leave nothing", advice="'torchstone list' shows what there is")
+
+
+def _no_match(asked: Sequence[str], listings: Sequence[Listing]) -> UsageError:
     from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
 
     names = [listing.name for listing in listings]
-    modes = {mode for listing in listings for mode in listing.modes}
-    if not modes & set(axes.modes):
-        return UsageError(f"none of these benchmarks has the mode {' or '.join(axes.modes)}")
-    asked = [pattern.rpartition("::")[2] for pattern in (*selection.only, *selection.filters)]
-    close = [match for text in asked for match in get_close_matches(text, names, n=3)]
+    texts = [pattern.partition("[")[0].rpartition("::")[2] for pattern in asked]
+    close = dict.fromkeys(match for text in texts for match in get_close_matches(text, names, n=3))
     advice = f"did you mean {' or '.join(close)}?" if close else "'torchstone list' shows what there is"
-    wanted = " ".join(asked) if asked else "these exclusions leave nothing"
-    return UsageError(f"no benchmark matches: {wanted}" if asked else wanted, advice=advice)
+    return UsageError(f"no benchmark matches: {' '.join(asked)}", advice=advice)
 
 
 def shard_cases(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Generator
 from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -49,9 +49,7 @@ def prepare_run(request: Request, session: Session) -> Run:
         if request.axes.devices
         else structs.replace(request.axes, devices=(next(iter(found["devices"])),))
     )
-    selection = request.selection
-    if request.targets.names:
-        selection = structs.replace(selection, only=(*selection.only, *request.targets.names))
+    selection = structs.replace(request.selection, targets=request.targets.names)
     cases = plan_cases(read_listings(found["sources"]), axes, selection)
     shard, shards = request.shard
     if shards > 1:
@@ -103,22 +101,32 @@ def _unknown_backend(backend: str, known: list[str]) -> UsageError:
     )
 
 
-def check_same_world(run: Run, session: Session) -> None:
-    """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
+def look_again(run: Run, suites: Collection[str], session: Session) -> dict[str, Any]:
+    """What a worker sees today of what a run was made from: these of its suites, the devices, the environment."""
     settings = run.settings
     found = session.survey(
         {
+            "sources": [settings["sources"][suite] for suite in suites if suite in settings["sources"]],
             "imports": settings.get("imports", []),
             "folder": settings.get("folder") or os.getcwd(),
-            "devices": sorted({case.variant.device for case in run.plan}),
+            "devices": sorted({case.variant.device for case in run.plan if case.suite in suites}),
             "libraries": [name for name in run.environment.get("versions", {}) if name != "torch"],
             "threads": settings.get("threads"),
         }
     )
+    session.preload(found["libraries"])
+    return found
+
+
+def check_same_world(run: Run, session: Session) -> None:
+    """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
+    found = look_again(run, sorted({case.suite for case in run.plan}), session)
     changed = differences(found["environment"], run.environment)
-    revision = read_revision(os.getcwd(), run.revision.label)
-    if run.revision.commit and revision.commit != run.revision.commit:
-        changed.append(f"the revision is {revision.commit[:12] or 'none'}, was {run.revision.commit[:12]}")
+    then, now = run.revision, read_revision(os.getcwd(), run.revision.label)
+    if then.commit and now.commit != then.commit:
+        changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
+    elif then.dirty is False and now.dirty:
+        changed.append("files of the revision have been changed since")
     if changed:
         raise UsageError(
             f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"
@@ -150,7 +158,7 @@ def _cores() -> int:
 
 def measure(
     run: Run, settings: Settings, journal: Journal, session: Session, watcher: Watcher
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Measure every case that has no outcome yet; each outcome is on disk before it is handed out."""
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from torchstone.errors import InputError, UsageError, printable
+from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Message
-from torchstone.measure.launcher import CannotMeasureError, Launcher, Spawner, Zygote, answer_of
+from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
 from torchstone.measure.settings import Settings, make_job
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.model import Case
+from torchstone.vocabulary import Probe
 
 KEPT_CACHE = os.path.join(".torchstone", "cache")
 SURVEY_TIMEOUT = 600.0
-_LOG_SHOWN = 2000
+_LOG_SHOWN = 4000
+_LINES_SHOWN = 6
+_OF_STACKS = (
+    "Fatal Python error",
+    "Current thread",
+    "Thread 0x",
+    'File "',
+    "Extension modules:",
+    "<no Python frame>",
+)
 
 
 class Session:
@@ -41,9 +54,10 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._launcher is not None:
-            self._launcher.close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        with _undisturbed():
+            if self._launcher is not None:
+                self._launcher.close()
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
     @property
     def launcher(self) -> Launcher:
@@ -55,54 +69,55 @@ class Session:
     def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
         """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
         variables = surroundings.worker_variables(self.template)
-        if self._start == "spawn" or not sys.platform.startswith("linux"):
+        if not sys.platform.startswith("linux"):
             if self._start == "fork":
                 raise UsageError(
                     "--start fork works on Linux only", advice="leave it out, or use --start spawn"
                 )
             self._launcher = Spawner(variables)
             return
-        request = {"sources": [dict(s) for s in sources], "devices": list(devices), "template": self.template}
-        problem = self._start_zygote(variables, request)
-        if problem and self._start == "fork":
-            raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
-        if problem:
+        if self._start != "spawn":
+            # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
+            shared = [dict(source) for source in sources if source["kind"] != "file"]
+            problem = self._start_keeper("fork", variables, {"sources": shared, "devices": list(devices)})
+            if not problem:
+                return
+            if self._start == "fork":
+                raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
             self.cautions.append(f"workers are spawned, which takes longer: {problem}")
-            self._launcher = Spawner(variables)
+        self._start_keeper("spawn", variables, {})
 
-    def _start_zygote(self, variables: Mapping[str, str], request: Message) -> str:
-        """Start the zygote; gives the reason why it cannot be used, if so."""
-        log_path = os.path.join(self.scratch, "zygote.log")
-        with open(log_path, "wb") as log:
-            zygote = Zygote(variables, request, log)
-        self._launcher = zygote  # closed with the session from here on, whatever happens
-        answer = zygote.wait_until_ready(SURVEY_TIMEOUT)
+    def _start_keeper(self, start: str, variables: Mapping[str, str], request: Message) -> str:
+        """Start what starts the workers; gives the reason why it cannot be used, if so."""
+        log_path = os.path.join(self.scratch, "keeper.log")
+        told = {**request, "template": self.template, "scratch": self.scratch}
+        keeper = KeptLauncher(start, variables, told, log_path)
+        self._launcher = keeper  # closed with the session from here on, whatever happens
+        answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if "broken" in answer:
-            zygote.close()
-            self._launcher = None
             raise self._broken(str(answer["broken"]), log_path)
         self.cautions += [str(note) for note in answer.get("notes", [])]
         if answer.get("blocked"):
-            zygote.close()
+            keeper.close()
+            os.makedirs(self.scratch, exist_ok=True)  # a keeper that goes takes it along
             self._launcher = None
             return str(answer["blocked"])
         return ""
 
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
-        with open(log_path, errors="replace") as file:
-            said = file.read()[-_LOG_SHOWN:].strip()
+        said = ""
+        with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
+            said = file.read()
         if "No module named 'torch'" in problem:
-            return CannotMeasureError(
-                f"torch is not installed for {sys.executable}", advice="install it: pip install torch"
-            )
-        return CannotMeasureError(
-            f"torch cannot be loaded: {problem}", advice=printable(said, _LOG_SHOWN) if said else ""
-        )
+            return _no_torch()
+        return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
 
     def survey(self, job: Message) -> dict[str, Any]:
         """Have a worker look at what can be measured; what is wrong with a source is an error here."""
         answer = answer_of(self.launcher.launch({"job": "survey", **job}), self.launcher, SURVEY_TIMEOUT)
         if "error" in answer:
+            if "No module named 'torch'" in str(answer["error"].get("message")):
+                raise _no_torch()
             raise source_error(answer["error"])
         found: dict[str, Any] = answer["survey"]
         for source in found["sources"]:
@@ -112,14 +127,16 @@ class Session:
 
     def preload(self, libraries: Sequence[str]) -> None:
         """Import libraries once, before workers are forked, if they allow it."""
-        if libraries and isinstance(self._launcher, Zygote):
-            self._launcher.preload(libraries)
+        if libraries:
+            self.launcher.preload(libraries)
 
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
         def job(case: Case, number: int) -> Message:
             around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
+            if case.probe == Probe.ACCURACY:
+                around |= surroundings.DETERMINISTIC
             return {**make_job(case, settings, self.launcher.start), "surroundings": around}
 
         def cleanup(number: int) -> None:
@@ -129,15 +146,40 @@ class Session:
         return Supervisor(self.launcher, limits, job, cleanup, watcher)
 
 
-def source_error(told: Mapping[str, Any]) -> InputError | UsageError:
-    """What a worker says about a source, as the error that a person sees."""
-    message = str(told.get("message", ""))
-    advice = (
-        str(told.get("log") or "").strip()[-_LOG_SHOWN:]
-        or str(told.get("traceback") or "").strip()[-_LOG_SHOWN:]
+def _no_torch() -> CannotMeasureError:
+    return CannotMeasureError(
+        f"torch is not installed for {sys.executable}", advice="install it: pip install torch"
     )
-    if told.get("path"):
-        return InputError(
-            message, path=str(told["path"]), line=told.get("line"), column=told.get("column"), advice=advice
-        )
-    return UsageError(message, advice=advice)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait: whoever presses it twice still wants everything to be ended and removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def source_error(told: Mapping[str, Any]) -> InputError | UsageError:
+    """What a worker says about a source, as the error that a person sees; if it could say nothing, its log may know the line."""
+    message, path, line = str(told.get("message", "")), str(told.get("path") or ""), told.get("line")
+    log = str(told.get("log") or "")
+    if not path:
+        return UsageError(message, advice=_last_lines(log or str(told.get("traceback") or "")))
+    if "log" in told:
+        message = f"{message} while it was importing this file"
+        at = re.search(rf'File "{re.escape(path)}", line (\d+)', log)
+        line = int(at[1]) if at else None
+    return InputError(message, path=path, line=line, column=told.get("column"), advice=_last_lines(log))
+
+
+def _last_lines(text: str) -> str:
+    """The end of what a process has printed, without stacks, for a message of one line."""
+    lines = [line.strip() for line in text[-_LOG_SHOWN:].splitlines()]
+    said = [line for line in lines if line and not line.startswith(_OF_STACKS)]
+    return f"it printed: {' | '.join(said[-_LINES_SHOWN:])}" if said else ""

@@ -51,9 +51,15 @@ def settings_of_run(run: Run, path: str) -> Settings:
             column="settings",
         )
     try:
-        return msgspec.convert(run.settings, Settings)
+        settings = msgspec.convert(run.settings, Settings)
     except msgspec.ValidationError as error:
         raise InputError(f"settings that this torchstone does not know: {error}", path=path, line=1) from None
+    for case in run.plan:
+        if not {"kind", "name"} <= settings.sources.get(case.suite, {}).keys():
+            raise InputError(
+                f"nothing says where the suite {case.suite} comes from", path=path, line=1, column="settings"
+            )
+    return settings
 
 
 def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:

@@ -61,10 +61,8 @@ def import_modules(names: Sequence[str], folder: str) -> None:
     for name in names:
         try:
             importlib.import_module(name)
-        except Exception as error:
-            raise SourceError(
-                f"--import {name}: {type(error).__name__}: {error}", *_place(error, "")
-            ) from error
+        except BaseException as error:
+            raise SourceError(f"--import {name}: {_told(error)}") from error
 
 
 def prepare(suite: Suite) -> list[str]:
@@ -85,6 +83,9 @@ def _load_file(path: str, name: str) -> Suite:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     take_defined()
+    present = sys.modules.get(name)
+    if present is not None and getattr(present, "__file__", "") != path:
+        raise SourceError(f"its name hides the module {name}, which is in use here: rename the file", path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SourceError("not a Python file", path)
@@ -98,7 +99,7 @@ def _load_file(path: str, name: str) -> Suite:
         ) from error
     except DefinitionError as error:
         raise SourceError(str(error), *_place(error, path)) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise SourceError(f"importing it raised {_told(error)}", *_place(error, path)) from error
     defined = take_defined()
     if not defined:
@@ -113,7 +114,7 @@ def _load_package(name: str) -> Suite:
         if entry.name == name:
             try:
                 suite = entry.load()
-            except Exception as error:
+            except BaseException as error:
                 raise SourceError(
                     f"the suite {name} of {entry.value} cannot be loaded: {_told(error)}"
                 ) from error

@@ -13,13 +13,17 @@ from msgspec import Struct
 
 from torchstone.measure.channel import Message
 from torchstone.measure.ending import Ending, make_outcome
-from torchstone.measure.launcher import Launcher, Worker
+from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
 from torchstone.measure.memory import count_kernel_kills, resident_bytes
 from torchstone.model import Case, Outcome
+from torchstone.probes.reply import PHASES
 
 _TICK = 0.05
-_STACKS_WAIT = 0.5
+_LEAVING_TICK = 0.002
 _EXIT_WAIT = 5.0
+
+
+_OUT_OF_MEMORY = frozenset({"OOM", "eager_1st_run_OOM", "eager_2nd_run_OOM"})
 
 
 class Watcher(Protocol):
@@ -50,7 +54,7 @@ class _Active:
         self.case = case
         self.worker = worker
         self.kernel_kills = kernel_kills
-        self.phase = "start"
+        self.phase = PHASES[0]
         self.used = 0.0
         self.counted_since: float | None = time.monotonic()
         self.started = time.monotonic()
@@ -58,6 +62,8 @@ class _Active:
         self.result_at = 0.0
         self.killed: Ending | None = None
         self.closed = False
+        self.closed_at = 0.0
+        self.crowded = False
 
     def pause(self) -> None:
         """Stop counting time: it is waiting for others."""
@@ -99,54 +105,81 @@ class Supervisor:
     def execute(self, cases: Sequence[Case]) -> Generator[Outcome, None, None]:
         """The outcome of each case, as soon as it is there. Closing the iterator ends all workers."""
         waiting = deque(enumerate(cases))
+        again: deque[tuple[int, Case]] = deque()
         try:
-            while waiting or self._active:
-                while waiting and len(self._active) < self._limits.jobs:
-                    self._start(*waiting.popleft())
+            while waiting or again or self._active:
+                self._fill(waiting, again)
                 self._wait()
                 for number in [n for n, each in self._active.items() if self._is_over(each)]:
-                    yield self._end(number)
+                    active = self._active[number]
+                    outcome = self._end(number)
+                    if active.crowded and not active.killed and outcome.status in _OUT_OF_MEMORY:
+                        again.append((number, active.case))
+                    else:
+                        yield outcome
                 self._watcher.tick()
         finally:
             for number, active in self._active.items():
                 active.worker.kill()
+                active.worker.close()
                 self._cleanup(number)
+            self._active = {}
+
+    def _fill(self, waiting: deque[tuple[int, Case]], again: deque[tuple[int, Case]]) -> None:
+        """Start as many cases as allowed. What ran out of memory beside others comes last, and alone: it may fit then."""
+        while waiting and len(self._active) < self._limits.jobs:
+            self._start(*waiting.popleft())
+        if again and not waiting and not self._active:
+            self._start(*again.popleft())
 
     def _start(self, number: int, case: Case) -> None:
         kills = count_kernel_kills()
         worker = self._launcher.launch(self._make_job(case, number))
         self._active[number] = _Active(case, worker, kills)
+        if len(self._active) > 1:
+            for active in self._active.values():
+                active.crowded = True
         self._watcher.started(case)
 
     def _wait(self) -> None:
         """Wait a moment for messages, output and ends; act on all of them."""
+        now = time.monotonic()
+        leaving = any(each.closed and now - each.closed_at < 1 for each in self._active.values())
         with selectors.DefaultSelector() as selector:
             for active in self._active.values():
-                selector.register(active.worker.log, selectors.EVENT_READ)
+                if not active.worker.log_ended:  # at its end it would always be ready
+                    selector.register(active.worker.log, selectors.EVENT_READ)
                 if not active.closed:
                     selector.register(active.worker.channel, selectors.EVENT_READ)
-            if selector.select(_TICK) and any(active.closed for active in self._active.values()):
-                time.sleep(0.001)  # a log at its end is always ready: do not spin until the process is gone
+            selector.select(_LEAVING_TICK if leaving else _TICK)
         for number, active in list(self._active.items()):
             active.worker.read_log()
-            messages, active.closed = ([], True) if active.closed else active.worker.channel.read_ready()
-            for message in messages:
-                self._hear(number, active, message)
+            self._listen(number, active)
             self._guard(active)
         self._give_turn()
         self._launcher.poll()
 
+    def _listen(self, number: int, active: _Active) -> None:
+        if active.closed:
+            return
+        messages, active.closed = active.worker.channel.read_ready()
+        if active.closed:
+            active.closed_at = time.monotonic()
+        for message in messages:
+            self._hear(number, active, message)
+
     def _hear(self, number: int, active: _Active, message: Message) -> None:
-        if "phase" in message:
-            active.phase = str(message["phase"])
+        """Act on a message. A model may have written it, so it counts for nothing unless it is one of those a worker sends."""
+        if message.get("phase") in PHASES:
+            active.phase = message["phase"]
             self._watcher.entered(active.case, active.phase)
-        elif "want" in message:
+        elif "want" in message and self._turn != number and number not in self._queue:
             active.pause()
             self._queue.append(number)
             self._watcher.entered(active.case, "waiting")
         elif "done" in message and self._turn == number:
             self._turn = None
-        elif "result" in message or "error" in message:
+        elif ("result" in message or "error" in message) and active.killed is None:
             active.result = message
             active.result_at = time.monotonic()
 
@@ -172,10 +205,13 @@ class Supervisor:
             if now - active.result_at > _EXIT_WAIT:
                 active.worker.kill()
             return
-        if active.seconds_used() > self._limits.timeout:
+        if active.closed and now - active.closed_at > _EXIT_WAIT:
+            message = "the worker's channel was closed, so that no result can come"
+            active.killed = Ending("worker_died", message, now)
+        elif active.seconds_used() > self._limits.timeout:
             active.worker.show_stacks()
             message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
-            active.killed = Ending("timeout", message, now + _STACKS_WAIT)
+            active.killed = Ending("timeout", message, now + STACKS_WAIT)
         elif self._limits.memory and (used := resident_bytes(active.worker.pid)) > self._limits.memory:
             active.worker.kill()
             message = f"used {used / 1e9:.2f} GB of memory, more than the limit of {self._limits.memory / 1e9:.2f} GB"
@@ -189,8 +225,7 @@ class Supervisor:
         active = self._active.pop(number)
         worker = active.worker
         worker.kill()  # whatever it left behind in its session
-        for message in worker.channel.read_ready()[0]:
-            self._hear(number, active, message)
+        self._listen(number, active)
         if self._turn == number:
             self._turn = None
         if number in self._queue:

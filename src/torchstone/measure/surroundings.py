@@ -6,15 +6,18 @@ precompiled headers, which cost more than most models and are the same for all: 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from importlib import metadata
+
+from torchstone.errors import InputError
+from torchstone.measure.environment import read_compiler
 
 OWN = (
     "KMP_DUPLICATE_LIB_OK",
@@ -29,6 +32,9 @@ OWN = (
     "TRITON_CACHE_DIR",
 )
 """Variables that are set here, and so say nothing about the user's environment."""
+
+DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+"""Without it, matrix products on CUDA may differ from call to call, whatever torch is told about determinism."""
 
 
 def worker_variables(template: str) -> dict[str, str]:
@@ -65,7 +71,13 @@ def template_folder() -> str:
     base = os.environ.get("TORCHSTONE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "torchstone"
     )
-    known = (_torch_version(), platform.python_version(), sys.executable, _compiler(), _processor())
+    known = (
+        _torch_version(),
+        platform.python_version(),
+        sys.executable,
+        read_compiler() or "none",
+        _processor(),
+    )
     name = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
     return _made(os.path.join(base, f"compiler-{name}"))
 
@@ -80,10 +92,25 @@ def make_case_folder(scratch: str, number: int, template: str, kept_cache: str |
     own = _made(os.path.join(scratch, f"case-{number}"))
     if kept_cache is None:
         cache = os.path.join(own, "cache")
-        shutil.copytree(os.path.join(template, "cache"), cache, dirs_exist_ok=True)
+        try:
+            shutil.copytree(os.path.join(template, "cache"), cache, copy_function=_copy, dirs_exist_ok=True)
+        except OSError as error:
+            raise InputError(f"no compiler cache can be made: {_first_reason(error)}", path=own) from None
     else:
         cache = kept_cache
     return {"TMPDIR": _made(os.path.join(own, "tmp")), **cache_variables(cache)}
+
+
+def _copy(source: str, target: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # another run, which fills the template, has just renamed it
+        shutil.copy2(source, target)
+
+
+def _first_reason(error: OSError) -> str:
+    """Why it failed; of the many failures of copying a folder, the first."""
+    if isinstance(error, shutil.Error) and error.args and error.args[0]:
+        return str(error.args[0][0][2])
+    return error.strerror or str(error)
 
 
 def drop_case_folder(scratch: str, number: int) -> None:
@@ -92,7 +119,13 @@ def drop_case_folder(scratch: str, number: int) -> None:
 
 
 def _made(folder: str) -> str:
-    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        advice = "the variable TORCHSTONE_CACHE names another folder for what is kept between runs"
+        raise InputError(
+            f"no folder can be made there: {error.strerror}", path=folder, advice=advice
+        ) from None
     return folder
 
 
@@ -101,15 +134,6 @@ def _torch_version() -> str:
         return metadata.version("torch")
     except metadata.PackageNotFoundError:
         return "none"
-
-
-def _compiler() -> str:
-    command = os.environ.get("CXX", "g++")
-    try:
-        told = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return f"no {command}"
-    return told.stdout.partition("\n")[0]
 
 
 def _processor() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from torchstone.define import Benchmark
@@ -14,11 +15,18 @@ from torchstone.measure.sources import Source, SourceError, import_modules, load
 from torchstone.measure.surroundings import OWN
 
 
-def survey(job: dict[str, Any]) -> dict[str, Any]:
-    """Look at everything a plan needs to know and only a process with torch can see."""
+def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Look at everything a plan needs to know and only a process with torch can see.
+
+    ``tell`` is given each file before it is imported: should that be the end of this process, the parent knows which it was.
+    """
     import_modules(job.get("imports", []), job.get("folder", "."))
     before = set(sys.modules)
-    answer: dict[str, Any] = {"sources": [_look_at(source) for source in job.get("sources", [])]}
+    answer: dict[str, Any] = {"sources": []}
+    for source in job.get("sources", []):
+        tell({"looking_at": source.get("path", "")})
+        answer["sources"].append(_look_at(source))
+    tell({"looking_at": ""})
     answer["libraries"] = _third_party([name for name in sys.modules if name not in before])
     if job.get("torch", True):
         from torchstone.probes.device import find_problem, list_devices  # noqa: PLC0415  (imports torch)

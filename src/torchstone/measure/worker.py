@@ -15,6 +15,7 @@ from typing import Any
 
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Channel, Message
+from torchstone.measure.keeper import redirect
 from torchstone.measure.sources import SourceError, find_benchmark, import_modules, load_source, prepare
 
 LONGEST_TEXT = 100_000
@@ -44,33 +45,27 @@ class WorkerReporter:
 
 def run_worker(channel_fd: int, log_fd: int | None) -> None:
     """Do the one job that the channel brings, and end the process without ceremony: models leave threads and exit hooks behind."""
-    if log_fd is not None:
-        _redirect(log_fd)
-    faulthandler.enable(file=2, all_threads=True)
-    faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    channel = Channel(socket.socket(fileno=channel_fd))
-    job = channel.receive()
-    if job is None:
-        os._exit(1)
-    with contextlib.suppress(BrokenPipeError):
-        channel.send({"ready": os.getpid()})
-        channel.send(do(job, channel))
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(0)
-
-
-def _redirect(log_fd: int) -> None:
-    """Standard output and error into the log, standard input from nowhere."""
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.dup2(log_fd, 1)
-    os.dup2(log_fd, 2)
-    os.close(nowhere)
-    if log_fd > 2:
-        os.close(log_fd)
+    code = 1
+    try:
+        if log_fd is not None:
+            redirect(log_fd)
+        faulthandler.enable(file=2, all_threads=True)
+        faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        channel = Channel(socket.socket(fileno=channel_fd))
+        job = channel.receive()
+        if job is not None:
+            channel.send({"ready": os.getpid()})
+            channel.send(do(job, channel))
+            code = 0
+    except BaseException:  # noqa: BLE001  (the parent is gone, or the model has closed the channel: only the log can tell)
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
 
 
 def do(job: Message, channel: Channel) -> Message:
@@ -79,11 +74,11 @@ def do(job: Message, channel: Channel) -> Message:
         if job["job"] == "survey":
             from torchstone.measure.survey import survey  # noqa: PLC0415  (only that job needs it)
 
-            return {"survey": survey(job)}
+            return {"survey": survey(job, channel.send)}
         return {"result": _measure(job, WorkerReporter(channel))}
     except SourceError as error:
         return {"error": error.told()}
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (told to the parent, which shows it)
+    except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
         return {"error": {"message": _told(error), "traceback": _trace(error)}}
 
 
@@ -100,8 +95,8 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
     except Stopped as stop:
         result.status = stop.status
         failure = _failure(clock.phase, stop.message or _told(stop.error or stop), stop.error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
-        result.status = _load_status(error)
+    except BaseException as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
+        result.status = _status(error, clock.phase, job["probe"])
         failure = _failure(clock.phase or "load", _told(error), error)
     clock.leave()
     if failure is None and result.message:
@@ -117,6 +112,8 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
 
 def _probe(job: Message, clock: Any, result: Any) -> None:  # noqa: ANN401  (PhaseClock and Result, which import torch)
     clock.enter("load")
+    with contextlib.suppress(OSError):
+        os.chdir(job.get("folder", "."))
     _settle(job)
     import_modules(job.get("imports", []), job.get("folder", "."))
     if job["source"]["kind"] != "file":
@@ -140,15 +137,28 @@ def _settle(job: Message) -> None:
     inductor.compile_threads = settings.get("compile_threads") or 1
 
 
-def _load_status(error: BaseException) -> str:
-    """Which status an error before the first run means."""
-    from torchstone.probes.device import is_out_of_memory  # noqa: PLC0415
-
-    if is_out_of_memory(error):
+def _status(error: BaseException, phase: str, probe: str) -> str:
+    """Which status an error means that no probe has made sense of: one before the first run, or no ``Exception`` at all."""
+    if phase in {"compile", "run", "compare"}:
+        return "OOM" if _is_out_of_memory(error) else "fail_to_run"
+    if phase == "eager":
+        if _is_out_of_memory(error):
+            return "eager_1st_run_OOM"
+        return "warmup_failed" if probe == "performance" else "eager_1st_run_fail"
+    if _is_out_of_memory(error):
         return "OOM"
     return (
         "model_fail_to_load" if isinstance(error, NotImplementedError | ImportError) else "eager_fail_to_run"
     )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    from torchstone.probes.device import is_out_of_memory  # noqa: PLC0415
+
+    try:
+        return is_out_of_memory(error)
+    except Exception:  # noqa: BLE001  (an exception may fail even at saying what it is)
+        return False
 
 
 def _failure(phase: str, message: str, error: BaseException | None) -> Message:
@@ -158,7 +168,7 @@ def _failure(phase: str, message: str, error: BaseException | None) -> Message:
 def _told(error: BaseException) -> str:
     try:
         text = str(error).strip()
-    except Exception:  # noqa: BLE001  (an exception may fail even at this)
+    except BaseException:  # noqa: BLE001  (an exception may fail even at this)
         text = "(its message cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -166,7 +176,7 @@ def _told(error: BaseException) -> str:
 def _trace(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))[-LONGEST_TEXT:]
-    except Exception:  # noqa: BLE001
+    except BaseException:  # noqa: BLE001
         return "(the traceback cannot be shown)"
 
 

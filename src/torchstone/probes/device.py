@@ -12,7 +12,17 @@ from typing import Any
 
 import torch
 
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
+from torchstone.probes.reply import tell
+
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "status_alloc_failed",  # what CUDA's libraries say when there is no room for their workspace
+    "bad_alloc",
+    "bad allocation",
+)
 
 
 class Device:
@@ -83,15 +93,27 @@ def _process_peak() -> int | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on any device."""
-    found: BaseException | None = error
-    while found is not None:
+    """Whether an error, or one that it was raised for, says that memory ran out, on any device."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
         if isinstance(found, MemoryError | torch.OutOfMemoryError):
             return True
-        text = str(found).lower()
+        text = tell(found).lower()
         if isinstance(found, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY):
             return True
-        found = found.__cause__ or found.__context__
+        inner = getattr(
+            found, "inner_exception", None
+        )  # what a backend raised, in torch's own words for that
+        waiting += [
+            found.__cause__,
+            found.__context__,
+            inner if isinstance(inner, BaseException) else None,
+        ]
     return False
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from torchstone.analyze.ratio import CONFIDENCE
 from torchstone.define import Work
-from torchstone.probes.capture import read_capture, reset_capture
+from torchstone.probes.capture import add_capture, read_capture, reset_capture
 from torchstone.probes.device import Device, is_out_of_memory
 from torchstone.probes.reply import PhaseClock, Result, ending_as
 from torchstone.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
 from torchstone.probes.timing import Pairs, StopRule, time_pairs
+from torchstone.probes.values import tensors_in
 
 WARM_UP_CALLS = 5
 NANOSECONDS_A_MILLISECOND = 1e6
@@ -34,11 +35,14 @@ def measure_performance(
 ) -> None:
     """Measure, adding to ``result``. ``identity`` is what makes two compile times two different metrics."""
     eager = make_call(work, target, work.model)
+    inputs = _versions(work)
     with gradient_mode(target.mode):
         clock.enter("eager")
         with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory):
+            reset_capture()
             seed_everything()
             eager_warm_up = _warm_up(eager, target.device)
+            _note_own_compiling(result)
         clock.enter("compile")
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
             reset_capture()
@@ -48,19 +52,26 @@ def measure_performance(
             captured = read_capture()
         _add_warm_ups(result, eager_warm_up, compiled_warm_up, target, identity)
         if target.backend != NO_COMPILER:
-            result.add("dynamo_compilation_latency", captured.seconds, **identity)
-        for metric, count in captured.counts.items():
-            result.add(metric, count)
-        if captured.graph_breaks:
-            result.extra["graph_breaks"] = captured.graph_breaks
-        if captured.recompile_reasons:
-            result.extra["recompile_reasons"] = captured.recompile_reasons
+            add_capture(result, captured, identity)
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
             pairs = time_pairs(eager, compiled, rule, target.device.synchronize)
-        if read_capture().counts["unique_graphs"] != captured.counts["unique_graphs"]:
+        if read_capture().has_compiled_since(captured):
             result.caution("it was compiled again while it was timed, so some samples hold compile time")
+    if _versions(work) != inputs:
+        result.caution("the model changes its inputs, so that not every call was timed on the same values")
     _add_times(result, pairs)
+
+
+def _versions(work: Work) -> list[tuple[int, int]]:
+    """What changes when a tensor among the inputs is written to, or is another one."""
+    tensors = tensors_in((work.args, dict(work.kwargs)))
+    return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+
+
+def _note_own_compiling(result: Result) -> None:
+    if read_capture().counts["unique_graphs"]:
+        result.caution("the model compiles parts of itself, so that eager is not eager throughout")
 
 
 def _warm_up(call: Callable[[], Any], device: Device) -> WarmUp:

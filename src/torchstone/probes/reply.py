@@ -107,9 +107,18 @@ def ending_as(
         yield
     except Stopped:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         oom = is_out_of_memory(error)
         raise Stopped(out_of_memory if oom else status, error=error) from error
+
+
+def tell(error: BaseException) -> str:
+    """An error in one piece: its type and what it says, if it can say anything."""
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001  (an exception may fail even at this)
+        text = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def settings_of(job: Mapping[str, Any], name: str, default: Any) -> Any:  # noqa: ANN401

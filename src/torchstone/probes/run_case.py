@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torchstone.define import Benchmark, Check
@@ -9,7 +10,7 @@ from torchstone.probes.accuracy import AccuracyPlan, measure_accuracy
 from torchstone.probes.device import Device
 from torchstone.probes.performance import measure_performance
 from torchstone.probes.reply import PhaseClock, Result, settings_of
-from torchstone.probes.subject import Target, build
+from torchstone.probes.subject import Origin, Target, build
 from torchstone.probes.timing import StopRule
 
 
@@ -22,10 +23,11 @@ def run_case(benchmark: Benchmark, job: dict[str, Any], clock: PhaseClock, resul
     if job["probe"] == "accuracy" and check.skip:
         result.status, result.message = "pass_due_to_skip", check.skip
         return
-    work = build(benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
+    make = partial(build, benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
+    work = make()
     identity = job.get("identity", {})
     if job["probe"] == "accuracy":
-        measure_accuracy(work, target, check, _accuracy_plan(job), clock, result, identity)
+        measure_accuracy(Origin(work, make), target, check, _accuracy_plan(job), clock, result, identity)
     else:
         measure_performance(work, target, _stop_rule(job), clock, result, identity)
 

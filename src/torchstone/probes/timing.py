@@ -13,6 +13,7 @@ from torchstone.analyze.ratio import FEWEST_PAIRS, Ratio, estimate_ratio
 
 SHORTEST_BLOCK = 500_000  # nanoseconds: a shorter one would measure the clock and the interrupts
 MOST_PAIRS = 20_000
+MOST_CALLS = 1_000_000  # in a block, whatever the clock says
 PATIENCE = 4  # a slow call may overrun its budget so many times before fewer pairs must do
 FEWEST_SLOW = 3
 Call = Callable[[], object]
@@ -54,9 +55,28 @@ def time_block(call: Call, calls: int, synchronize: Callable[[], None]) -> float
 
 
 def choose_block(calls: tuple[Call, Call], synchronize: Callable[[], None]) -> int:
-    """How many calls to time together, so that the faster one's block is long enough to time."""
-    fastest = min(min(time_block(call, 1, synchronize) for _ in range(3)) for call in calls)
-    return max(1, math.ceil(SHORTEST_BLOCK / max(fastest, 1)))
+    """How many calls to time together, so that the faster one's block is long enough to time.
+
+    A call by itself takes longer than one of many: the clock is read for it alone, and a device waits for it alone. So the block is tried, and
+    grows until it is long enough.
+    """
+    block = 1
+    while block < MOST_CALLS:
+        fastest = min(_fastest(call, block, synchronize) for call in calls)
+        if fastest * block >= SHORTEST_BLOCK:
+            break
+        block = min(MOST_CALLS, max(2 * block, math.ceil(1.2 * SHORTEST_BLOCK / max(fastest, 1))))
+    return block
+
+
+def _fastest(call: Call, block: int, synchronize: Callable[[], None]) -> float:
+    """The shortest of three; of fewer, where the first is far too long to matter."""
+    shortest = math.inf
+    for _ in range(3):
+        shortest = min(shortest, time_block(call, block, synchronize))
+        if shortest * block >= 10 * SHORTEST_BLOCK:
+            break
+    return shortest
 
 
 def time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callable[[], None]) -> Pairs:
@@ -75,16 +95,20 @@ def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callab
     order = random.Random(0)  # noqa: S311  (any order will do, as long as it is not always the same)
     synchronize()
     pairs = Pairs(choose_block((eager, compiled), synchronize), next_look=rule.least)
+    sides = [(eager, pairs.eager), (compiled, pairs.compiled)]
     start = time.monotonic()
     while not pairs.stopped:
-        if order.random() < 0.5:
-            pairs.eager.append(time_block(eager, pairs.block, synchronize))
-            pairs.compiled.append(time_block(compiled, pairs.block, synchronize))
-        else:
-            pairs.compiled.append(time_block(compiled, pairs.block, synchronize))
-            pairs.eager.append(time_block(eager, pairs.block, synchronize))
+        for call, times in sides if order.random() < 0.5 else reversed(sides):
+            times.append(time_block(call, pairs.block, synchronize))
+        _collect_between_pairs()
         pairs.stopped = _why_stop(pairs, rule, start)
     return pairs
+
+
+def _collect_between_pairs() -> None:
+    """Free what calls have left in cycles as often as Python itself would, only not while anything is timed."""
+    if gc.get_count()[0] > gc.get_threshold()[0]:
+        gc.collect(1)
 
 
 def _why_stop(pairs: Pairs, rule: StopRule, start: float) -> str:

@@ -146,4 +146,4 @@ def _build(name: str, batch_size: int | None = None, mode: str = "inference", de
     return work
 
 
-SUITE = Suite("torchbench", "models of pytorch/benchmark", collect, ("torch",), prepare, ADVICE)
+SUITE = Suite("torchbench", "models of pytorch/benchmark", collect, ("torch", PACKAGE), prepare, ADVICE)

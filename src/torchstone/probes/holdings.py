@@ -1,0 +1,94 @@
+"""What a callable holds: the modules and tensors that a function closes over, a method belongs to, or a partial call was given.
+
+A benchmark may return a function instead of a module; what it computes with must still be moved, trained and compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+DEEPEST = 6
+Holding = torch.nn.Module | torch.Tensor
+
+
+def find_holdings(function: Callable[..., Any]) -> dict[str, Holding]:
+    """The modules and tensors that a callable holds, each once, by a name that is the same for every copy of it.
+
+    A module holds itself, under no name. Global variables are not looked at: they belong to everyone.
+    """
+    if isinstance(function, torch.nn.Module):
+        return {"": function}
+    found: dict[str, Holding] = {}
+    seen: set[int] = set()
+    for name, each in _held(function, "", 0):
+        if id(each) not in seen:
+            seen.add(id(each))
+            found[name] = each
+    return found
+
+
+def closes_over_state(function: object, depth: int = 0) -> bool:
+    """Whether a function has variables of its own that calls could change: a deep copy would share them with the original."""
+    if depth > DEEPEST:
+        return False
+    if isinstance(function, functools.partial):
+        return any(
+            closes_over_state(each, depth + 1)
+            for each in (function.func, *function.args, *function.keywords.values())
+        )
+    if not isinstance(function, types.FunctionType):
+        return False
+    return any(
+        not isinstance(value, int | float | complex | str | bytes | type | types.ModuleType | type(None))
+        and (not isinstance(value, types.FunctionType) or closes_over_state(value, depth + 1))
+        for _, value in _variables(function)
+    )
+
+
+def _held(value: object, name: str, depth: int) -> Iterator[tuple[str, Holding]]:
+    if isinstance(value, torch.nn.Module | torch.Tensor):
+        yield name, value
+    elif depth <= DEEPEST:
+        for key, each in _parts(value, depth):
+            yield from _held(each, f"{name}.{key}" if name and key else name or key, depth + 1)
+
+
+def _parts(value: object, depth: int) -> Iterator[tuple[str, object]]:
+    """What a value directly holds, as far as a benchmark's author is likely to have put a model there."""
+    if isinstance(value, types.MethodType):
+        # The object it belongs to; not this object as any other, for those are not looked into.
+        owner = value.__self__
+        yield from [("", owner)] if isinstance(owner, torch.nn.Module) else _attributes(owner)
+    elif isinstance(value, functools.partial):
+        yield "", value.func
+        yield from ((str(number), each) for number, each in enumerate(value.args))
+        yield from value.keywords.items()
+    elif isinstance(value, types.FunctionType):
+        yield from _variables(value)
+    elif isinstance(value, Mapping):
+        yield from ((str(key), each) for key, each in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((str(number), each) for number, each in enumerate(value))
+    elif depth == 0:
+        yield from _attributes(value)
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    if not isinstance(value, type | types.ModuleType):
+        yield from getattr(value, "__dict__", {}).items()
+
+
+def _variables(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    """The variables that a function closes over, and what its parameters are by default."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+    yield from ((f"default {number}", each) for number, each in enumerate(function.__defaults__ or ()))
+    yield from (function.__kwdefaults__ or {}).items()

@@ -1,0 +1,44 @@
+"""Outputs kept in a file, to be compared bit by bit with those of a later run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from torchstone.probes.reply import tell
+from torchstone.probes.similarity import find_bitwise_difference
+
+
+def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
+    """Write them; why that was not possible, if it was not. A file is there as a whole or not at all."""
+    written = f"{path}.{os.getpid()}.part"
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        torch.save(_on_cpu(outputs), written)
+        os.replace(written, path)
+    except (OSError, RuntimeError) as error:  # torch turns some errors of writing into RuntimeError
+        if os.path.exists(written):
+            os.unlink(written)
+        return tell(error)
+    return ""
+
+
+def find_kept_difference(path: str, outputs: dict[str, Any]) -> str:
+    """The first difference from the outputs in the file; also where there is no such file, or none that can be read."""
+    if not os.path.exists(path):
+        return f"no outputs were kept for this case in {path}"
+    try:
+        kept = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # noqa: BLE001  (a damaged file can raise anything)
+        return f"the outputs kept in {path} cannot be read: {tell(error)}"
+    if not isinstance(kept, dict):
+        return f"{path} holds no outputs of a model"
+    return find_bitwise_difference(kept, _on_cpu(outputs))
+
+
+def _on_cpu(outputs: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()
+    }

@@ -1,0 +1,247 @@
+"""A run that is killed, interrupted, or runs out of disk loses nothing, leaves nothing behind, and can be finished."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from conftest import Command, start_on_terminal
+from live_processes import (
+    MARK,
+    PATIENCE,
+    count_outcomes,
+    expect_no_process,
+    marked_processes,
+    read_run,
+    run_torchstone,
+    start_torchstone,
+    wait_until,
+)
+
+# Each benchmark notes that it was built, takes a while, and has a child in a session of its own.
+BENCHMARKS = """
+import os, subprocess, time
+import torch, torchstone
+
+@torchstone.benchmark(parameters={"number": list(range(6))})
+def slow(number):
+    with open("notes", "a") as file:
+        file.write(f"{number}\\n")
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    time.sleep(0.7)
+    return torch.relu, (torch.ones(4),)
+"""
+OPTIONS = [
+    *("--backend", "eager", "--repeat", "20", "--probe", "performance"),
+    *("--device", "cpu", "--threads", "1", "--jobs", "1", "-o", "run.jsonl"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "bench_slow.py").write_text(BENCHMARKS)
+    return tmp_path
+
+
+@pytest.fixture
+def mark() -> str:
+    return uuid.uuid4().hex
+
+
+def kill_midway(
+    folder: Path, mark: str, number: signal.Signals, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Starts a run, and sends it a signal when two cases have ended and another one is being measured."""
+
+    def is_midway() -> bool:
+        at_work = any("sleep" in command for command in marked_processes(mark).values())
+        return at_work and count_outcomes(folder / "run.jsonl") >= 2
+
+    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, *options, mark=mark) as process:
+        wait_until(is_midway, "no two outcomes")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(options, process.returncode, out, err)
+
+
+def finish(folder: Path, mark: str) -> None:
+    """Resumes, and sees that the run ends with all planned cases, of which the finished ones were not measured again."""
+    before = read_run(folder / "run.jsonl").run
+    (folder / "notes").unlink()
+    ran = run_torchstone(folder, "run", "--resume", "run.jsonl", mark=mark)
+    assert ran.returncode == 0, ran.stderr
+    after = read_run(folder / "run.jsonl").run
+    assert after.finished
+    assert after.plan == before.plan
+    assert after.outcomes[: len(before.outcomes)] == before.outcomes
+    assert {outcome.case for outcome in after.outcomes} == set(after.plan)
+    done = {outcome.case.benchmark for outcome in before.outcomes}
+    again = [f"slow(number={number})" for number in (folder / "notes").read_text().split()]
+    assert sorted(again) == sorted({case.benchmark for case in after.plan} - done)
+    assert f"[{len(before.outcomes) + 1}/6] " in ran.stdout
+    expect_no_process(mark)
+
+
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_leaves_no_process_and_can_be_finished(
+    folder: Path, mark: str, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    assert kill_midway(folder, mark, signal.SIGKILL, "--start", start).returncode == -signal.SIGKILL
+    expect_no_process(mark)
+    wait_until(lambda: not list(scratch.iterdir()), "temporary files are left", 30)
+    reading = read_run(folder / "run.jsonl")
+    assert not reading.run.finished
+    assert len(reading.run.outcomes) >= 2
+    (folder / "run.jsonl").write_bytes((folder / "run.jsonl").read_bytes()[:-20])  # and the last line is torn
+    assert len(read_run(folder / "run.jsonl").run.outcomes) == len(reading.run.outcomes) - 1
+    finish(folder, mark)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_run_that_is_told_to_end_says_how_to_go_on(folder: Path, mark: str, number: signal.Signals) -> None:
+    ran = kill_midway(folder, mark, number, "--csv", "my tables")
+    assert ran.returncode == 130
+    expect_no_process(mark)
+    count = len(read_run(folder / "run.jsonl").run.outcomes)
+    assert f"stopped: {count} of 6 cases are in run.jsonl, {6 - count} are left; go on with" in ran.stderr
+    assert "  torchstone run --resume run.jsonl --csv 'my tables'\n" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_ctrl_c_ends_the_workers_keeps_what_is_finished_and_says_how_to_go_on(
+    folder: Path, mark: str
+) -> None:
+    child = start_on_terminal(folder, "run", "bench_slow.py", *OPTIONS, env={MARK: mark})
+    child.expect_exact("2/6", timeout=PATIENCE)
+    child.sendintr()
+    child.expect_exact("torchstone run --resume run.jsonl", timeout=PATIENCE)
+    child.expect(pexpect.EOF, timeout=PATIENCE)
+    child.close()
+    assert child.exitstatus == 130
+    expect_no_process(mark)
+    assert len(read_run(folder / "run.jsonl").run.outcomes) >= 2
+    finish(folder, mark)
+
+
+def test_ctrl_c_before_anything_is_measured_leaves_nothing(folder: Path, mark: str) -> None:
+    child = start_on_terminal(folder, "run", "bench_slow.py", *OPTIONS, env={MARK: mark})
+    wait_until(lambda: any("zygote" in each for each in marked_processes(mark).values()), "no zygote")
+    child.sendintr()
+    child.expect_exact("stopped", timeout=PATIENCE)
+    child.expect(pexpect.EOF, timeout=PATIENCE)
+    child.close()
+    assert child.exitstatus == 130
+    expect_no_process(mark)
+    assert os.listdir(folder) == ["bench_slow.py"]
+
+
+def test_a_second_run_may_not_write_the_same_file(folder: Path, mark: str, torchstone: Command) -> None:
+    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as first:
+        wait_until(lambda: count_outcomes(folder / "run.jsonl") >= 1, "no outcome")
+        second = torchstone("run", "bench_slow.py", *OPTIONS)
+        third = torchstone("run", "--resume", "run.jsonl")
+        _, err = first.communicate(timeout=PATIENCE)
+    assert (second.code, "run.jsonl is there already" in second.err) == (2, True)
+    assert (third.code, "another run is writing run.jsonl at this moment" in third.err) == (2, True)
+    assert first.returncode == 0, err
+    assert read_run(folder / "run.jsonl").run.finished
+
+
+# Lets the run file grow by one outcome, and no further: as a full disk would.
+FULL_DISK = """
+import os, resource, sys
+import torchstone.cli.run as command
+from torchstone.cli.main import run
+from torchstone.measure.journal import create_journal
+
+def create_on_full_disk(path, *arguments):
+    journal = create_journal(path, *arguments)
+    limit = os.path.getsize(path) + 6000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    return journal
+
+command.create_journal = create_on_full_disk
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_full_disk_ends_the_run_with_a_message_and_the_file_is_whole(folder: Path, mark: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, "run", "bench_slow.py", *OPTIONS, "--cache", "warm"],
+        cwd=folder,
+        env={**os.environ, MARK: mark},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert "error: run.jsonl: cannot be written: file too large" in ran.stderr
+    assert "torchstone run --resume run.jsonl" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    expect_no_process(mark)
+    assert 0 < len(read_run(folder / "run.jsonl").run.outcomes) < 6
+    assert (folder / "run.jsonl").read_bytes().endswith(b"\n")
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run file of which the end and the last outcome are missing."""
+    folder = tmp_path_factory.mktemp("unfinished")
+    (folder / "bench_slow.py").write_text(BENCHMARKS)
+    ran = run_torchstone(folder, "run", "bench_slow.py", *OPTIONS, "-k", "=[01]")
+    assert ran.returncode == 0, ran.stderr
+    path = folder / "run.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+    return path
+
+
+def test_a_damaged_file_is_not_gone_on_with(unfinished: Path, tmp_path: Path, torchstone: Command) -> None:
+    head, outcome = unfinished.read_text().splitlines(keepends=True)
+    damages = {
+        "damaged.jsonl:2: ": [head, outcome[:50] + "\n", outcome],
+        "damaged.jsonl:1: ": [head.replace('"benchmark"', '"bunchmark"'), outcome],
+        "damaged.jsonl:3: a second outcome of": [head, outcome, outcome],
+        "damaged.jsonl:1: column format: ": [head.replace('"format":1', '"format":99'), outcome],
+        "damaged.jsonl:1: settings that this torchstone does not know": [
+            head.replace('"repeat":20', '"repeat":"often"'),
+            outcome,
+        ],
+    }
+    for message, lines in damages.items():
+        (tmp_path / "damaged.jsonl").write_text("".join(lines))
+        ran = torchstone("run", "--resume", "damaged.jsonl")
+        assert ran.code == 2
+        assert message in ran.err
+        assert (tmp_path / "damaged.jsonl").read_text() == "".join(lines)
+
+
+def test_a_run_that_was_begun_elsewhere_is_not_gone_on_with(
+    unfinished: Path, tmp_path: Path, torchstone: Command
+) -> None:
+    text = unfinished.read_text().replace('"versions":{"torch":"', '"versions":{"torch":"0.')
+    (tmp_path / "elsewhere.jsonl").write_text(text)
+    ran = torchstone("run", "--resume", "elsewhere.jsonl")
+    assert ran.code == 2
+    assert "the run was begun elsewhere: torch is " in ran.err
+    assert (tmp_path / "elsewhere.jsonl").read_text() == text
+
+
+def test_a_run_can_be_finished_from_another_folder(
+    unfinished: Path, tmp_path: Path, torchstone: Command
+) -> None:
+    shutil.copy(unfinished, tmp_path / "copy.jsonl")
+    ran = torchstone("run", "--resume", "copy.jsonl")
+    assert ran.code == 0, ran.err
+    assert len(read_run(tmp_path / "copy.jsonl").run.outcomes) == 2
+    assert not (tmp_path / "notes").exists()  # the model worked in the folder that it was begun in

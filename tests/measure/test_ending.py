@@ -1,0 +1,78 @@
+"""A worker's last message becomes an outcome that can be kept, whatever the message is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchstone.codec import decode_run, encode_run
+from torchstone.measure.ending import Ending, make_outcome
+from torchstone.model import Case, Outcome, Run, Variant
+from torchstone.vocabulary import STATUSES
+
+CASE = Case("m", "performance", "bench", Variant("cpu", "eager", "inference", "float32"))
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(sorted(STATUSES)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+MEASUREMENT = st.fixed_dictionaries(
+    {"metric": st.sampled_from(["speedup", "a\nb", ""]) | JSON, "samples": st.lists(JSON, max_size=3) | JSON},
+    optional={"extra": st.dictionaries(st.sampled_from(["margin", "block"]), JSON) | JSON},
+)
+RESULT = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(["pass", "fail_accuracy", "fail_to_run_at_batch_4"]) | JSON,
+        "measurements": st.lists(MEASUREMENT, max_size=3) | JSON,
+        "extra": st.dictionaries(st.text(max_size=5), JSON, max_size=2) | JSON,
+    },
+    optional={"failure": st.dictionaries(st.sampled_from(["phase", "message", "traceback"]), JSON) | JSON},
+)
+ANSWER = st.fixed_dictionaries({"result": RESULT | JSON}) | st.fixed_dictionaries({"error": JSON})
+
+
+def end(answer: dict[str, Any] | None, killed: Ending | None = None, **how: object) -> Outcome:
+    stated: dict[str, Any] = {
+        "phase": "run",
+        "exit_code": 0,
+        "log": "",
+        "seconds": 1.0,
+        "out_of_memory": False,
+    }
+    return make_outcome(CASE, answer, killed, **(stated | how))
+
+
+def read_back(outcome: Outcome) -> Outcome:
+    return decode_run("run.jsonl", encode_run(Run("id", (CASE,), (outcome,)))).run.outcomes[0]
+
+
+@given(ANSWER)
+@settings(max_examples=300)
+def test_any_answer_becomes_an_outcome_that_can_be_written_and_read_again(answer: dict[str, Any]) -> None:
+    outcome = end(answer, log="printed\ud800".encode(errors="replace").decode())
+    assert outcome.case == CASE
+    assert outcome.status
+    assert read_back(outcome).status == outcome.status
+
+
+def test_a_good_answer_is_kept_as_it_is() -> None:
+    result = {
+        "status": "pass",
+        "measurements": [{"metric": "speedup", "samples": [1.5], "extra": {"pairs": 3}}],
+        "extra": {"duration": 2},
+        "failure": None,
+    }
+    outcome = end({"result": result}, log="hello\n")
+    assert (outcome.status, outcome.value("speedup"), outcome.failure) == ("pass", 1.5, None)
+    assert outcome.extra == {"duration": 2, "log": "hello\n"}
+
+
+def test_a_worker_that_is_gone_without_an_answer_is_told_apart_by_the_way_it_went() -> None:
+    assert end(None, exit_code=-11).status == "worker_died"
+    assert end(None, exit_code=-9).status == "worker_died"
+    assert end(None, exit_code=-9, out_of_memory=True).status == "OOM"
+    assert end(None, exit_code=-11, out_of_memory=True).status == "worker_died"
+    assert end(None, Ending("timeout", "too long", 0.0), exit_code=-9, out_of_memory=True).status == "timeout"

@@ -1,0 +1,165 @@
+"""From a request to a run: what is planned, what is refused, and whether a run may be gone on with."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from live_processes import Bench
+from torchstone.cli.run_options import OPTIONS, make_request
+from torchstone.errors import TorchstoneError, UsageError
+from torchstone.measure.plan import shard_cases
+from torchstone.measure.runner import check_same_world, choose_limits, prepare_run
+from torchstone.measure.settings import Settings, settings_of_run
+from torchstone.model import Case, Run, Variant
+
+BENCHMARKS = """
+import torch, torchstone
+
+@torchstone.benchmark(batch_size=4, parameters={"width": [4, 8]})
+def linear(width, batch_size):
+    return torch.nn.Linear(width, width), (torch.ones(batch_size, width),)
+
+@torchstone.benchmark(modes=["inference"])
+def fixed():
+    return torch.relu, (torch.ones(4),)
+"""
+
+Prepare = Callable[..., Run]
+
+
+@pytest.fixture
+def prepare(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepare:
+    """What a command line plans, in a folder with a file of three benchmarks."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bench_it.py").write_text(BENCHMARKS)
+
+    def call(*targets: str, **given: object) -> Run:
+        absent = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
+        return prepare_run(make_request(targets or ("bench_it.py",), absent | given), bench.session)
+
+    return call
+
+
+def ids(run: Run) -> list[str]:
+    return [case.id for case in run.plan]
+
+
+def test_a_run_is_planned_with_both_probes_on_the_machines_own_device(prepare: Prepare) -> None:
+    run = prepare()
+    assert [(case.benchmark, case.probe) for case in run.plan] == [
+        (name, probe)
+        for name in ("linear(width=4)", "linear(width=8)", "fixed")
+        for probe in ("performance", "accuracy")
+    ]
+    assert run.plan[0].variant == Variant("cpu", "inductor", "inference", "float32", None, 4)
+    assert run.environment["fingerprint"]
+    assert run.settings["threads"] == run.environment["threads"]
+    assert not run.finished
+
+
+def test_all_axes_can_be_asked_for_several_values(prepare: Prepare) -> None:
+    run = prepare(
+        "bench_it.py::linear(width=4)",
+        probes=("performance",),
+        backends=("eager,none",),
+        modes=("inference", "training"),
+        dtypes=("float32,bfloat16",),
+        dynamics=("true,auto",),
+        batch_sizes=("1,2",),
+        devices=("cpu",),
+    )
+    assert len(run.plan) == 32
+    assert len(set(ids(run))) == 32
+
+
+def test_ids_are_the_same_in_every_run_and_shards_add_up(prepare: Prepare) -> None:
+    whole = prepare()
+    assert ids(prepare()) == ids(whole)
+    shards = [prepare(shard=f"{index}/3") for index in (1, 2, 3)]
+    assert sorted(case for shard in shards for case in ids(shard)) == sorted(ids(whole))
+    assert [shard.plan for shard in shards] == [tuple(shard_cases(whole.plan, n, 3)) for n in (1, 2, 3)]
+
+
+REFUSALS = [
+    ({"backends": ("inductr",)}, "--backend inductr: torch.compile has no such backend here\n  did you mean"),
+    ({"devices": ("cuda:77",)}, "--device cuda:77: no cuda device is available here\n  here there is: cpu"),
+    ({"devices": ("toaster",)}, "--device toaster: torch knows no device 'toaster'"),
+    ({"batch_sizes": ("2",)}, "--batch-size cannot change bench_it::fixed, which does not take a batch_size"),
+    ({"size": "small"}, "bench_it::linear(width=4) has only one size"),
+    ({"only": ("lineal(width=4)",)}, "no benchmark matches: lineal(width=4)\n  did you mean linear(width=4)"),
+    ({"filters": ("xyz",)}, "no benchmark matches: xyz"),
+    ({"modes": ("training",), "only": ("fixed",)}, "none of these benchmarks has the mode training"),
+    ({"imports": ("not_there",)}, "--import not_there: ModuleNotFoundError"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSALS, ids=[message[:30] for _, message in REFUSALS])
+def test_what_cannot_be_measured_is_refused_before_anything_is(
+    prepare: Prepare, given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(TorchstoneError) as raised:
+        prepare(**given)
+    assert str(raised.value).startswith(message)
+    assert raised.value.exit_code == 2
+
+
+def test_a_module_of_the_folder_may_register_a_backend(
+    prepare: Prepare, bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "my_compiler.py").write_text(
+        "import torch._dynamo\n"
+        "@torch._dynamo.register_backend\n"
+        "def counting(graph, inputs):\n"
+        "    print('compiled by counting')\n"
+        "    return graph.forward\n"
+    )
+    run = prepare(backends=("counting",), imports=("my_compiler",), filters=("width=4",), repeat="20")
+    settings = settings_of_run(run, "run.jsonl")
+    supervisor = bench.session.supervisor(settings, choose_limits(settings, run), bench.watcher)
+    for outcome in supervisor.execute(run.plan):
+        assert outcome.status == "pass"
+        assert "compiled by counting" in (outcome.extra or {})["log"]
+
+
+def test_a_run_may_be_gone_on_with_only_in_its_own_world(
+    prepare: Prepare, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=me", "-c", "user.email=me@here"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    run = prepare()
+    check_same_world(run, bench.session)
+    other = structs.replace(run, environment=run.environment | {"versions": {"torch": "1.0"}, "threads": 77})
+    with pytest.raises(
+        UsageError, match=r"the run was begun elsewhere: torch is .*, was 1\.0; number of threads"
+    ):
+        check_same_world(other, bench.session)
+    (tmp_path / "bench_it.py").write_text(f"{BENCHMARKS}\n# changed\n")
+    with pytest.raises(UsageError, match="files of the revision have been changed since"):
+        check_same_world(run, bench.session)
+    git("commit", "-am", "two")
+    with pytest.raises(UsageError, match=r"the revision is [0-9a-f]{12}, was [0-9a-f]{12}"):
+        check_same_world(run, bench.session)
+    (tmp_path / "bench_it.py").unlink()
+    with pytest.raises(TorchstoneError, match="importing it raised FileNotFoundError"):
+        check_same_world(run, bench.session)
+
+
+def test_as_many_cases_run_at_once_as_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchstone.measure.runner._cores", lambda: 8)
+    on_cpu = Run("id", (Case("m", "performance", "s", Variant("cpu")),), ())
+    on_both = Run("id", (*on_cpu.plan, Case("m", "performance", "s", Variant("cuda"))), ())
+    assert choose_limits(Settings(threads=2), on_cpu).jobs == 4
+    assert choose_limits(Settings(threads=8), on_cpu).jobs == 1
+    assert choose_limits(Settings(threads=16), on_cpu).jobs == 1
+    assert choose_limits(Settings(threads=2), on_both).jobs == 1
+    assert choose_limits(Settings(threads=8, jobs=3), on_both).jobs == 3

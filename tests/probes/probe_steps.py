@@ -1,0 +1,164 @@
+"""Measure a benchmark in this process, as a worker would, with a reporter that only remembers; and backends that do wrong on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo import register_backend
+
+from torchstone.define import Benchmark, Check
+from torchstone.probes.reply import PhaseClock, Result, Stopped
+from torchstone.probes.run_case import run_case
+
+TORCH_WARNINGS = [
+    # torch itself still uses what torch has deprecated.
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    # The compiler looks at every tensor's gradient, and itself hides what torch says to that.
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
+"""For ``pytestmark``: warnings that are none of our business."""
+
+QUICK = {"repeat": 3}
+Graph = torch.fx.GraphModule
+Compiled = Callable[..., Any]
+
+
+@dataclass
+class Recorder:
+    """The way to the parent, with nobody at the other end."""
+
+    heard: list[str] = field(default_factory=list)
+
+    def enter(self, phase: str) -> None:
+        self.heard.append(phase)
+
+    def wait_for_turn(self) -> None:
+        self.heard.append("wait")
+
+    def end_turn(self) -> None:
+        self.heard.append("end")
+
+
+@dataclass
+class Ended:
+    """How a case ended."""
+
+    status: str
+    message: str
+    error: BaseException | None
+    result: Result
+    heard: list[str]
+
+    @property
+    def cautions(self) -> list[str]:
+        found: list[str] = self.result.extra.get("cautions", [])
+        return found
+
+    @property
+    def told(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.result.extra["accuracy"]
+        return found
+
+    @property
+    def metrics(self) -> list[str]:
+        return [each["metric"] for each in self.result.measurements]
+
+    def samples(self, metric: str) -> list[float]:
+        return next(each["samples"] for each in self.result.measurements if each["metric"] == metric)
+
+    def value(self, metric: str) -> float:
+        (value,) = self.samples(metric)
+        return value
+
+    def extra_of(self, metric: str) -> dict[str, Any]:
+        return next(each.get("extra", {}) for each in self.result.measurements if each["metric"] == metric)
+
+
+def measure(
+    build: Callable[..., Any],
+    probe: str = "accuracy",
+    *,
+    check: Check | None = None,
+    settings: dict[str, Any] | None = None,
+    identity: dict[str, str] | None = None,
+    **variant: Any,  # noqa: ANN401  (axes differ in type)
+) -> Ended:
+    """Measure one case; an error that no probe has turned into a status is raised."""
+    torch.set_num_threads(1)
+    torch.compiler.reset()
+    recorder, result = Recorder(), Result()
+    clock = PhaseClock(recorder, result)
+    axes = {"device": "cpu", "backend": "eager", "mode": "inference", "dtype": "float32"} | variant
+    job = {"probe": probe, "variant": axes, "settings": settings or QUICK, "identity": identity or {}}
+    rule = (lambda *_: check) if check else None
+    ended = Ended("", "", None, result, recorder.heard)
+    try:
+        run_case(Benchmark("it", build, check=rule), job, clock, result)
+        ended.status, ended.message = result.status, result.message
+    except Stopped as stop:
+        ended.status, ended.message, ended.error = stop.status, stop.message, stop.error
+    clock.leave()
+    return ended
+
+
+def linear() -> tuple[nn.Module, tuple[Tensor]]:
+    """The smallest model there is, with inputs for it."""
+    return nn.Linear(4, 3), (torch.randn(8, 4),)
+
+
+def only(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], Any]:  # noqa: ANN401  (any inputs)
+    """A builder that returns these; every run then uses the same model."""
+    return lambda: (model, args, kwargs)
+
+
+def changing(change: Callable[[Tensor], Any]) -> Callable[[Graph, list[Tensor]], Compiled]:
+    """A backend whose graphs return something else than they should: every floating-point output changed."""
+
+    def compile_graph(graph: Graph, inputs: list[Tensor]) -> Compiled:
+        def run(*args: Any) -> Any:  # noqa: ANN401  (whatever the graph takes and returns)
+            return tuple(
+                change(each) if isinstance(each, Tensor) and each.is_floating_point() else each
+                for each in graph(*args)
+            )
+
+        return run
+
+    return compile_graph
+
+
+def raising(error: Callable[[], BaseException]) -> Callable[[Graph, list[Tensor]], Compiled]:
+    """A backend that compiles, and fails when what it made is called."""
+
+    def compile_graph(graph: Graph, inputs: list[Tensor]) -> Compiled:
+        def run(*args: Any) -> Any:  # noqa: ANN401
+            raise error()
+
+        return run
+
+    return compile_graph
+
+
+def refusing(error: Callable[[], BaseException]) -> Callable[[Graph, list[Tensor]], Compiled]:
+    """A backend that fails to compile."""
+
+    def compile_graph(graph: Graph, inputs: list[Tensor]) -> Compiled:
+        raise error()
+
+    return compile_graph
+
+
+def no_memory() -> RuntimeError:
+    """What torch raises when the machine itself is out of memory."""
+    return RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 4000000000000 bytes. Error code 12 (Cannot allocate memory)"
+    )
+
+
+register_backend(changing(lambda tensor: tensor + 1), "wrong_by_one")
+register_backend(refusing(lambda: RuntimeError("cannot compile")), "refusing")

@@ -1,0 +1,427 @@
+"""The performance probe on whole models: what it measures, what it keeps, and what it warns of."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from probe_steps import TORCH_WARNINGS, Ended, linear, measure, only
+from torch import Tensor, nn
+
+from torchstone.analyze.ratio import median
+from torchstone.define import Work
+from torchstone.probes import performance
+from torchstone.probes.performance import WARM_UP_CALLS
+from torchstone.probes.timing import Pairs
+from torchstone.vocabulary import CAPTURE_METRICS, METRICS, Probe
+
+pytestmark = TORCH_WARNINGS
+
+HAS_PEAK = os.access("/proc/self/clear_refs", os.W_OK)
+MEGABYTES = 2**20
+
+
+def perform(build: Callable[..., Any], **axes: Any) -> Ended:  # noqa: ANN401  (axes differ in type)
+    ended = measure(build, "performance", **axes)
+    assert (ended.status, ended.error) == ("pass", None)
+    return ended
+
+
+# What is measured
+
+
+def test_all_metrics_are_measured_and_known() -> None:
+    ended = perform(linear)
+    memory = ["eager_peak_mem", "dynamo_peak_mem", "compression_ratio"] if HAS_PEAK else []
+    assert sorted(ended.metrics) == sorted(
+        [
+            "speedup",
+            "abs_latency",
+            "eager_latency",
+            "compilation_latency",
+            "dynamo_compilation_latency",
+            "recompiles",
+            *CAPTURE_METRICS,
+            *memory,
+        ]
+    )
+    assert all(Probe.PERFORMANCE in METRICS[metric].probes for metric in ended.metrics)
+
+
+def test_every_sample_is_kept_in_milliseconds() -> None:
+    ended = perform(linear, settings={"repeat": 25})
+    eager, compiled = ended.samples("eager_latency"), ended.samples("abs_latency")
+    assert len(eager) == len(compiled) == 25
+    assert all(0.0005 < each < 1000 for each in eager + compiled)
+    assert ended.extra_of("abs_latency") == ended.extra_of("eager_latency")
+    block = ended.extra_of("abs_latency")["block"]
+    assert block * min(eager + compiled) > 0.1
+
+
+def test_speedup_is_the_median_of_the_pairs_with_its_interval() -> None:
+    ended = perform(linear, settings={"repeat": 40})
+    pairs = zip(ended.samples("eager_latency"), ended.samples("abs_latency"), strict=True)
+    assert ended.value("speedup") == pytest.approx(
+        median([eager / compiled for eager, compiled in pairs]), rel=1e-3
+    )
+    stated = ended.extra_of("speedup")
+    low, high = stated["interval"]
+    assert low <= ended.value("speedup") <= high
+    assert (stated["pairs"], stated["stopped"], stated["confidence"]) == (40, "repeat", 0.95)
+
+
+def test_too_few_pairs_have_no_interval_and_a_caution() -> None:
+    ended = perform(linear, settings={"repeat": 3})
+    assert ended.extra_of("speedup") == {"pairs": 3, "stopped": "repeat"}
+    assert ended.cautions == ["only 3 pairs of calls were timed: too few for an interval"]
+
+
+def test_stop_rule_comes_from_the_settings() -> None:
+    ended = perform(linear, settings={"precision": 10.0, "budget": 30.0})
+    assert ended.extra_of("speedup")["stopped"] == "precision"
+    assert (
+        perform(linear, settings={"precision": 1e-9, "budget": 0.05}).extra_of("speedup")["stopped"]
+        == "budget"
+    )
+
+
+def test_identity_is_that_of_compile_times_only() -> None:
+    ended = perform(linear, identity={"worker": "zygote"})
+    with_identity = {metric for metric in ended.metrics if "worker" in ended.extra_of(metric)}
+    assert with_identity == {"compilation_latency", "dynamo_compilation_latency"}
+
+
+def test_slower_compiled_code_is_told_so() -> None:
+    def slow(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:  # noqa: ANN401
+            for _ in range(9):
+                graph(*args)
+            return graph(*args)
+
+        return run
+
+    build = only(torch.mm, torch.randn(150, 150), torch.randn(150, 150))
+    ended = perform(build, backend=slow, settings={"repeat": 20})
+    assert 0.05 < ended.value("speedup") < 0.2
+
+
+def test_non_finite_numbers_never_reach_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Pairs(1, [0.0, math.nan], [1.0, 0.0], stopped="repeat")
+    monkeypatch.setattr(performance, "time_pairs", lambda *_: broken)
+    ended = perform(linear)
+    assert "speedup could not be measured" in ended.cautions
+    assert "eager_latency could not be measured" in ended.cautions
+    assert "speedup" not in ended.metrics
+    samples = [sample for each in ended.result.measurements for sample in each["samples"]]
+    assert all(map(math.isfinite, samples))
+
+
+# Warming up
+
+
+def test_both_sides_are_called_equally_often_before_anything_is_timed() -> None:
+    calls: list[str] = []
+
+    def model(x: Tensor) -> Tensor:
+        calls.append("eager")
+        return x + 1
+
+    def counting(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:  # noqa: ANN401
+            calls.append("compiled")
+            return graph(*args)
+
+        return run
+
+    net = nn.Linear(3, 3)
+    torch._dynamo.reset()
+    with _timed_pairs_left_out():
+        perform(only(torch.compiler.disable(model), torch.ones(3)), backend="none")
+        assert calls == ["eager"] * 2 * WARM_UP_CALLS
+        calls.clear()
+        perform(only(net, torch.ones(3)), backend=counting)
+        assert calls == ["compiled"] * WARM_UP_CALLS
+
+
+@contextmanager
+def _timed_pairs_left_out() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(performance, "time_pairs", lambda *_: Pairs(1, [1.0] * 3, [1.0] * 3, stopped="repeat"))
+        yield
+
+
+def test_compilation_latency_is_the_difference_of_the_two_warm_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([10.0, 12.5, 100.0, 107.0])  # start and end of eager's, start and end of compiled's
+
+    class Clock:
+        @staticmethod
+        def perf_counter() -> float:
+            return next(times)
+
+    monkeypatch.setattr(performance, "time", Clock)
+    with _timed_pairs_left_out():
+        assert perform(linear).value("compilation_latency") == 4.5
+
+
+def test_dynamo_s_own_seconds_are_part_of_the_compilation_latency() -> None:
+    ended = perform(linear, backend="aot_eager", mode="training")
+    assert 0 < ended.value("dynamo_compilation_latency") <= ended.value("compilation_latency")
+
+
+# Memory
+
+
+class Hungry(nn.Module):
+    """Needs a lot of memory for a moment, on one of the two sides."""
+
+    def __init__(self, side: str) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling() == (self.side == "compiled"):
+            x = x + torch.ones(300 * MEGABYTES // 4).sum()
+        return x + 1
+
+
+@pytest.mark.skipif(not HAS_PEAK, reason="the peak of a process cannot be reset here")
+@pytest.mark.parametrize("side", ["eager", "compiled"])
+def test_peak_memory_is_that_of_the_phase_it_was_needed_in(side: str) -> None:
+    ended = perform(only(Hungry(side), torch.ones(3)))
+    eager, compiled = ended.value("eager_peak_mem"), ended.value("dynamo_peak_mem")
+    more, less = (eager, compiled) if side == "eager" else (compiled, eager)
+    assert 0.25 < more - less < 0.45
+    assert 0.05 < less
+    assert ended.value("compression_ratio") == pytest.approx(eager / compiled)
+
+
+def test_peak_that_cannot_be_read_is_a_caution_and_no_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchstone.probes.device._reset_process_peak", lambda: False)
+    ended = perform(linear)
+    assert "peak memory cannot be read for cpu on this system" in ended.cautions
+    assert not any(metric.endswith("_mem") or metric == "compression_ratio" for metric in ended.metrics)
+
+
+# What is compiled, and how
+
+
+def test_breaks_and_recompiles_are_counted_with_their_reasons() -> None:
+    def model(x: Tensor, others: list[Tensor]) -> Tensor:
+        torch._dynamo.graph_break()
+        for other in others:
+            x = x + inner(other)
+        return x
+
+    @torch.compiler.disable(recursive=False)
+    def inner(other: Tensor) -> Tensor:
+        return double(other).sum()
+
+    def double(other: Tensor) -> Tensor:
+        return other * 2
+
+    ended = perform(only(model, torch.ones(3), [torch.ones(2), torch.ones(4)]))
+    assert ended.value("graph_breaks") == sum(entry["count"] for entry in ended.result.extra["graph_breaks"])
+    assert ended.value("graph_breaks") >= 1
+    places = [entry["place"] for entry in ended.result.extra["graph_breaks"]]
+    assert all(re.match(rf"{re.escape(__file__)}:\d+$", place) for place in places)
+    assert "torch._dynamo.graph_break()" in [entry["source"] for entry in ended.result.extra["graph_breaks"]]
+    assert ended.value("recompiles") == len(ended.result.extra["recompile_reasons"]) == 1
+
+
+def test_compiling_again_while_timing_is_a_caution() -> None:
+    calls = 0
+
+    def model(x: Tensor, sizes: list[Tensor]) -> Tensor:
+        return x + sizes[-1].shape[0]
+
+    def build() -> tuple[Any, tuple[Any, ...]]:
+        sizes = [torch.ones(2)]
+
+        def other_size_later(x: Tensor) -> Tensor:
+            nonlocal calls
+            calls += 1
+            return compiled_part(x, torch.ones(2 if calls <= 2 * WARM_UP_CALLS else 3))
+
+        del sizes
+        return torch.compiler.disable(other_size_later, recursive=False), (torch.ones(3),)
+
+    def compiled_part(x: Tensor, size: Tensor) -> Tensor:
+        return x + size.shape[0]
+
+    ended = perform(build)
+    assert "it was compiled again while it was timed, so some samples hold compile time" in ended.cautions
+
+
+def test_what_was_compiled_before_timing_is_no_caution() -> None:
+    assert perform(linear, settings={"repeat": 20}).cautions == []
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+def test_dynamic_shapes_are_compiled_for_and_both_sides_get_the_same_inputs(dynamic: bool | None) -> None:
+    seen: set[tuple[str, tuple[int, ...], int]] = set()
+    symbolic: list[bool] = []
+
+    def model(x: Tensor) -> Tensor:
+        _note(x)
+        return x + 1
+
+    @torch.compiler.disable
+    def _note(x: Tensor) -> None:
+        seen.add(("seen", tuple(x.shape), x.data_ptr()))
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        symbolic.append(any(isinstance(each, torch.SymInt) for each in inputs))
+        return graph
+
+    inputs = torch.ones(5, 3)
+    perform(only(model, inputs), dynamic=dynamic, backend=backend)
+    assert seen == {("seen", (5, 3), inputs.data_ptr())}
+    assert any(symbolic) is (dynamic is True)
+
+
+def test_fullgraph_refuses_what_breaks() -> None:
+    def model(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    assert measure(only(model, torch.ones(3)), "performance", fullgraph=True).status == "fail_to_run"
+    assert measure(linear, "performance", fullgraph=True).status == "pass"
+
+
+def test_options_and_mode_reach_the_backend() -> None:
+    given: list[dict[str, Any]] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor], **options: Any) -> Callable[..., Any]:  # noqa: ANN401
+        given.append(options)
+        return graph
+
+    perform(linear, backend=backend, options={"trace.enabled": False})
+    perform(linear, backend=backend, compile_mode="reduce-overhead")
+    perform(linear, backend=backend)
+    assert given == [{"options": {"trace.enabled": False}}, {"mode": "reduce-overhead"}, {}]
+
+
+def test_unknown_backend_fails_to_run() -> None:
+    ended = measure(linear, "performance", backend="no_such_backend")
+    assert ended.status == "fail_to_run"
+    assert "no_such_backend" in str(ended.error)
+
+
+def test_backend_none_times_eager_against_itself() -> None:
+    ended = perform(linear, backend="none", settings={"repeat": 60})
+    assert {metric for metric in ended.metrics if "mem" not in metric} - {"compression_ratio"} == {
+        "speedup",
+        "abs_latency",
+        "eager_latency",
+    }
+    low, high = ended.extra_of("speedup")["interval"]
+    assert low < 1.15
+    assert high > 0.87
+    assert "graph_breaks" not in ended.result.extra
+
+
+def test_model_that_compiles_itself_is_a_caution() -> None:
+    ended = perform(only(torch.compile(lambda x: x + 1, backend="eager"), torch.ones(3)))
+    assert "the model compiles parts of itself, so that eager is not eager throughout" in ended.cautions
+
+
+# Modes and types
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "amp"])
+def test_model_and_inputs_are_in_the_type_and_mode_asked_for(mode: str, dtype: str) -> None:
+    seen: set[tuple[Any, ...]] = set()
+
+    class Noted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+            result: Tensor = self.net(x)
+            note(self, x, ids, result)
+            return result
+
+    @torch.compiler.disable
+    def note(module: nn.Module, x: Tensor, ids: Tensor, result: Tensor) -> None:
+        weight = next(module.parameters())
+        seen.add((x.dtype, ids.dtype, weight.dtype, result.dtype, module.training, torch.is_grad_enabled()))
+
+    perform(lambda: (Noted(), (torch.ones(2, 4), torch.ones(2, dtype=torch.long))), mode=mode, dtype=dtype)
+    cast = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(dtype, torch.float32)
+    result = torch.bfloat16 if dtype == "amp" else cast
+    training = mode == "training"
+    assert seen == {(cast, torch.int64, cast, result, training, training)}
+
+
+def test_training_step_has_a_backward_and_starts_without_gradients() -> None:
+    gradients: list[float] = []
+
+    class Noted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(()))
+            self.weight.register_post_accumulate_grad_hook(
+                lambda weight: gradients.append(weight.grad.item())
+            )
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.weight
+
+    with _timed_pairs_left_out():
+        perform(lambda: (Noted(), (torch.full((2,), 3.0),)), mode="training")
+    assert gradients == [3.0] * 2 * WARM_UP_CALLS
+
+
+def test_gradients_of_inputs_and_of_what_a_function_holds_do_not_pile_up() -> None:
+    x = torch.ones(2, requires_grad=True)
+
+    def build() -> Work:
+        weight = torch.ones(2, requires_grad=True)
+        held.append(weight)
+        return Work(lambda x: x * weight, (x,), loss=torch.sum)
+
+    held: list[Tensor] = []
+    perform(build, mode="training")
+    assert held[0].grad is not None
+    assert held[0].grad.tolist() == [1, 1]
+
+
+def test_plain_function_of_torch_can_be_measured() -> None:
+    perform(only(torch.relu, torch.ones(3)))
+
+
+def test_model_that_changes_its_inputs_is_measured_with_a_caution() -> None:
+    x = torch.zeros(3)
+    ended = perform(only(lambda x: x.add_(1), x))
+    assert (
+        "the model changes its inputs, so that not every call was timed on the same values" in ended.cautions
+    )
+    assert perform(linear, settings={"repeat": 20}).cautions == []
+
+
+def test_model_whose_inputs_grow_is_measured_with_a_caution() -> None:
+    def model(x: Tensor, seen: list[Tensor]) -> Tensor:
+        seen.append(x)
+        return x + 1
+
+    ended = perform(only(model, torch.ones(3), []), backend="none")
+    assert any("changes its inputs" in caution for caution in ended.cautions)
+
+
+def test_output_need_not_be_a_tensor() -> None:
+    for output in (None, "text", object(), {"a": 1}):
+        perform(only(lambda x, output=output: (x + 1, output)[1], torch.ones(3)))
+
+
+def test_random_order_of_pairs_is_the_same_in_every_run() -> None:
+    """So that two runs differ in what they measure, not in how."""
+    first, second = (perform(linear, settings={"repeat": 5}).extra_of("speedup")["pairs"] for _ in range(2))
+    assert first == second

@@ -1,0 +1,110 @@
+"""What a probe tells the parent: measurements that are numbers, phases and how long they took, and how a case ended."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from probe_steps import Recorder
+
+from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as, settings_of, tell
+
+
+@pytest.mark.parametrize("samples", [math.nan, math.inf, -math.inf, [1.0, math.nan], []])
+def test_sample_that_is_no_number_is_no_measurement(samples: float | list[float]) -> None:
+    result = Result()
+    result.add("speedup", samples, pairs=3)
+    assert result.measurements == []
+    assert result.extra == {"cautions": ["speedup could not be measured"]}
+
+
+def test_measurement_is_added_as_it_is() -> None:
+    result = Result()
+    result.add("graph_breaks", 0)
+    result.add("abs_latency", [1.5, 2.5], block=7)
+    assert result.measurements == [
+        {"metric": "graph_breaks", "samples": [0]},
+        {"metric": "abs_latency", "samples": [1.5, 2.5], "extra": {"block": 7}},
+    ]
+
+
+def test_phases_are_told_and_their_time_is_kept() -> None:
+    recorder, result = Recorder(), Result()
+    clock = PhaseClock(recorder, result)
+    clock.enter("load")
+    time.sleep(0.02)
+    clock.enter("eager")
+    assert clock.phase == "eager"
+    clock.enter("load")
+    time.sleep(0.02)
+    clock.leave()
+    assert clock.phase == ""
+    assert recorder.heard == ["load", "eager", "load"]
+    assert result.extra["phases"]["load"] >= 0.04
+    assert result.extra["phases"]["eager"] < 0.02
+
+
+def test_waiting_for_the_turn_is_in_no_phase() -> None:
+    class Slow(Recorder):
+        def wait_for_turn(self) -> None:
+            super().wait_for_turn()
+            time.sleep(0.05)
+
+    recorder, result = Slow(), Result()
+    clock = PhaseClock(recorder, result)
+    clock.enter("run")
+    with clock.turn():
+        assert clock.phase == "run"
+    clock.leave()
+    assert recorder.heard == ["run", "wait", "run", "end"]
+    assert result.extra["phases"]["run"] < 0.04
+
+
+def test_turn_ends_with_an_error_too() -> None:
+    recorder = Recorder()
+    clock = PhaseClock(recorder, Result())
+    clock.enter("run")
+    with pytest.raises(ValueError, match="no"), clock.turn():
+        raise ValueError("no")
+    assert recorder.heard[-1] == "end"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ValueError("a"), "failed"),
+        (MemoryError(), "full"),
+        (SystemExit(3), "failed"),
+        (Stopped("as it was"), "as it was"),
+    ],
+)
+def test_error_becomes_the_status_of_its_place(error: BaseException, status: str) -> None:
+    with (
+        pytest.raises(Stopped) as caught,
+        ending_as("failed", "full", lambda each: isinstance(each, MemoryError)),
+    ):
+        raise error
+    assert caught.value.status == status
+    assert caught.value.error in {error, None}
+
+
+def test_interruption_by_the_keyboard_is_no_status() -> None:
+    with pytest.raises(KeyboardInterrupt), ending_as("failed", "full", lambda _: False):
+        raise KeyboardInterrupt
+
+
+def test_error_is_told_in_one_piece_even_if_it_says_nothing() -> None:
+    class Mute(Exception):  # noqa: N818
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    assert tell(ValueError(" what \n")) == "ValueError: what"
+    assert tell(ValueError()) == "ValueError"
+    assert tell(Mute()) == "Mute: (its message cannot be shown)"
+
+
+def test_setting_that_is_absent_or_null_is_its_default() -> None:
+    assert settings_of({}, "budget", 5.0) == 5.0
+    assert settings_of({"settings": {"budget": None}}, "budget", 5.0) == 5.0
+    assert settings_of({"settings": {"budget": 0}}, "budget", 5.0) == 0
