@@ -1,4 +1,4 @@
-"""Your own models: every function that is decorated is a benchmark. Try it: torchstone run examples/bench_mine.py"""
+"""Your own models: every function that is decorated is a benchmark."""
 
 import torch
 

@@ -50,7 +50,7 @@ READS_ENVIRONMENT = {
     "measure/surroundings.py",
     "suites/preparation.py",
 }
-HAS_ITS_OWN_PROCESS = {"measure/keeper.py", "measure/worker.py", "measure/zygote.py", "measure/keeper.py"}
+HAS_ITS_OWN_PROCESS = {"measure/keeper.py", "measure/worker.py", "measure/zygote.py"}
 
 # What a worker imports where only torch is installed: nothing but the standard library, torch, and each other.
 IN_WORKERS = {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import uuid
+from importlib import metadata
 from pathlib import Path
 
 import pexpect
 import pytest
+from msgspec import to_builtins
 
 from conftest import Command, start_on_terminal
 from live_processes import (
@@ -25,6 +26,10 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
+from torchstone.codec import encode_run
+from torchstone.measure.journal import reopen_journal
+from torchstone.measure.settings import Settings
+from torchstone.model import Case, Outcome, Revision, Run, Variant
 
 # Each benchmark notes that it was built, takes a while, and has a child in a session of its own.
 BENCHMARKS = """
@@ -49,6 +54,20 @@ OPTIONS = [
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "bench_slow.py").write_text(BENCHMARKS)
     return tmp_path
+
+
+@pytest.fixture
+def unfinished(folder: Path) -> Path:
+    """The file of a run of two cases, of which one has ended."""
+    variant = Variant("cpu", "none", "inference", "float32")
+    plan = tuple(Case(f"slow(number={number})", "performance", "bench_slow", variant) for number in (0, 1))
+    source = {"kind": "file", "name": "bench_slow", "path": str(folder / "bench_slow.py")}
+    settings = Settings({"bench_slow": source}, str(folder), threads=1, repeat=20)
+    environment = {"versions": {"torch": metadata.version("torch")}}
+    run = Run("id", plan, (Outcome(plan[0], "pass"),), Revision(), environment, to_builtins(settings), False)
+    path = folder / "run.jsonl"
+    path.write_text(encode_run(run))
+    return path
 
 
 @pytest.fixture
@@ -146,16 +165,21 @@ def test_ctrl_c_before_anything_is_measured_leaves_nothing(folder: Path, mark: s
     assert os.listdir(folder) == ["bench_slow.py"]
 
 
-def test_a_second_run_may_not_write_the_same_file(folder: Path, mark: str, torchstone: Command) -> None:
-    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as first:
-        wait_until(lambda: count_outcomes(folder / "run.jsonl") >= 1, "no outcome")
-        second = torchstone("run", "bench_slow.py", *OPTIONS)
-        third = torchstone("run", "--resume", "run.jsonl")
-        _, err = first.communicate(timeout=PATIENCE)
+def test_a_run_that_is_killed_while_it_loads_leaves_no_process(folder: Path, mark: str) -> None:
+    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as process:
+        wait_until(lambda: any("zygote" in each for each in marked_processes(mark).values()), "no zygote")
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    expect_no_process(mark)
+
+
+def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: Command) -> None:
+    journal, _ = reopen_journal(str(unfinished))
+    second = torchstone("run", "bench_slow.py", *OPTIONS)
+    third = torchstone("run", "--resume", "run.jsonl")
+    journal.close()
     assert (second.code, "run.jsonl is there already" in second.err) == (2, True)
     assert (third.code, "another run is writing run.jsonl at this moment" in third.err) == (2, True)
-    assert first.returncode == 0, err
-    assert read_run(folder / "run.jsonl").run.finished
 
 
 # Lets the run file grow by one outcome, and no further: as a full disk would.
@@ -194,18 +218,6 @@ def test_a_full_disk_ends_the_run_with_a_message_and_the_file_is_whole(folder: P
     assert (folder / "run.jsonl").read_bytes().endswith(b"\n")
 
 
-@pytest.fixture(scope="module")
-def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run file of which the end and the last outcome are missing."""
-    folder = tmp_path_factory.mktemp("unfinished")
-    (folder / "bench_slow.py").write_text(BENCHMARKS)
-    ran = run_torchstone(folder, "run", "bench_slow.py", *OPTIONS, "-k", "=[01]")
-    assert ran.returncode == 0, ran.stderr
-    path = folder / "run.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
-    return path
-
-
 def test_a_damaged_file_is_not_gone_on_with(unfinished: Path, tmp_path: Path, torchstone: Command) -> None:
     head, outcome = unfinished.read_text().splitlines(keepends=True)
     damages = {
@@ -226,22 +238,23 @@ def test_a_damaged_file_is_not_gone_on_with(unfinished: Path, tmp_path: Path, to
         assert (tmp_path / "damaged.jsonl").read_text() == "".join(lines)
 
 
-def test_a_run_that_was_begun_elsewhere_is_not_gone_on_with(
-    unfinished: Path, tmp_path: Path, torchstone: Command
-) -> None:
+def test_a_run_that_was_begun_elsewhere_is_not_gone_on_with(unfinished: Path, torchstone: Command) -> None:
     text = unfinished.read_text().replace('"versions":{"torch":"', '"versions":{"torch":"0.')
-    (tmp_path / "elsewhere.jsonl").write_text(text)
-    ran = torchstone("run", "--resume", "elsewhere.jsonl")
+    unfinished.write_text(text)
+    ran = torchstone("run", "--resume", "run.jsonl")
     assert ran.code == 2
     assert "the run was begun elsewhere: torch is " in ran.err
-    assert (tmp_path / "elsewhere.jsonl").read_text() == text
+    assert unfinished.read_text() == text
 
 
 def test_a_run_can_be_finished_from_another_folder(
-    unfinished: Path, tmp_path: Path, torchstone: Command
+    unfinished: Path, tmp_path: Path, torchstone: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copy(unfinished, tmp_path / "copy.jsonl")
-    ran = torchstone("run", "--resume", "copy.jsonl")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    ran = torchstone("run", "--resume", str(unfinished))
     assert ran.code == 0, ran.err
-    assert len(read_run(tmp_path / "copy.jsonl").run.outcomes) == 2
-    assert not (tmp_path / "notes").exists()  # the model worked in the folder that it was begun in
+    assert len(read_run(unfinished).run.outcomes) == 2
+    assert (tmp_path / "notes").exists()  # the model worked in the folder that it was begun in
+    assert not list(elsewhere.iterdir())

@@ -93,7 +93,7 @@ def test_v3_records_say_where_and_what_was_measured() -> None:
             "type": "EPYC",
             "cpu_info": "EPYC",
             "cpu_count": 2,
-            "mem_info": "8.0 GB",
+            "avail_mem_in_gb": 8,
             "extra_info": {"fingerprint": "abc"},
         }
     ]

@@ -126,6 +126,63 @@ def test_a_module_of_the_folder_may_register_a_backend(
         assert "compiled by counting" in (outcome.extra or {})["log"]
 
 
+# A device that is a folder of Python functions: what PyTorch calls a private one, with memory statistics of its own.
+TOY_DEVICE = """
+import torch
+from torch.utils import backend_registration as registration
+
+class Module(registration._DummyBackendModule):
+    def reset_peak_memory_stats(self): ...
+    def max_memory_allocated(self): return 5_000_000
+
+class ToyTensor(torch.Tensor):
+    @staticmethod
+    def __new__(cls, held):
+        made = torch._C._acc.create_empty_tensor(held.shape, held.dtype)
+        made.__class__ = cls
+        return made
+    def __init__(self, held):
+        self.held = held
+
+def held(value):
+    return value.held if isinstance(value, ToyTensor) else value
+
+def copy(source, target, non_blocking=False):
+    held(target).copy_(held(source))
+    return target
+
+registration._setup_privateuseone_for_python_backend("toy", Module())
+torch.accelerator.synchronize = lambda *_: None  # it has no streams to wait for
+for name, function in {
+    "empty.memory_format": lambda size, dtype=None, **_: ToyTensor(torch.empty(size, dtype=dtype)),
+    "empty_strided": lambda size, stride, dtype=None, **_: ToyTensor(torch.empty_strided(size, stride, dtype=dtype)),
+    "_copy_from": copy,
+    "detach": lambda value: ToyTensor(held(value)),
+    "relu": lambda value: ToyTensor(torch.relu(held(value))),
+}.items():
+    torch.library.impl(f"aten::{name}", "privateuseone")(function)
+"""
+
+
+def test_a_module_of_the_folder_may_register_a_device(prepare: Prepare, bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "toy_device.py").write_text(TOY_DEVICE)
+    run = prepare(
+        "bench_it.py::fixed",
+        devices=("toy",),
+        imports=("toy_device",),
+        backends=("none",),
+        probes=("performance",),
+        repeat="20",
+    )
+    settings = settings_of_run(run, "run.jsonl")
+    assert choose_limits(settings, run).jobs == 1
+    supervisor = bench.session.supervisor(settings, choose_limits(settings, run), bench.watcher)
+    (outcome,) = supervisor.execute(run.plan)
+    assert outcome.status == "pass", outcome.failure
+    assert outcome.case.variant.device == "toy"
+    assert outcome.value("eager_peak_mem") == 0.005
+
+
 def test_a_run_may_be_gone_on_with_only_in_its_own_world(
     prepare: Prepare, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch._dynamo import register_backend
 
 from torchstone.define import Benchmark, Check
+from torchstone.probes import accuracy
 from torchstone.probes.reply import PhaseClock, Result, Stopped
 from torchstone.probes.run_case import run_case
 
@@ -116,6 +118,12 @@ def only(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], A
     return lambda: (model, args, kwargs)
 
 
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which no compiler may look into."""
+    left_out: Callable[..., Any] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return left_out
+
+
 def changing(change: Callable[[Tensor], Any]) -> Callable[[Graph, list[Tensor]], Compiled]:
     """A backend whose graphs return something else than they should: every floating-point output changed."""
 
@@ -158,6 +166,61 @@ def no_memory() -> RuntimeError:
         "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
         "you tried to allocate 4000000000000 bytes. Error code 12 (Cannot allocate memory)"
     )
+
+
+class Wrong(torch.autograd.Function):
+    """Nothing forward, one and a half times too much backward."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:  # noqa: ANN401
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, *gradients: Tensor) -> Tensor:  # noqa: ANN401
+        return gradients[0] * 1.5
+
+
+def wrong_gradients(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    """A backend with right results and gradients that are off by half."""
+    turn: Callable[[Tensor], Tensor] = Wrong.apply
+
+    def run(*args: Any) -> Any:  # noqa: ANN401
+        return tuple(turn(each) if each.requires_grad else each for each in graph(*args))
+
+    return run
+
+
+def passes(build: Callable[..., Any], **axes: Any) -> Ended:  # noqa: ANN401  (axes differ in type)
+    """Measured, passed, with a float64 reference, and without a caution."""
+    ended = measure(build, **axes)
+    assert (ended.status, ended.message, ended.error) == ("pass", "", None)
+    assert ended.told["reference"] == "float64"
+    assert ended.cautions == []
+    return ended
+
+
+def trained_values(build: Callable[..., Any], check: Check | None = None, **axes: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What training compares of a model, by name."""
+    kept: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        judge = accuracy._judge
+
+        def keep_and_judge(comparison: Any, eager: dict[str, Any], *others: Any) -> None:  # noqa: ANN401
+            kept.append(eager)
+            judge(comparison, eager, *others)
+
+        patch.setattr(accuracy, "_judge", keep_and_judge)
+        assert measure(build, mode="training", check=check, **axes).status == "pass"
+    return kept[0]
+
+
+class ModelOutput(OrderedDict[str, Any]):
+    """As transformers has them: a dict whose values are attributes too, and torch does not know how to take it apart."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name in self:
+            return self[name]
+        raise AttributeError(name)
 
 
 register_backend(changing(lambda tensor: tensor + 1), "wrong_by_one")

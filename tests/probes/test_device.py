@@ -113,6 +113,6 @@ def test_seed_is_the_same_for_all_sources_of_random_numbers() -> None:
 
     def draw() -> tuple[float, float, float]:
         seed_everything()
-        return random.random(), torch.rand(()).item(), float(numpy.random.rand())  # noqa: NPY002, S311
+        return random.random(), torch.rand(()).item(), float(numpy.random.rand())  # noqa: S311
 
     assert draw() == draw()

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from probe_steps import TORCH_WARNINGS, Ended, linear, measure, only
+from probe_steps import TORCH_WARNINGS, Ended, linear, measure, only, uncompiled
 from torch import Tensor, nn
 
 from torchstone.analyze.ratio import median
 from torchstone.define import Work
 from torchstone.probes import performance
 from torchstone.probes.performance import WARM_UP_CALLS
-from torchstone.probes.timing import Pairs
+from torchstone.probes.timing import Pairs, time_pairs
 from torchstone.vocabulary import CAPTURE_METRICS, METRICS, Probe
 
 pytestmark = TORCH_WARNINGS
@@ -59,21 +59,20 @@ def test_every_sample_is_kept_in_milliseconds() -> None:
     eager, compiled = ended.samples("eager_latency"), ended.samples("abs_latency")
     assert len(eager) == len(compiled) == 25
     assert all(0.0005 < each < 1000 for each in eager + compiled)
-    assert ended.extra_of("abs_latency") == ended.extra_of("eager_latency")
-    block = ended.extra_of("abs_latency")["block"]
-    assert block * min(eager + compiled) > 0.1
+    for metric, samples in (("abs_latency", compiled), ("eager_latency", eager)):
+        assert ended.extra_of(metric)["block"] * median(samples) > 0.3
 
 
 def test_speedup_is_the_median_of_the_pairs_with_its_interval() -> None:
-    ended = perform(linear, settings={"repeat": 40})
+    ended = perform(linear, settings={"repeat": 41})
     pairs = zip(ended.samples("eager_latency"), ended.samples("abs_latency"), strict=True)
     assert ended.value("speedup") == pytest.approx(
-        median([eager / compiled for eager, compiled in pairs]), rel=1e-3
+        median([eager / compiled for eager, compiled in pairs]), rel=1e-9
     )
     stated = ended.extra_of("speedup")
     low, high = stated["interval"]
     assert low <= ended.value("speedup") <= high
-    assert (stated["pairs"], stated["stopped"], stated["confidence"]) == (40, "repeat", 0.95)
+    assert (stated["pairs"], stated["stopped"], stated["confidence"]) == (41, "repeat", 0.95)
 
 
 def test_too_few_pairs_have_no_interval_and_a_caution() -> None:
@@ -108,11 +107,11 @@ def test_slower_compiled_code_is_told_so() -> None:
 
     build = only(torch.mm, torch.randn(150, 150), torch.randn(150, 150))
     ended = perform(build, backend=slow, settings={"repeat": 20})
-    assert 0.05 < ended.value("speedup") < 0.2
+    assert 0.01 < ended.value("speedup") < 0.3
 
 
 def test_non_finite_numbers_never_reach_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Pairs(1, [0.0, math.nan], [1.0, 0.0], stopped="repeat")
+    broken = Pairs((1, 1), [0.0, math.nan], [1.0, 0.0], stopped="repeat")
     monkeypatch.setattr(performance, "time_pairs", lambda *_: broken)
     ended = perform(linear)
     assert "speedup could not be measured" in ended.cautions
@@ -142,7 +141,7 @@ def test_both_sides_are_called_equally_often_before_anything_is_timed() -> None:
     net = nn.Linear(3, 3)
     torch._dynamo.reset()
     with _timed_pairs_left_out():
-        perform(only(torch.compiler.disable(model), torch.ones(3)), backend="none")
+        perform(only(model, torch.ones(3)), backend="none")
         assert calls == ["eager"] * 2 * WARM_UP_CALLS
         calls.clear()
         perform(only(net, torch.ones(3)), backend=counting)
@@ -152,7 +151,9 @@ def test_both_sides_are_called_equally_often_before_anything_is_timed() -> None:
 @contextmanager
 def _timed_pairs_left_out() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(performance, "time_pairs", lambda *_: Pairs(1, [1.0] * 3, [1.0] * 3, stopped="repeat"))
+        patch.setattr(
+            performance, "time_pairs", lambda *_: Pairs((1, 1), [1.0] * 3, [1.0] * 3, stopped="repeat")
+        )
         yield
 
 
@@ -193,11 +194,12 @@ class Hungry(nn.Module):
 @pytest.mark.skipif(not HAS_PEAK, reason="the peak of a process cannot be reset here")
 @pytest.mark.parametrize("side", ["eager", "compiled"])
 def test_peak_memory_is_that_of_the_phase_it_was_needed_in(side: str) -> None:
-    ended = perform(only(Hungry(side), torch.ones(3)))
+    with _timed_pairs_left_out():
+        ended = perform(only(Hungry(side), torch.ones(3)))
     eager, compiled = ended.value("eager_peak_mem"), ended.value("dynamo_peak_mem")
     more, less = (eager, compiled) if side == "eager" else (compiled, eager)
     assert 0.25 < more - less < 0.45
-    assert 0.05 < less
+    assert less > 0.05
     assert ended.value("compression_ratio") == pytest.approx(eager / compiled)
 
 
@@ -211,50 +213,56 @@ def test_peak_that_cannot_be_read_is_a_caution_and_no_metric(monkeypatch: pytest
 # What is compiled, and how
 
 
-def test_breaks_and_recompiles_are_counted_with_their_reasons() -> None:
-    def model(x: Tensor, others: list[Tensor]) -> Tensor:
-        torch._dynamo.graph_break()
-        for other in others:
-            x = x + inner(other)
-        return x
-
-    @torch.compiler.disable(recursive=False)
-    def inner(other: Tensor) -> Tensor:
-        return double(other).sum()
-
-    def double(other: Tensor) -> Tensor:
-        return other * 2
-
-    ended = perform(only(model, torch.ones(3), [torch.ones(2), torch.ones(4)]))
-    assert ended.value("graph_breaks") == sum(entry["count"] for entry in ended.result.extra["graph_breaks"])
-    assert ended.value("graph_breaks") >= 1
-    places = [entry["place"] for entry in ended.result.extra["graph_breaks"]]
-    assert all(re.match(rf"{re.escape(__file__)}:\d+$", place) for place in places)
-    assert "torch._dynamo.graph_break()" in [entry["source"] for entry in ended.result.extra["graph_breaks"]]
-    assert ended.value("recompiles") == len(ended.result.extra["recompile_reasons"]) == 1
+def broken(x: Tensor) -> Tensor:
+    x = x + 1
+    torch._dynamo.graph_break()
+    return x * 2
 
 
-def test_compiling_again_while_timing_is_a_caution() -> None:
-    calls = 0
+def test_breaks_are_counted_with_their_reasons() -> None:
+    ended = perform(only(broken, torch.ones(2)))
+    assert ended.value("graph_breaks") == ended.value("unique_graph_breaks") == 1
+    assert ended.value("unique_graphs") == 2
+    assert ended.value("calls_captured") == 2
+    (entry,) = ended.result.extra["graph_breaks"]
+    assert (entry["source"], entry["count"]) == ("torch._dynamo.graph_break()", 1)
+    assert re.match(rf"{re.escape(__file__)}:\d+$", entry["place"])
 
-    def model(x: Tensor, sizes: list[Tensor]) -> Tensor:
-        return x + sizes[-1].shape[0]
 
-    def build() -> tuple[Any, tuple[Any, ...]]:
-        sizes = [torch.ones(2)]
+class Alternating(nn.Module):
+    """Adds and subtracts one in turns, for which it has to be compiled twice."""
 
-        def other_size_later(x: Tensor) -> Tensor:
-            nonlocal calls
-            calls += 1
-            return compiled_part(x, torch.ones(2 if calls <= 2 * WARM_UP_CALLS else 3))
+    def __init__(self) -> None:
+        super().__init__()
+        self.adds = False
 
-        del sizes
-        return torch.compiler.disable(other_size_later, recursive=False), (torch.ones(3),)
+    def forward(self, x: Tensor) -> Tensor:
+        self.adds = not self.adds
+        return x + 1 if self.adds else x - 1
 
-    def compiled_part(x: Tensor, size: Tensor) -> Tensor:
-        return x + size.shape[0]
 
-    ended = perform(build)
+def test_recompiles_are_counted_with_their_reasons() -> None:
+    ended = perform(only(Alternating(), torch.ones(2)))
+    assert ended.value("recompiles") == 1
+    assert ended.value("unique_graphs") == 2
+    (reason,) = ended.result.extra["recompile_reasons"]
+    assert "self.adds" in reason
+    assert ended.cautions == ["only 3 pairs of calls were timed: too few for an interval"]
+
+
+def test_compiling_again_while_timing_is_a_caution(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {"times": 2}
+
+    def model(x: Tensor) -> Tensor:
+        return x * state["times"]
+
+    def time_something_else(*args: Any) -> Pairs:  # noqa: ANN401
+        state["times"] = 3
+        return time_pairs(*args)
+
+    monkeypatch.setattr(performance, "time_pairs", time_something_else)
+    ended = perform(only(model, torch.ones(3)))
+    assert ended.value("recompiles") == 0
     assert "it was compiled again while it was timed, so some samples hold compile time" in ended.cautions
 
 
@@ -264,16 +272,14 @@ def test_what_was_compiled_before_timing_is_no_caution() -> None:
 
 @pytest.mark.parametrize("dynamic", [True, False, None])
 def test_dynamic_shapes_are_compiled_for_and_both_sides_get_the_same_inputs(dynamic: bool | None) -> None:
-    seen: set[tuple[str, tuple[int, ...], int]] = set()
+    seen: set[tuple[tuple[int, ...], int]] = set()
     symbolic: list[bool] = []
 
     def model(x: Tensor) -> Tensor:
-        _note(x)
+        note(x)
         return x + 1
 
-    @torch.compiler.disable
-    def _note(x: Tensor) -> None:
-        seen.add(("seen", tuple(x.shape), x.data_ptr()))
+    note = uncompiled(lambda x: seen.add((tuple(x.shape), x.data_ptr())))
 
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         symbolic.append(any(isinstance(each, torch.SymInt) for each in inputs))
@@ -281,7 +287,7 @@ def test_dynamic_shapes_are_compiled_for_and_both_sides_get_the_same_inputs(dyna
 
     inputs = torch.ones(5, 3)
     perform(only(model, inputs), dynamic=dynamic, backend=backend)
-    assert seen == {("seen", (5, 3), inputs.data_ptr())}
+    assert seen == {((5, 3), inputs.data_ptr())}
     assert any(symbolic) is (dynamic is True)
 
 
@@ -327,7 +333,7 @@ def test_backend_none_times_eager_against_itself() -> None:
 
 
 def test_model_that_compiles_itself_is_a_caution() -> None:
-    ended = perform(only(torch.compile(lambda x: x + 1, backend="eager"), torch.ones(3)))
+    ended = perform(only(torch.compile(broken, backend="eager"), torch.ones(3)))
     assert "the model compiles parts of itself, so that eager is not eager throughout" in ended.cautions
 
 
@@ -349,11 +355,11 @@ def test_model_and_inputs_are_in_the_type_and_mode_asked_for(mode: str, dtype: s
             note(self, x, ids, result)
             return result
 
-    @torch.compiler.disable
-    def note(module: nn.Module, x: Tensor, ids: Tensor, result: Tensor) -> None:
+    def look(module: nn.Module, x: Tensor, ids: Tensor, result: Tensor) -> None:
         weight = next(module.parameters())
         seen.add((x.dtype, ids.dtype, weight.dtype, result.dtype, module.training, torch.is_grad_enabled()))
 
+    note = uncompiled(look)
     perform(lambda: (Noted(), (torch.ones(2, 4), torch.ones(2, dtype=torch.long))), mode=mode, dtype=dtype)
     cast = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(dtype, torch.float32)
     result = torch.bfloat16 if dtype == "amp" else cast
@@ -368,7 +374,7 @@ def test_training_step_has_a_backward_and_starts_without_gradients() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.ones(()))
-            self.weight.register_post_accumulate_grad_hook(
+            self.weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                 lambda weight: gradients.append(weight.grad.item())
             )
 
@@ -419,9 +425,3 @@ def test_model_whose_inputs_grow_is_measured_with_a_caution() -> None:
 def test_output_need_not_be_a_tensor() -> None:
     for output in (None, "text", object(), {"a": 1}):
         perform(only(lambda x, output=output: (x + 1, output)[1], torch.ones(3)))
-
-
-def test_random_order_of_pairs_is_the_same_in_every_run() -> None:
-    """So that two runs differ in what they measure, not in how."""
-    first, second = (perform(linear, settings={"repeat": 5}).extra_of("speedup")["pairs"] for _ in range(2))
-    assert first == second

@@ -14,12 +14,14 @@ from torchstone.analyze.ratio import FEWEST_PAIRS
 from torchstone.probes import timing
 from torchstone.probes.timing import (
     FEWEST_SLOW,
+    LONGEST_BLOCK,
     MOST_CALLS,
     MOST_PAIRS,
     PATIENCE,
     SHORTEST_BLOCK,
     StopRule,
     choose_block,
+    choose_blocks,
     time_block,
     time_pairs,
 )
@@ -89,7 +91,7 @@ def test_every_sample_is_kept_in_its_order(clock: Clock) -> None:
         lambda: in_milliseconds(next(compiled)),
         StopRule(repeat=7),
     )
-    tried = 3  # while the block was chosen: the first shows at once that one call is enough
+    tried = 3  # while the block was chosen
     assert len(pairs.eager) == len(pairs.compiled) == 7
     assert [round(each / 1e6) for each in pairs.eager][-1] == next(eager) - 1
     assert [round(each / 1e6) for each in pairs.eager] == list(
@@ -143,24 +145,46 @@ def test_block_is_the_mean_of_its_calls(clock: Clock) -> None:
     assert clock.calls == ["it", "it", "it", "wait"]
 
 
-@pytest.mark.parametrize(
-    ("fast", "slow"), [(40, 40), (40, 4_000_000), (1_000, 2_000), (170_000, 900_000), (499_999, 1e9)]
-)
-def test_block_of_the_faster_call_is_just_long_enough(clock: Clock, fast: float, slow: float) -> None:
-    calls = clock.work("fast", steady(fast)), clock.work("slow", steady(slow))
-    block = choose_block(calls, clock.wait)
-    assert SHORTEST_BLOCK <= block * fast <= 2.5 * SHORTEST_BLOCK
+@pytest.mark.parametrize("nanoseconds", [40, 1_000, 170_000, 499_999])
+def test_block_is_just_long_enough(clock: Clock, nanoseconds: float) -> None:
+    block, each = choose_block(clock.work("it", steady(nanoseconds)), clock.wait)
+    assert each == nanoseconds
+    assert SHORTEST_BLOCK <= block * nanoseconds <= 2.5 * SHORTEST_BLOCK
+
+
+@pytest.mark.parametrize(("eager", "compiled"), [(1_000, 2_000), (2_000, 1_000), (40_000, 39_000)])
+def test_both_sides_have_the_block_that_the_faster_one_needs(
+    clock: Clock, eager: float, compiled: float
+) -> None:
+    blocks = choose_blocks(clock.work("a", steady(eager)), clock.work("b", steady(compiled)), clock.wait)
+    assert blocks[0] == blocks[1]
+    assert blocks[0] * min(eager, compiled) >= SHORTEST_BLOCK
+
+
+@pytest.mark.parametrize("slow", [100_000, 5_000_000, SECOND])
+def test_side_that_is_slower_by_far_does_not_take_forever(clock: Clock, slow: float) -> None:
+    fast, other = choose_blocks(clock.work("a", steady(1_000)), clock.work("b", steady(slow)), clock.wait)
+    assert fast * 1_000 >= SHORTEST_BLOCK
+    assert other == max(1, LONGEST_BLOCK // slow)
+    assert clock.now < 5 * SECOND
 
 
 def test_long_call_is_timed_alone_and_tried_once(clock: Clock) -> None:
     pairs = pairs_of(clock, steady(2 * SECOND), steady(3 * SECOND), StopRule(repeat=2))
-    assert pairs.block == 1
+    assert pairs.blocks == (1, 1)
     assert clock.calls.count("eager") == clock.calls.count("compiled") == 3
+
+
+def test_interruption_does_not_make_a_short_call_look_long(clock: Clock) -> None:
+    times = iter([20_000_000.0] + [1_000.0] * 10_000)
+    block, each = choose_block(clock.work("it", lambda: next(times)), clock.wait)
+    assert each == 1_000
+    assert block * 1_000 >= SHORTEST_BLOCK
 
 
 def test_time_to_read_the_clock_does_not_make_the_block_too_short(clock: Clock) -> None:
     clock.reading = 300
-    block = choose_block((clock.work("a", steady(40)), clock.work("b", steady(40))), clock.wait)
+    block, _ = choose_block(clock.work("it", steady(40)), clock.wait)
     assert block * 40 >= 0.95 * SHORTEST_BLOCK
 
 
@@ -170,18 +194,17 @@ def test_call_that_takes_longer_alone_than_among_others_gets_a_long_enough_block
     def wait() -> None:
         clock.now += 50_000
 
-    block = choose_block((clock.work("a", steady(2_000)), clock.work("b", steady(2_000))), wait)
+    block, _ = choose_block(clock.work("it", steady(2_000)), wait)
     assert block * 2_000 >= 0.85 * SHORTEST_BLOCK
 
 
 def test_clock_that_stands_still_ends_in_a_block_all_the_same(clock: Clock) -> None:
-    assert choose_block((lambda: None, lambda: None), clock.wait) == MOST_CALLS
+    assert choose_block(lambda: None, clock.wait) == (MOST_CALLS, 0)
 
 
 def test_real_block_of_nothing_is_long_enough() -> None:
-    calls = (lambda: None, lambda: None)
-    block = choose_block(calls, lambda: None)
-    seconds = [time_block(calls[0], block, lambda: None) * block for _ in range(5)]
+    block, _ = choose_block(lambda: None, lambda: None)
+    seconds = [time_block(lambda: None, block, lambda: None) * block for _ in range(5)]
     assert min(seconds) >= 0.5 * SHORTEST_BLOCK
 
 

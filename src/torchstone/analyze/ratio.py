@@ -58,7 +58,8 @@ def estimate_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     batches = [median(logs[start:end]) for start, end in pairwise(edges)]
     mean = sum(batches) / BATCHES
     variance = sum((each - mean) ** 2 for each in batches) / (BATCHES - 1)
-    reach = STUDENT_T * math.sqrt(variance / BATCHES)
+    # The median of a few numbers is less scattered, for its size, than that of many: of two it is their mean. Hence a little more.
+    reach = STUDENT_T * math.sqrt(variance / BATCHES * (1 + BATCHES / len(logs)))
     # Centred on the estimate that is reported; the batches only say how far it may be off.
     return Ratio(value, _exp(middle - reach), _exp(middle + reach))
 

@@ -102,6 +102,8 @@ def serve(
             _tell_of_ends(control, workers)
             if control in ready and not _take_request(control, workers, begin, preload):
                 break
+    for pid in workers:
+        kill_group(pid)
     kill_children(_PATIENCE)
     if scratch := request.get("scratch"):
         shutil.rmtree(scratch, ignore_errors=True)
@@ -167,7 +169,7 @@ def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
             if pid in workers:
                 workers.discard(pid)
                 ended[pid] = os.waitstatus_to_exitcode(status)
-    for pid in list_children():
+    for pid in list_children(os.getpid()):
         if pid not in workers:  # adopted from a worker that is gone
             kill_group(pid)
     for pid, code in ended.items():

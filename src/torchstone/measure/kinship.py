@@ -49,13 +49,30 @@ def die_first() -> None:
         file.write("500")
 
 
-def list_children(pid: int | str = "self") -> list[int]:
-    """The processes whose parent is this one; none where that cannot be read, or it has ended."""
+def list_children(pid: int) -> list[int]:
+    """The processes whose parent is this one; none if it has ended, or the system does not tell."""
     found: list[int] = []
-    with contextlib.suppress(OSError, ValueError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                found += map(int, file.read().split())
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children") as file:
+                    found += map(int, file.read().split())
+        except FileNotFoundError:
+            return search_children(pid)
+        except OSError:
+            return []
+    return found
+
+
+def search_children(pid: int) -> list[int]:
+    """The same from a look at every process, for kernels that keep no list."""
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if name.isdigit():
+                with open(f"/proc/{name}/stat") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == pid:
+                        found.append(int(name))
     return found
 
 
@@ -70,7 +87,7 @@ def kill_children(patience: float) -> None:
     """End all children and their descendants, and wait so many seconds for the last of them to be gone."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        for pid in list_children():
+        for pid in list_children(os.getpid()):
             kill_group(pid)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:

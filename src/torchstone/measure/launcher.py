@@ -273,7 +273,7 @@ class KeptLauncher:
         self._end_keeper(patience=0)
         self._lose_workers()
         self._begin()
-        answer = self.wait_until_ready(_START_TIMEOUT)
+        answer = self.wait_until_ready(_PRELOAD_TIMEOUT)
         if problem := answer.get("broken") or answer.get("blocked"):
             raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)
         self.preload(self._libraries)

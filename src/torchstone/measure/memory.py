@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+
+from torchstone.measure.kinship import list_children
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -12,14 +15,9 @@ def resident_bytes(pid: int) -> int:
     total, waiting = 0, [pid]
     while waiting:
         each = waiting.pop()
-        try:
-            with open(f"/proc/{each}/statm") as file:
-                total += int(file.read().split()[1]) * _PAGE
-            for task in os.listdir(f"/proc/{each}/task"):
-                with open(f"/proc/{each}/task/{task}/children") as file:
-                    waiting += [int(child) for child in file.read().split()]
-        except (OSError, ValueError, IndexError):
-            continue
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{each}/statm") as file:
+            total += int(file.read().split()[1]) * _PAGE
+            waiting += list_children(each)
     return total
 
 

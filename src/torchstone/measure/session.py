@@ -162,7 +162,7 @@ def _undisturbed() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def source_error(told: Mapping[str, Any]) -> InputError | UsageError:

@@ -109,5 +109,9 @@ def _add_times(result: Result, pairs: Pairs) -> None:
     else:
         result.caution(f"only {len(pairs.eager)} pairs of calls were timed: too few for an interval")
     result.add("speedup", ratio.value, **stated)
-    for metric, times in (("abs_latency", pairs.compiled), ("eager_latency", pairs.eager)):
-        result.add(metric, [each / NANOSECONDS_A_MILLISECOND for each in times], block=pairs.block)
+    eager_block, compiled_block = pairs.blocks
+    for metric, times, block in (
+        ("abs_latency", pairs.compiled, compiled_block),
+        ("eager_latency", pairs.eager, eager_block),
+    ):
+        result.add(metric, [each / NANOSECONDS_A_MILLISECOND for each in times], block=block)
