@@ -194,6 +194,18 @@ def test_interval_covers_the_truth_on_a_machine_that_wanders_off() -> None:
     assert coverage(lambda seed: drifting(60, seed, memory=1.0)) >= 0.92
 
 
+def test_interval_covers_the_truth_where_one_side_has_short_spells_of_its_own() -> None:
+    def with_spells(seed: int) -> Series:
+        numbers, spell = random.Random(seed), 0.0  # noqa: S311
+        series = []
+        for one, other in drifting(60, seed):
+            spell = 0.5 * spell + numbers.gauss(0, 0.01)
+            series.append((one * math.exp(spell), other))
+        return series
+
+    assert coverage(with_spells) >= 0.92
+
+
 def test_ratio_of_medians_is_far_more_scattered_on_a_machine_that_drifts() -> None:
     paired, unpaired = [], []
     for seed in range(200):

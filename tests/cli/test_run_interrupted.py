@@ -166,7 +166,8 @@ def test_ctrl_c_before_anything_is_measured_leaves_nothing(folder: Path, mark: s
 
 
 def test_a_run_that_is_killed_while_it_loads_leaves_no_process(folder: Path, mark: str) -> None:
-    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as process:
+    env = {"TMPDIR": str(folder)}  # for the one folder that this leaves behind
+    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark, env=env) as process:
         wait_until(lambda: any("zygote" in each for each in marked_processes(mark).values()), "no zygote")
         process.kill()
         process.communicate(timeout=PATIENCE)

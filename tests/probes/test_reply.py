@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 from probe_steps import Recorder
 
+from torchstone.probes import reply
 from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as, settings_of, tell
 
 
@@ -29,36 +29,55 @@ def test_measurement_is_added_as_it_is() -> None:
     ]
 
 
-def test_phases_are_told_and_their_time_is_kept() -> None:
+class Clock:
+    """Goes on only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(reply, "time", clock)
+    return clock
+
+
+def test_phases_are_told_and_their_time_is_kept(seconds: Clock) -> None:
     recorder, result = Recorder(), Result()
     clock = PhaseClock(recorder, result)
-    clock.enter("load")
-    time.sleep(0.02)
-    clock.enter("eager")
-    assert clock.phase == "eager"
-    clock.enter("load")
-    time.sleep(0.02)
+    seconds.now += 5  # before the first phase
+    for phase, length in (("load", 2), ("eager", 3), ("load", 4)):
+        clock.enter(phase)
+        assert clock.phase == phase
+        seconds.now += length
+    clock.leave()
+    seconds.now += 6
     clock.leave()
     assert clock.phase == ""
     assert recorder.heard == ["load", "eager", "load"]
-    assert result.extra["phases"]["load"] >= 0.04
-    assert result.extra["phases"]["eager"] < 0.02
+    assert result.extra["phases"] == {"load": 6, "eager": 3}
 
 
-def test_waiting_for_the_turn_is_in_no_phase() -> None:
+def test_waiting_for_the_turn_is_in_no_phase(seconds: Clock) -> None:
     class Slow(Recorder):
         def wait_for_turn(self) -> None:
             super().wait_for_turn()
-            time.sleep(0.05)
+            seconds.now += 50
 
     recorder, result = Slow(), Result()
     clock = PhaseClock(recorder, result)
     clock.enter("run")
+    seconds.now += 1
     with clock.turn():
         assert clock.phase == "run"
+        seconds.now += 2
     clock.leave()
     assert recorder.heard == ["run", "wait", "run", "end"]
-    assert result.extra["phases"]["run"] < 0.04
+    assert result.extra["phases"] == {"run": 3}
 
 
 def test_turn_ends_with_an_error_too() -> None:

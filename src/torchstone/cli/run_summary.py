@@ -8,7 +8,7 @@ from torchstone.cli.tables import print_table
 from torchstone.errors import printable
 from torchstone.model import Measurement, Outcome, Reading, Run
 from torchstone.report.page_case import CaseRow, interval_of, make_rows
-from torchstone.report.page_summary import Group, Summary, group_rows, wrong_cases
+from torchstone.report.page_summary import Group, Summary, group_rows, summarise, wrong_cases
 from torchstone.results import merge
 from torchstone.units import count_of, format_value
 from torchstone.vocabulary import PASSED, SKIPPED
@@ -72,7 +72,7 @@ def print_summary(run: Run, path: str, seconds: float) -> None:
     print()
     print_table(
         [*axes, "passed", "speedup", "compile", "peak", "cases"],
-        [_cells(group) for group in groups],
+        [_cells(group) for group in groups or [Group((), summarise(rows, wrong))]],
         title=f"{count_of(len(run.outcomes), 'case')} in {seconds:.0f} s",
     )
     _print_failures([row for row in rows if not row.is_good], path)

@@ -6,7 +6,6 @@ Every run starts from work of its own, with the same seed: a float64 one for ref
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from torchstone.probes.batch import find_batch_dependence
 from torchstone.probes.capture import add_capture, read_capture, reset_capture
 from torchstone.probes.device import is_out_of_memory
 from torchstone.probes.kept import find_kept_difference, keep_outputs
+from torchstone.probes.precision import reproducible
 from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.probes.similarity import Comparison, find_bitwise_difference, find_stranger
 from torchstone.probes.subject import (
@@ -58,7 +58,7 @@ def measure_accuracy(
 ) -> None:
     """Compare, adding to ``result``; a case that ends early raises ``Stopped`` with its status."""
     told = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
-    with gradient_mode(target.mode), _reproducible():
+    with gradient_mode(target.mode), reproducible():
         clock.enter("eager")
         reference, why = _reference(origin, target, check)
         try:
@@ -84,29 +84,6 @@ def measure_accuracy(
         _compare_with_kept(plan, compiled, result)
         if plan.batch_invariant:
             _check_batches(origin, target, result)
-
-
-@contextmanager
-def _reproducible() -> Iterator[None]:
-    """Deterministic algorithms, full float32 precision, and compiled random numbers that are eager's."""
-    import torch._inductor.config as inductor  # noqa: PLC0415
-
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    precision = torch.get_float32_matmul_precision()
-    convolutions = torch.backends.cudnn.allow_tf32
-    random_before = inductor.fallback_random
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    inductor.fallback_random = True
-    try:
-        yield
-    finally:
-        inductor.fallback_random = random_before
-        torch.backends.cudnn.allow_tf32 = convolutions
-        torch.set_float32_matmul_precision(precision)
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
 
 
 def _reference(origin: Origin, target: Target, check: Check) -> tuple[Outputs | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def _add_times(result: Result, pairs: Pairs) -> None:
     """The samples as they were taken, and the speedup with its interval."""
     ratio = pairs.ratio()
     stated: dict[str, Any] = {"pairs": len(pairs.eager), "stopped": pairs.stopped}
-    if ratio.low is not None and ratio.high is not None:
+    if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):
         stated |= {"interval": [ratio.low, ratio.high], "confidence": CONFIDENCE, "method": METHOD}
     else:
         result.caution(f"only {len(pairs.eager)} pairs of calls were timed: too few for an interval")
