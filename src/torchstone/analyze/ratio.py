@@ -2,7 +2,7 @@
 
 The estimate is the median, over all pairs, of one time divided by the other. What slows the machine for a while slows both sides of a pair, and so
 cancels; the ratio of the two medians, which is what the original runner prints, is the same on a quiet machine and several times more
-scattered on a busy one (docs/statistics.md has the numbers).
+scattered on a busy one, though not for every model (docs/statistics.md has the numbers).
 
 Neighbouring pairs are not independent: frequency, caches and neighbours drift. So the series is cut into ten consecutive batches, the median is
 taken in each, and the spread of these ten gives the interval (non-overlapping batch means with Student's t; Schmeiser, "Batch size effects in the

@@ -15,7 +15,19 @@ from msgspec import Struct
 
 from torchstone.baseline import Baseline, require_common_probe, select_pair
 from torchstone.cli.plain import Option
-from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, parse_day, patience, read_results
+from torchstone.cli.reading import (
+    COMPARE_ANYWAY,
+    CONFIG,
+    CROSS_ENVIRONMENT,
+    KIND,
+    KINDS,
+    ONLY,
+    RULE,
+    SET,
+    parse_day,
+    patience,
+    read_results,
+)
 from torchstone.cli.show import STYLES, parse_reports, refuse_overwriting, show
 from torchstone.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.errors import UsageError
@@ -73,18 +85,8 @@ OPTIONS = (
     SET,
     KIND,
     Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS),
-    Option(
-        "--compare-anyway",
-        "compare_anyway",
-        "",
-        "Compare cases although they differ, for example in batch size.",
-    ),
-    Option(
-        "--cross-environment",
-        "cross_environment",
-        "",
-        "Compare times and memory although machine or software differ.",
-    ),
+    COMPARE_ANYWAY,
+    CROSS_ENVIRONMENT,
     Option(
         "--format",
         "style",

@@ -46,6 +46,19 @@ RULE = Option(
     multiple=True,
 )
 
+COMPARE_ANYWAY = Option(
+    "--compare-anyway",
+    "compare_anyway",
+    "",
+    "Compare cases although they differ, for example in batch size.",
+)
+CROSS_ENVIRONMENT = Option(
+    "--cross-environment",
+    "cross_environment",
+    "",
+    "Compare times and memory although machine or software differ.",
+)
+
 
 def read_results(paths: Sequence[str], kind: str | None, assignments: Sequence[str]) -> list[Reading]:
     """Read result files, with the axes that the user states filled in."""

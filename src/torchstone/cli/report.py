@@ -14,7 +14,17 @@ from torchstone.baseline import Baseline, require_common_probe, select_pair
 from torchstone.cli.check import QUARANTINE_NAME
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
-from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, SET, patience, read_results
+from torchstone.cli.reading import (
+    COMPARE_ANYWAY,
+    CONFIG,
+    CROSS_ENVIRONMENT,
+    KIND,
+    KINDS,
+    ONLY,
+    SET,
+    patience,
+    read_results,
+)
 from torchstone.cli.show import refuse_overwriting
 from torchstone.config import Settings, load_settings
 from torchstone.disk import write_text
@@ -48,18 +58,8 @@ OPTIONS = (
         "The kind of the baseline files, if it is not to be recognised.",
         choices=KINDS,
     ),
-    Option(
-        "--compare-anyway",
-        "compare_anyway",
-        "",
-        "Compare cases although they differ, for example in batch size.",
-    ),
-    Option(
-        "--cross-environment",
-        "cross_environment",
-        "",
-        "Compare times and memory although machine or software differ.",
-    ),
+    COMPARE_ANYWAY,
+    CROSS_ENVIRONMENT,
     CONFIG,
 )
 
