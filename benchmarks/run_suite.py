@@ -38,6 +38,7 @@ READY_RATIO, COLD_SHARE, WARM_SHARE = 1 / 5, 0.50, 0.25
 OVERHEAD_MICROSECONDS = 2.0
 SPREAD, COVERED, REPEATS = 0.01, 9, 10
 EAGER_COVERED, EAGER_REPEATS = 27, 30
+BUDGET = 20.0  # seconds of timing a case: four times the default, for shared cores wander more slowly than that
 
 
 class Silent:
@@ -153,7 +154,7 @@ def measure_overhead() -> bool:
 
 
 def measure_repeatability() -> bool:
-    """One case again and again: the spread of its speedup, and how often its intervals are right."""
+    """One case again and again, timed for up to 20 s each: the spread of its speedup, and how often its intervals are right."""
     listing = next(each for each in list_built_in("huggingface") if each.name == "BertForMaskedLM")
     compiled = speedups(listing, "inductor", REPEATS)
     values = [value for value, _ in compiled]
@@ -161,7 +162,7 @@ def measure_repeatability() -> bool:
     spread = statistics.stdev(values) / mean
     covered = sum(low <= mean <= high for _, (low, high) in compiled)
     print(
-        f"BertForMaskedLM (small) {REPEATS} times: speedup {mean:.3f}, standard deviation {100 * spread:.2f} %"
+        f"BertForMaskedLM (small) {REPEATS} times, --budget {BUDGET:g}s: speedup {mean:.3f}, standard deviation {100 * spread:.2f} %"
     )
     print(f"  (wanted: under {100 * SPREAD:g} %): {verdict(spread < SPREAD)}")
     print(
@@ -179,7 +180,7 @@ def speedups(listing: Listing, backend: str, times: int) -> list[tuple[float, tu
     """The speedup and its interval, each time in a process of its own."""
     axes = Axes(("performance",), ("cpu",), (backend,), size="small")
     (case,) = plan_cases([listing], axes, Selection())
-    settings = Settings(sources("huggingface"), cache="warm", threads=1, size="small")
+    settings = Settings(sources("huggingface"), cache="warm", threads=1, size="small", budget=BUDGET)
     outcomes, _ = run_cases([case] * times, settings, start="fork", jobs=1)
     found = []
     for outcome in outcomes:
