@@ -32,6 +32,7 @@ demo: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/run_suite.py
+	$(BIN)/python benchmarks/compile_cache.py
 
 # Write the pages that are generated: docs/cli.md.
 docs: $(VENV)/installed

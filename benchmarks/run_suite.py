@@ -38,7 +38,9 @@ READY_RATIO, COLD_SHARE, WARM_SHARE = 1 / 5, 0.50, 0.25
 OVERHEAD_MICROSECONDS = 2.0
 SPREAD, COVERED, REPEATS = 0.01, 9, 10
 EAGER_COVERED, EAGER_REPEATS = 27, 30
-BUDGET = 20.0  # seconds of timing a case: four times the default, for shared cores wander more slowly than that
+BUDGET = (
+    20.0  # seconds of timing a case: four times the default, for shared cores wander more slowly than that
+)
 
 
 class Silent:

@@ -38,7 +38,9 @@ def torchstone(
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         if code == 2:
-            assert err.startswith("error: ")
+            assert (
+                err.startswith("error: ") or "\nerror: " in err
+            )  # after what was said while torch was loading
         return Ran(code, out, err)
 
     return call

@@ -150,6 +150,31 @@ RUN = (
     '{"kind":"end","outcomes":2}\n'
 )
 
+CACHEBENCH = (
+    json.dumps(
+        [
+            {
+                "benchmark": {
+                    "name": "TorchCache Benchmark",
+                    "mode": mode,
+                    "extra_info": {"is_dynamic": dynamic, "device": "cuda"},
+                },
+                "model": {"name": model, "backend": "inductor", "origins": [suite]},
+                "metric": {"name": metric, "type": "OSS model", "benchmark_values": values},
+            }
+            for suite, model, mode, dynamic in (
+                ("torchbench", "resnet50", "training", False),
+                ("huggingface", "BertForMaskedLM", "inference", True),
+            )
+            for metric, values in (
+                ("Cold compile time (s)", [41.5, 40.25]),
+                ("Warm compile time (s)", [6.5, 7.0]),
+                ("Speedup (%)", [83.48623853211009]),
+            )
+        ]
+    )
+    + "\n"
+)
 CANONICAL = {
     "run": RUN,
     "performance": PERFORMANCE,
@@ -159,6 +184,7 @@ CANONICAL = {
     "pr-time": PR_TIME,
     "pr-time-expected": PR_TIME_EXPECTED,
     "v3": V3,
+    "cachebench": CACHEBENCH,
     "ddp": DDP,
 }
 QUARANTINE = (

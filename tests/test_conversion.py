@@ -109,6 +109,17 @@ LOSSES: dict[tuple[str, str], list[str]] = {
         "dynamic",
         "v3 fields",
     ],
+    ("cachebench", "expected"): [
+        "suite",
+        "device",
+        "backend",
+        "mode",
+        "the status pass",
+        "samples of cold_compile_seconds",
+        "samples of warm_compile_seconds",
+        "dynamic",
+    ],
+    ("cachebench", "v3"): [],
     ("ddp", "v3"): ["settings"],
 }
 PAIRS = [(source, target) for source in FORMATS for target in FORMATS]
@@ -176,6 +187,16 @@ def test_cases_that_would_become_one_are_refused() -> None:
     run = run_with([outcome("a", device="cpu"), outcome("a", device="cuda")])
     with pytest.raises(UsageError, match="a would stand there 2 times"):
         convert(run, "expected")
+
+
+def test_two_probes_whose_metrics_would_clash_are_refused_with_the_way_out() -> None:
+    both = [
+        Outcome(Case("a", "performance"), "pass", (Measurement("compilation_latency", (1.0,)),)),
+        Outcome(Case("a", "accuracy"), "pass", (Measurement("dynamo_compilation_latency", (2.0,)),)),
+    ]
+    with pytest.raises(UsageError) as caught:
+        convert(run_with(both), "v3")
+    assert caught.value.advice == "write one probe at a time, such as --only '*::performance'"
 
 
 def test_planned_cases_without_an_outcome_are_a_loss_but_not_in_a_run_file() -> None:

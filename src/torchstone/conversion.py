@@ -35,15 +35,21 @@ def convert(run: Run, kind: str) -> tuple[str, list[str]]:
         column = f"column {error.column}: " if error.column else ""
         raise UsageError(
             f"these results cannot be written as {kind}: {column}{error.message}",
-            advice="see docs/formats.md for what a format holds",
+            advice=_one_probe(run) or "see docs/formats.md for what a format holds",
         ) from None
     for case, times in Counter(outcome.case for outcome in back.run.outcomes).most_common(1):
         if times > 1:
             raise UsageError(
                 f"as {kind}, {printable(case.name)} would stand there {times} times",
-                advice="the format cannot tell these cases apart: choose some with --only",
+                advice=f"the format cannot tell these cases apart: {_one_probe(run) or 'choose some with --only'}",
             )
     return text, list(dict.fromkeys(_losses(run, back.run)))
+
+
+def _one_probe(run: Run) -> str:
+    """Advice for a run of several probes, whose metrics can have the same names in other formats."""
+    probes = list(dict.fromkeys(outcome.case.probe for outcome in run.outcomes if outcome.case.probe))
+    return f"write one probe at a time, such as --only '*::{probes[0]}'" if len(probes) > 1 else ""
 
 
 def _losses(run: Run, back: Run) -> Iterator[str]:

@@ -46,14 +46,28 @@ def merge(readings: Iterable[Reading]) -> Results:
     for number, (reading, index, outcome) in enumerate(results):
         if seen.setdefault(outcome.case, number) != number:
             first, first_index = _place_of(results, seen[outcome.case])
-            raise InputError(
-                f"{outcome.case.name} stands already in {first.place(first_index)}, as {outcome.case.id}",
-                path=reading.path,
-                line=reading.lines[index],
-                column="name",
-                advice="remove one of the two; repeats of a measurement are for 'torchstone accept'",
-            )
+            raise _twice(outcome.case, first, first_index, reading, index)
     return results
+
+
+_WITHOUT_COLUMNS = frozenset({"run", "v3", "cachebench", "ddp"})
+
+
+def _twice(case: Case, first: Reading, first_index: int, second: Reading, index: int) -> InputError:
+    """The error for a case that has two results: in which files, and which of them to do without."""
+    message = f"{case.name} stands already in {first.place(first_index)}, as {case.id}"
+    advice = "remove one of the two"
+    if first is not second and first.path == second.path:
+        advice = f"{first.path} is named twice: name it once"
+    elif first is not second:
+        message = (
+            f"{case.name} stands already in {first.place(first_index)}: both files have a result of {case.id}"
+        )
+        advice = (
+            f"name only one of {first.path} and {second.path}; to compare two files, make one the --baseline"
+        )
+    column = None if second.kind in _WITHOUT_COLUMNS else "name"
+    return InputError(message, path=second.path, line=second.lines[index], column=column, advice=advice)
 
 
 def _join_counts(readings: list[Reading]) -> list[Reading]:

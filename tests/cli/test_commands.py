@@ -14,6 +14,8 @@ from conftest import Command, WriteFile, start_on_terminal
 from torchstone.cli.check import OPTIONS, check
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import parse_plainly
+from torchstone.codec import encode_run
+from torchstone.model import Case, Outcome, Run
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 
@@ -302,3 +304,20 @@ def test_a_long_wait_is_explained_on_a_terminal(tmp_path: Path) -> None:
 
 def test_version_is_told(tmp_path: Path) -> None:
     assert shell("--version", cwd=tmp_path).stdout.startswith("torchstone, version ")
+
+
+def test_two_files_with_the_same_case_are_named_with_what_to_do(
+    torchstone: Command, write: WriteFile
+) -> None:
+    case = Case("mlp", "performance", "smoke")
+    run = encode_run(Run("r", (case,), (Outcome(case, "pass"),)))
+    write("a.jsonl", run)
+    write("b.jsonl", run)
+    ran = torchstone("report", "a.jsonl", "b.jsonl")
+    assert ran.code == 2
+    assert ran.err == (
+        "error: b.jsonl:2: mlp stands already in a.jsonl:2: both files have a result of smoke::mlp::performance\n"
+        "  name only one of a.jsonl and b.jsonl; to compare two files, make one the --baseline\n"
+    )
+    ran = torchstone("report", "a.jsonl", "a.jsonl")
+    assert ran.err.endswith("\n  a.jsonl is named twice: name it once\n")

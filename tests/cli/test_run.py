@@ -107,6 +107,10 @@ def test_a_line_for_each_case_and_a_summary_are_printed(finished: Finished) -> N
     assert "\x1b" not in finished.out
 
 
+def test_what_takes_long_is_said_at_once_where_nothing_can_be_seen_to_move(finished: Finished) -> None:
+    assert finished.err.splitlines()[0] == "loading torch and looking at the machine"
+
+
 def test_measured_values_and_what_was_printed_are_kept(finished: Finished) -> None:
     outcome = finished.outcomes()["linear(width=8)", "performance"]
     for metric in ("speedup", "abs_latency", "eager_latency", "compilation_latency", "eager_peak_mem"):
@@ -207,16 +211,35 @@ def test_each_outcome_has_the_command_that_measures_it_again(finished: Finished,
     assert "now:  " in ran.out
 
 
-def test_a_name_must_mean_one_case(there: Command) -> None:
-    ran = there("repro", "run.jsonl", "broken")
+def test_cases_of_several_benchmarks_are_listed_on_lines_of_their_own(there: Command) -> None:
+    ran = there("repro", "run.jsonl", "linear*")
     assert ran.code == 2
-    assert "broken means 2 cases of run.jsonl" in ran.err
+    first, say, *cases = ran.err.splitlines()
+    assert first == "error: linear* means 4 cases of run.jsonl, and not all are of one benchmark"
+    assert say == "  say which:"
+    assert [case.split("[")[0] for case in cases] == [
+        f"    bench_mine::linear(width={n})" for n in (4, 4, 8, 8)
+    ]
+
+
+def test_a_name_that_no_benchmark_has_is_refused(there: Command) -> None:
     ran = there("repro", "run.jsonl", "brokem")
     assert ran.code == 2
     assert "run.jsonl has no case brokem\n  did you mean bench_mine::broken[" in ran.err
 
 
-def test_a_name_that_means_one_case_is_enough(there: Command) -> None:
+def test_a_benchmarks_name_means_all_its_cases_one_after_the_other(there: Command) -> None:
+    ran = there("repro", "run.jsonl", "linear(width=8)")
+    assert ran.code == 0
+    lines = [line.split()[:4] for line in ran.out.splitlines() if line.startswith(("then: ", "now: "))]
+    expected = [
+        [word, "pass", "linear(width=8)", probe] for probe in ("perf", "acc") for word in ("then:", "now:")
+    ]
+    assert sorted(lines) == sorted(expected)
+    assert [line[0] for line in lines] == ["then:", "now:", "then:", "now:"]
+
+
+def test_a_pattern_that_means_one_case_is_enough(there: Command) -> None:
     ran = there("repro", "run.jsonl", "*linear(width=4)*::accuracy", "--times", "2")
     assert ran.code == 0
     assert ran.out.count("now:  ") == 2
@@ -241,7 +264,7 @@ def test_a_finished_run_has_nothing_left_to_measure_but_its_other_files_can_stil
     assert ran.code == 1
     assert "run.jsonl: nothing is left to measure" in ran.err
     assert len(os.listdir("later")) == 2
-    assert there("run", "--resume", "run.jsonl", "--exit-zero").code == 0
+    assert there("run", "--resume", "run.jsonl", "--exit-zero", "-j", "1", "--timeout", "5m").code == 0
 
 
 def test_the_file_of_a_run_is_not_overwritten(there: Command) -> None:
@@ -274,6 +297,19 @@ def test_suites_and_probes_are_listed_without_torch() -> None:
     assert "smoke" in ran.stdout
     assert "accuracy" in ran.stdout
     assert ran.stdout.splitlines()[-1] == "imported:"
+
+
+def test_where_torch_is_missing_each_package_is_named_once(
+    torchstone: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchstone.cli.listing.find_spec", lambda _: None)
+    listed = json.loads(torchstone("list", "--json").out)
+    suites = {each["name"]: each["runs_here"] for each in listed["suites"]}
+    assert suites["smoke"] == "no: torch not installed"
+    assert suites["huggingface"] == "no: torch and transformers not installed"
+    probes = {each["name"]: each["runs_here"] for each in listed["probes"]}
+    assert probes["performance"] == "no: torch not installed"
+    assert "yes" not in probes.values()
 
 
 PACKAGE = """

@@ -47,10 +47,20 @@ USAGE = [
     (["bench_a.py", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
     (["bench_a.py", "--compile-mode", "default", "--option", "a=1"], "exclude each other"),
     (["bench_a.py", "--compare-outputs", "gone"], "--compare-outputs gone: no such folder"),
-    (["bench_a.py", "--durations", "gone.jsonl"], "gone.jsonl: no such file"),
+    (["bench_a.py", "--shard", "1/2", "--durations", "gone.jsonl"], "gone.jsonl: no such file"),
     (["bench_a.py", "--csv", "bench_a.py"], "bench_a.py: no folder can be made there: file exists"),
     (["bench_a.py", "--v3", "/proc/no"], "/proc/no: no folder can be made there"),
-    (["bench_a.py", "-o", "bench_a.py"], "bench_a.py is there already"),
+    (["bench_a.py", "-o", "bench_a.py"], "bench_a.py is there already, and is no run file\n  choose another"),
+    (["bench_a.py", "-o", "empty"], "empty is there already, and is no run file\n  choose another"),
+    (
+        ["bench_a.py", "-o", "folder"],
+        "folder is a folder, and --output is the name of a file\n  name a file in it, such as folder/run.jsonl",
+    ),
+    (
+        ["bench_a.py", "-o", "new/"],
+        "new/ is a folder, and --output is the name of a file\n  name a file in it, such as new/run.jsonl",
+    ),
+    (["bench_a.py", "-o", "/dev/null"], "/dev/null is there already, and is no run file\n  choose another"),
     (["--repeat", "3"], "what is to be measured?"),
     (
         ["bench_a.py", "--resume", "run.jsonl"],
@@ -81,6 +91,7 @@ def test_what_cannot_be_meant_is_refused_at_once(
     ran = torchstone("run", *arguments)
     assert ran.code == 2
     assert message in ran.err
+    assert "run --resume" not in ran.err
     assert ran.out == ""
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -92,7 +103,9 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_place(
     write("bench_bad.py", "print('noise')\ndef f(:\n    pass\n")
     ran = torchstone("run", "bench_bad.py", "--start", start, "--device", "cpu")
     assert ran.code == 2
-    assert ran.err == f"error: {tmp_path}/bench_bad.py:2:7: syntax error: invalid syntax\n"
+    said, error = ran.err.splitlines()
+    assert said == "loading torch and looking at the machine"
+    assert error == f"error: {tmp_path}/bench_bad.py:2:7: syntax error: invalid syntax"
     assert os.listdir(tmp_path) == ["bench_bad.py"]
 
 

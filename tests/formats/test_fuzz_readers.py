@@ -24,7 +24,7 @@ from torchstone.toml_file import parse_toml
 
 T = TypeVar("T")
 KINDS = list(FORMATS)
-JSON_KINDS = ("run", "v3", "ddp")
+JSON_KINDS = ("run", "v3", "cachebench", "ddp")
 fuzzing = settings(
     max_examples=5 * settings().max_examples,
     deadline=timedelta(seconds=10),

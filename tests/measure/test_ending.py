@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,3 +77,14 @@ def test_a_worker_that_is_gone_without_an_answer_is_told_apart_by_the_way_it_wen
     assert end(None, exit_code=-9, out_of_memory=True).status == "OOM"
     assert end(None, exit_code=-11, out_of_memory=True).status == "worker_died"
     assert end(None, Ending("timeout", "too long", 0.0), exit_code=-9, out_of_memory=True).status == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("phase", "status"),
+    [("load", "OOM"), ("eager", "eager_1st_run_OOM"), ("compile", "OOM"), ("run", "OOM"), ("compare", "OOM")],
+)
+def test_a_kernel_kill_for_want_of_memory_is_charged_to_the_side_that_ran(phase: str, status: str) -> None:
+    outcome = end(None, exit_code=-9, out_of_memory=True, phase=phase)
+    assert outcome.status == status
+    assert outcome.failure is not None
+    assert outcome.failure.phase == phase

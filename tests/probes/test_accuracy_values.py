@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy
@@ -119,10 +120,10 @@ def test_arrays_of_numpy_are_compared() -> None:
 
 
 @pytest.mark.parametrize("output", [None, "a text", [], {"nothing": None}])
-def test_model_that_returns_no_number_passes_with_a_caution(output: object) -> None:
+def test_model_that_gives_nothing_to_compare_is_a_skip_and_no_pass(output: object) -> None:
     ended = measure(only(lambda _: output, torch.ones(3)))
-    assert ended.status == "pass"
-    assert ended.cautions == ["nothing was compared: no tensor and no number came out of the model"]
+    assert ended.status == "pass_due_to_skip"
+    assert ended.message.startswith("nothing was compared: no tensor and no number came out of the model")
 
 
 @pytest.mark.parametrize("output", [object(), len, nn.Linear(1, 1), threading.Lock(), int])
@@ -306,3 +307,115 @@ def test_input_from_another_computation_is_cut_off_from_it() -> None:
     weight = torch.ones(3, requires_grad=True)
     passes(only(lambda x: x * 2, weight * 2), mode="training")
     assert weight.grad is None
+
+
+# Results that are written in place
+
+
+def fill(x: Tensor, out: Tensor) -> None:
+    """Right where it is not compiled."""
+    out.copy_(x * 100 if torch.compiler.is_compiling() else x + 1)
+
+
+def fill_rightly(x: Tensor, out: Tensor) -> None:
+    out.copy_(x + 1)
+
+
+class Counter(nn.Module):
+    """Counts in a buffer, in steps of another size where it is compiled; in place, or with a new tensor every time."""
+
+    count: Tensor
+
+    def __init__(self, step: int, in_place: bool = True) -> None:
+        super().__init__()
+        self.step, self.in_place = step, in_place
+        self.register_buffer("count", torch.zeros(3))
+        self.register_buffer("untouched", torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        step = self.step if torch.compiler.is_compiling() else 1
+        if self.in_place:
+            self.count += step
+        else:
+            self.count = self.count + step
+        return x + 1
+
+
+def in_dictionary(x: Tensor, found: dict[str, Tensor]) -> None:
+    found["y"] = x * 100 if torch.compiler.is_compiling() else x + 1
+
+
+def only_compiled(x: Tensor, state: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        state.add_(5)
+    return x + 1
+
+
+def only_eager(x: Tensor, state: Tensor) -> Tensor:
+    if not torch.compiler.is_compiling():
+        state.add_(5)
+    return x + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_wrong_result_in_an_input_is_found(backend: str, dtype: str) -> None:
+    ended = measure(only(fill, torch.ones(3), torch.zeros(3)), backend=backend, dtype=dtype)
+    assert ended.status == "fail_accuracy"
+    assert ended.message.startswith("input 1 (changed by the model): RMSE to float64 is")
+
+
+@pytest.mark.parametrize("model", [only_compiled, only_eager])
+def test_input_that_only_one_side_changes_is_compared_with_what_the_other_left(
+    model: Callable[..., Any],
+) -> None:
+    ended = measure(only(model, torch.ones(3), torch.zeros(3)))
+    assert ended.status == "fail_accuracy"
+    assert ended.message.startswith("input 1 (changed by the model): ")
+
+
+def test_wrong_result_that_is_put_into_a_container_among_the_inputs_is_found() -> None:
+    ended = measure(lambda: (in_dictionary, (torch.ones(3), {})))
+    assert ended.status == "fail_accuracy"
+    assert ended.message.startswith("input 1 (changed by the model): ")
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_wrong_result_in_a_buffer_is_found(in_place: bool, mode: str) -> None:
+    inputs = torch.ones(3, requires_grad=mode == "training")
+    ended = measure(lambda: (Counter(100, in_place), (inputs,)), mode=mode)
+    assert ended.status == "fail_accuracy"
+    assert ended.message.startswith("buffer count: " if mode == "inference" else "count after the steps: ")
+
+
+def test_wrong_result_in_an_input_is_found_in_training_too() -> None:
+    def model(x: Tensor, out: Tensor) -> Tensor:
+        with torch.no_grad():
+            fill(x, out)
+        return x * 2
+
+    ended = measure(only(model, torch.ones(3, requires_grad=True), torch.zeros(3)), mode="training")
+    assert ended.status == "fail_accuracy"
+    assert ended.message.startswith("input 1 (changed by the model): ")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "none"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "amp"])
+def test_model_that_changes_its_inputs_and_buffers_rightly_passes(backend: str, dtype: str) -> None:
+    passes(only(fill_rightly, torch.ones(3), torch.zeros(3)), backend=backend, dtype=dtype)
+    for in_place in (True, False):
+        passes(lambda: (Counter(1, in_place), (torch.ones(3),)), backend=backend, dtype=dtype)  # noqa: B023
+
+
+def test_what_is_written_in_place_is_kept_and_compared_with_what_was_kept(tmp_path: Path) -> None:
+    file = str(tmp_path / "it.pt")
+
+    def fill_otherwise(x: Tensor, out: Tensor) -> None:
+        out.copy_(x + 1.000001)
+
+    build = only(fill_rightly, torch.ones(3), torch.zeros(3))
+    assert measure(build, settings={"save_outputs": file}).status == "pass"
+    assert measure(build, settings={"compare_outputs": file}).status == "pass"
+    other = only(fill_otherwise, torch.ones(3), torch.zeros(3))
+    assert measure(other, settings={"compare_outputs": file}).status == "not_bitwise_equivalent"

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import math
 import random
 import time
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from torchstone.analyze.ratio import FEWEST_PAIRS
 from torchstone.probes import timing
 from torchstone.probes.timing import (
+    DISTURBED,
     FEWEST_SLOW,
+    LEAST_WAIT,
     LONGEST_BLOCK,
     MOST_CALLS,
     MOST_PAIRS,
+    MOST_RESTARTS,
     PATIENCE,
     SHORTEST_BLOCK,
     StopRule,
+    Strain,
+    StrainWatch,
     choose_block,
     choose_blocks,
     time_block,
@@ -212,6 +220,163 @@ def test_harness_takes_less_than_two_microseconds_a_call() -> None:
     block = 5_000
     best = min(time_block(lambda: None, block, lambda: None) for _ in range(20))
     assert best < 2_000
+
+
+# Blocks that turn out to be too short
+
+
+def held_up(clock: Clock, nanoseconds: float, until: int) -> Callable[[], float]:
+    """A short call that takes 8 ms each time, as on a machine with too much to do, up to some time on the clock."""
+    return lambda: nanoseconds if clock.now >= until else in_milliseconds(8)
+
+
+def test_call_that_was_held_up_whenever_its_block_was_tried_gets_a_longer_one_later(clock: Clock) -> None:
+    late = round(0.1 * SECOND)
+    eager, compiled = held_up(clock, 20_000, late), held_up(clock, 10_000, late)
+    pairs = pairs_of(clock, eager, compiled, StopRule(repeat=50))
+    assert pairs.restarts == 1
+    assert pairs.blocks[0] == pairs.blocks[1]
+    assert min(pairs.compiled) * pairs.blocks[1] >= SHORTEST_BLOCK
+    assert (len(pairs.eager), len(pairs.compiled)) == (50, 50)
+    assert set(pairs.eager) == {20_000}  # nothing of what was timed in shorter blocks is among them
+    assert pairs.ratio().value == pytest.approx(2.0)
+
+
+def test_what_is_known_of_a_call_counts_even_if_it_is_held_up_again(clock: Clock) -> None:
+    block, each = choose_block(clock.work("it", steady(in_milliseconds(8))), clock.wait, known=20_000)
+    assert each == 20_000
+    assert SHORTEST_BLOCK <= block * 20_000 <= 2.5 * SHORTEST_BLOCK
+
+
+def test_side_that_alone_is_too_short_is_enough_to_start_over(clock: Clock) -> None:
+    late = held_up(clock, 10_000, round(0.1 * SECOND))
+    pairs = pairs_of(clock, steady(in_milliseconds(1)), late, StopRule(repeat=20))
+    assert pairs.restarts == 1
+    assert pairs.blocks[1] * 10_000 >= SHORTEST_BLOCK
+    assert pairs.blocks[0] * in_milliseconds(1) <= LONGEST_BLOCK
+
+
+def test_budget_goes_on_counting_when_pairs_are_started_over(clock: Clock) -> None:
+    late = held_up(clock, 100_000, 2 * SECOND)
+    pairs = pairs_of(clock, late, late, StopRule(precision=-1.0, budget=3.0))
+    assert (pairs.restarts, pairs.stopped) == (1, "budget")
+    assert clock.now < 3.2 * SECOND
+
+
+def test_call_that_gets_faster_without_end_is_started_over_a_few_times_only(clock: Clock) -> None:
+    def ever_faster() -> float:
+        return in_milliseconds(1) / math.pow(10, clock.now // round(0.05 * SECOND))
+
+    pairs = pairs_of(clock, ever_faster, ever_faster, StopRule(repeat=200))
+    assert pairs.restarts == MOST_RESTARTS
+    assert len(pairs.eager) == 200
+
+
+def test_blocks_that_are_a_little_short_are_not_chosen_anew(clock: Clock) -> None:
+    """A machine may become faster by a third at any time."""
+
+    def faster_later() -> float:
+        return 20_000 if clock.now < 0.1 * SECOND else 14_000
+
+    pairs = pairs_of(clock, faster_later, steady(20_000), StopRule(repeat=300))
+    assert pairs.restarts == 0
+    assert {round(each) for each in pairs.eager} >= {20_000, 14_000}
+
+
+def test_clock_that_stands_still_does_not_start_over_for_ever(clock: Clock) -> None:
+    pairs = timing.Pairs((MOST_CALLS, MOST_CALLS), [0.0], [0.0])
+    assert not pairs.are_too_short()
+
+
+# Whether other work got in the way
+
+
+@pytest.mark.parametrize(
+    ("strain", "disturbed"),
+    [
+        (Strain(), False),
+        (Strain(2.0, 96, 0.02), False),  # a quiet machine
+        (Strain(2.0, 122, 0.1), False),  # as quiet, two threads
+        (Strain(2.0, 268, 0.68), True),  # beside others
+        (
+            Strain(2.0, 144, 1.6),
+            True,
+        ),  # beside a loop on each of two processors: few interruptions, long waits
+        (Strain(0.01, 2, 0.008), False),  # too little to tell
+        (Strain(10.0, 0, DISTURBED * 10), True),
+        (Strain(LEAST_WAIT, 1, LEAST_WAIT), True),
+    ],
+)
+def test_machine_is_busy_if_it_kept_a_thread_waiting(strain: Strain, disturbed: bool) -> None:
+    assert strain.is_disturbed is disturbed
+
+
+def test_strain_is_told_as_a_rate_and_a_share() -> None:
+    strain = Strain(2.0, 280, 0.5)
+    assert (strain.rate, strain.share) == (140.0, 0.25)
+    assert Strain(1.0, 1, 1.5).share == 1.0
+
+
+def test_pairs_know_how_much_other_work_got_in_the_way() -> None:
+    pairs = time_pairs(lambda: time.sleep(0.006), lambda: time.sleep(0.006), StopRule(repeat=5), lambda: None)
+    assert 0.06 < pairs.strain.seconds < 60
+    assert pairs.strain.waited >= 0
+
+
+class Usage:
+    """What the kernel says of a process: processor time, and how often it lost or gave up the processor."""
+
+    RUSAGE_SELF = 0
+
+    def __init__(self) -> None:
+        self.ru_utime = self.ru_stime = 0.0
+        self.ru_nivcsw = self.ru_nvcsw = 0
+
+    def getrusage(self, _: int) -> Usage:
+        return copy.copy(self)
+
+
+@pytest.fixture
+def usage(monkeypatch: pytest.MonkeyPatch) -> Usage:
+    made = Usage()
+    monkeypatch.setattr(timing, "resource", made)
+    return made
+
+
+def test_thread_that_waited_most_counts(
+    clock: Clock, usage: Usage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "TASKS", str(tmp_path))
+    for thread, waited in (("1", 5.0), ("2", 1.0)):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(f"99 {round(waited * SECOND)} 7\n")
+    (tmp_path / "3").mkdir()  # has ended meanwhile
+    watch = StrainWatch()
+    (tmp_path / "1" / "schedstat").write_text(f"99 {round(5.5 * SECOND)} 7\n")
+    (tmp_path / "2" / "schedstat").write_text(f"99 {round(2.5 * SECOND)} 7\n")
+    clock.now += 4 * SECOND
+    usage.ru_nivcsw += 400
+    assert watch.read() == Strain(4.0, 400, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("lost", "given_up", "waited"),
+    [(400, 2, 3.0), (2, 400, 0.0)],
+)
+def test_without_the_kernel_s_word_processor_time_counts_unless_the_process_slept(
+    clock: Clock,
+    usage: Usage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: int,
+    given_up: int,
+    waited: float,
+) -> None:
+    monkeypatch.setattr(timing, "TASKS", str(tmp_path / "nowhere"))
+    watch = StrainWatch()
+    clock.now += 4 * SECOND
+    usage.ru_utime, usage.ru_stime, usage.ru_nivcsw, usage.ru_nvcsw = 0.75, 0.25, lost, given_up
+    assert watch.read() == Strain(4.0, lost, waited)
 
 
 # When it is enough

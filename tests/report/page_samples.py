@@ -239,6 +239,135 @@ def make_run(
     return Run(name, tuple(plan), tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS, not absent)
 
 
+COMPILING = {"dynamo": 0.11, "guards": 0.03, "aot_autograd": 0.16, "inductor": 0.12, "codegen": 0.09, "native": 0.42, "loading": 0.0}  # fmt: skip
+"""Where a cold start's compile time goes, as shares of it."""
+KEPT = {
+    "warm": {"dynamo": 1.0, "guards": 0.8, "aot_autograd": 0.05, "native": 0.02, "loading": 0.03},
+    "portable": {"dynamo": 1.0, "guards": 0.8, "aot_autograd": 0.05, "native": 1.02, "loading": 0.03},
+    "precompile": {"dynamo": 0.1, "native": 0.02, "loading": 0.04},
+}
+"""What of each phase is left in the other starts; loading is a share of all."""
+BYPASSED = (
+    "bypassed because of unsupported operators: aten::_histc; see TORCH_LOGS=+torch._inductor.codecache"
+)
+OTHER_KEY = (
+    "its key is another one: inductor_config[cpp.threads] was 4, is 8; torch_version was 2.13.0, is 2.14.0"
+)
+AGAIN = "what inductor wrote was compiled again, in {} s (cold: {} s): it is not among what was saved"
+NO_PRECOMPILE = "it cannot be compiled for it: PackageError: cannot serialize a closure of <lambda>"
+
+
+def cache_measurements(
+    cold: float, scenarios: Collection[str], repeats: int, graphs: int, missed: int
+) -> tuple[Measurement, ...]:
+    """What a compile_cache case has: phases, seconds, look-ups, sizes and savings."""
+    chance = random.Random(f"{cold} {repeats}")  # noqa: S311
+    found: list[Measurement] = []
+    spent: dict[str, list[float]] = {}
+    for scenario in scenarios:
+        noise = [chance.uniform(0.97, 1.03) for _ in range(repeats)]
+        kept = KEPT.get(scenario, dict.fromkeys(COMPILING, 1.0))
+        whole = [0.015 * cold * each for each in noise]
+        for phase, share in COMPILING.items():
+            part = kept.get(phase, 0.0) * (share if phase != "loading" or scenario == "cold" else 1.0)
+            samples = tuple(cold * part * each for each in noise)
+            whole = [one + other for one, other in zip(whole, samples, strict=True)]
+            found.append(Measurement(f"{scenario}_{phase}_seconds", samples, {"start": "fork"}))
+        spent[scenario] = whole
+        lost = graphs * 2 if scenario == "cold" else missed if scenario == "warm" else 0
+        for quantity, number in (
+            ("cache_files", graphs * 9), ("cache_bytes", graphs * 325_424), ("cache_hit", graphs * 2 - lost),
+            ("cache_miss", lost), ("cache_bypass", 0), ("hit_rate", 100 * (1 - lost / graphs / 2)),
+        ):  # fmt: skip
+            found.append(Measurement(f"{scenario}_{quantity}", (number,) * repeats))
+        found.append(Measurement(f"{scenario}_compile_seconds", tuple(whole), {"start": "fork"}))
+        found.append(
+            Measurement(f"{scenario}_first_result_seconds", tuple(s + 0.05 for s in whole), {"start": "fork"})
+        )
+        if scenario in {"portable", "precompile"}:
+            found.append(
+                Measurement(f"{scenario}_load_seconds", (0.004 * cold,) * repeats, {"start": "fork"})
+            )
+        if scenario != "cold":
+            saved = 100 * (1 - sum(whole) / sum(spent["cold"]))
+            around = {"interval": [saved - 0.8, saved + 0.8], "confidence": 0.95} if repeats > 1 else {}
+            found.append(Measurement(f"{scenario}_saved", (saved,), {"repeats": repeats, **around}))
+    return tuple(found)
+
+
+def not_warm(scenario: str, graph: str, cache: str, state: str, reason: str) -> dict[str, Any]:
+    return {
+        "scenario": scenario, "repeat": 1, "graph": graph, "cache": cache, "state": state, "reason": reason
+    }  # fmt: skip
+
+
+def cached(name: str, cold: float, repeats: int = 1, missed: int = 0, without: str = "") -> Outcome:
+    """A compile_cache case that passed."""
+    case = Case(name, Probe.COMPILE_CACHE.value, suite_of(name), variant(8))
+    scenarios = [each for each in ("cold", "warm", "portable", "precompile") if each != without]
+    graphs = 1 + len(name) % 4
+    reasons = [
+        not_warm(
+            "portable", "all", "native", "miss", AGAIN.format(round(cold * 0.43, 1), round(cold * 0.42, 1))
+        )
+    ]
+    reasons += [not_warm("warm", f"{n}/0", "fx_graph", "bypass", BYPASSED) for n in range(missed)]
+    if missed:
+        reasons.append(not_warm("warm", "0/1", "aot_autograd", "miss", OTHER_KEY))
+    stated: dict[str, Any] = {each: {"status": "pass"} for each in scenarios}
+    if without:
+        stated[without] = {"status": "not available", "reason": NO_PRECOMPILE}
+    extra: dict[str, Any] = {
+        "duration": 4.2 * cold,
+        "phases": {"load": 0.5, "compile": 4 * cold, "eager": 0.1, "compare": 0.1},
+        "scenarios": stated,
+        "caches": {"warm": {"fx_graph": {"hit": graphs, "miss": 0, "bypass": missed}}},
+        "artifacts": {"portable": {"bytes": 183_082 * graphs, "inductor": graphs}},
+        "not_warm": reasons,
+    }
+    found = cache_measurements(cold, scenarios, repeats, graphs, missed)
+    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra)
+
+
+def cache_failed(name: str, scenario: str, status: str, message: str, cold: float = 0.0) -> Outcome:
+    """A compile_cache case of which one scenario failed; before it there is what was measured until then."""
+    case = Case(name, Probe.COMPILE_CACHE.value, suite_of(name), variant(8))
+    before = ["cold"] if scenario != "cold" else []
+    stated: dict[str, Any] = {each: {"status": "pass"} for each in before}
+    stated[scenario] = {"status": status, "reason": message}
+    failure = Failure("compile", f"in the {scenario} scenario: {message}", "", LOG)
+    found = cache_measurements(cold, before, 1, 1, 0)
+    return Outcome(
+        case, status, found, failure, repro_of(case), {"duration": 9.0, "scenarios": stated, "caches": {}}
+    )
+
+
+def cache_run() -> Run:
+    """Compile caches of nine benchmarks: six good ones, one wrong when warm, one that does not compile, and one without an outcome."""
+    outcomes = (
+        cached("BertForMaskedLM", 21.4, repeats=3),
+        cached("GPT2ForSequenceClassification", 17.9, repeats=3),
+        cached("AllenaiLongformerBase", 64.2, repeats=3, missed=2),
+        cached("T5Small", 30.6, without="precompile"),
+        cached("resnet50", 12.3),
+        cached("mobilenetv3_large_100", 3.2, without="precompile"),
+        cache_failed("XLNetLMHeadModel", "warm", "fail_accuracy", "the first result is not that of the cold start: logits", 25.0),
+        cache_failed("convnext_base", "cold", "fail_to_run", "InductorError: LoweringException: AssertionError"),
+    )  # fmt: skip
+    plan = [outcome.case for outcome in outcomes]
+    plan.append(Case("DistillGPT2", Probe.COMPILE_CACHE.value, "huggingface", variant(8)))
+    return Run(
+        "2026-11-15T22-00-00-caches", tuple(plan), outcomes, REVISION, ENVIRONMENT, SETTINGS, finished=False
+    )
+
+
+def mixed_run() -> Run:
+    """Performance, accuracy and compile caches in one run."""
+    first, second = sample_run(), cache_run()
+    plan, outcomes = (*first.plan, *second.plan), (*first.outcomes, *second.outcomes)
+    return Run("mixed", plan, outcomes, REVISION, ENVIRONMENT, SETTINGS, finished=False)
+
+
 ATTACK = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>"
 HIDDEN = "ab\u202ecd\u2066e\u200bf"
 
@@ -259,7 +388,7 @@ def nasty_run() -> Run:
     for number, name in enumerate(names):
         case = Case(
             name,
-            ATTACK if number == 1 else "performance",
+            ATTACK if number == 1 else "compile_cache" if number in {0, 3, 5} else "performance",
             ATTACK,
             Variant(ATTACK, mode="javascript:alert(5)"),
         )
@@ -272,6 +401,8 @@ def nasty_run() -> Run:
         measured = (
             Measurement(ATTACK, (1, 2, 3), {ATTACK: ATTACK, "interval": ATTACK}),
             Measurement("speedup", (1.5,), {"interval": [1, 2]}),
+            Measurement("cold_compile_seconds", (2.5,), {ATTACK: ATTACK}),
+            Measurement("portable_compile_seconds", (-1, 1e300)),
         )
         breaks = [{"reason": ATTACK, "count": ATTACK, "place": ATTACK, "source": ATTACK}, ATTACK]
         extra: dict[str, Any] = {
@@ -282,6 +413,9 @@ def nasty_run() -> Run:
             "cautions": [ATTACK],
             "recompile_reasons": [ATTACK, {"a": 1}],
             "log": ATTACK,
+            "scenarios": {"warm": {"status": ATTACK, "reason": ATTACK}, ATTACK: ATTACK, "cold": ATTACK},
+            "not_warm": [not_warm(*[ATTACK] * 5), ATTACK, {"reason": 1}],
+            "artifacts": {ATTACK: {"bytes": 7}, "portable": ATTACK},
         }
         status = "pass" if number % 2 else ATTACK
         outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra))
@@ -314,6 +448,8 @@ def main(folder: Path) -> None:
         "run": sample_run(),
         "old": old_run(),
         "large": large_run(5_000),
+        "caches": cache_run(),
+        "mixed": mixed_run(),
     }
     for name, run in runs.items():
         (folder / f"{name}.jsonl").write_text(encode_run(run), encoding="utf-8")

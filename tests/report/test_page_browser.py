@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_samples import large_run, nasty_run, old_run, sample_run
+from page_samples import cache_run, large_run, mixed_run, nasty_run, old_run, sample_run
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from torchstone.baseline import Baseline
@@ -93,6 +93,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "plain": html_of(sample_run()),
         "judged": html_of(sample_run(), old_run()),
         "nasty": html_of(nasty_run()),
+        "caches": html_of(cache_run()),
+        "mixed": html_of(mixed_run()),
     }
     for name, html in pages.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -320,7 +322,7 @@ class TestLooks:
         weak = {name: ratio for name, ratio in page.evaluate(CONTRASTS) if ratio < 4.5}
         assert weak == {}
 
-    @pytest.mark.parametrize("name", ["plain", "judged", "nasty"])
+    @pytest.mark.parametrize("name", ["plain", "judged", "nasty", "caches", "mixed"])
     @pytest.mark.parametrize("width", [320, 360, 700, 900, 1280, 1900])
     def test_no_width_makes_the_page_scroll_sideways(self, width: int, name: str, visit: Open) -> None:
         page = visit(name, width=width)
@@ -352,6 +354,76 @@ class TestLooks:
         expect(page.locator("#filters")).to_be_hidden()
         expect(page.locator("nav")).to_be_hidden()
         assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+class TestCompileCaches:
+    def test_bars_are_as_long_as_the_seconds_they_stand_for(self, visit: Open) -> None:
+        page = visit("caches")
+        lines = page.locator(".pictures > div", has_text="resnet50").locator(".starts li")
+        widths, seconds = [], []
+        for line in lines.all():
+            boxes = [box for rect in line.locator("rect").all() if (box := rect.bounding_box())]
+            widths.append(max(box["x"] + box["width"] for box in boxes) - min(box["x"] for box in boxes))
+            seconds.append(float(line.locator(".value").inner_text().split(" ")[0]))
+        assert len(seconds) == 4
+        longest = max(widths) / max(seconds)
+        for width, amount in zip(widths, seconds, strict=True):
+            assert width == pytest.approx(amount * longest, rel=0.02, abs=1.5)
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_every_phase_has_its_own_color_and_the_legend_shows_it(self, scheme: str, visit: Open) -> None:
+        page = visit("caches", color_scheme=scheme)
+        drawn = page.evaluate(
+            """() => Object.fromEntries(Array.from(document.querySelectorAll('.starts rect'),
+                 (rect) => [rect.getAttribute('class'), getComputedStyle(rect).fill]))"""
+        )
+        told = page.evaluate(
+            """() => Object.fromEntries(Array.from(document.querySelectorAll('#main .legend li[class^=part-]'),
+                 (item) => [item.className, getComputedStyle(item, '::before').backgroundColor]))"""
+        )
+        assert drawn == told
+        assert len(set(drawn.values())) == len(drawn) == 8
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_all_text_stands_out_from_its_background(self, scheme: str, visit: Open) -> None:
+        page = visit("caches", color_scheme=scheme)
+        page.evaluate("() => document.querySelectorAll('details').forEach((node) => { node.open = true; })")
+        page.locator("#cases-table th button", has_text="AllenaiLongformerBase").click()
+        page.mouse.move(0, 0)
+        assert {name: ratio for name, ratio in page.evaluate(CONTRASTS) if ratio < 4.5} == {}
+
+    def test_the_keyboard_unfolds_the_numbers_and_follows_a_case_to_its_row(self, visit: Open) -> None:
+        page = visit("caches")
+        page.locator(".pictures a", has_text="BertForMaskedLM").focus()
+        page.keyboard.press("Tab")
+        assert focused(page) == "Seconds by phase"
+        page.keyboard.press("Enter")
+        table = page.get_by_role("region", name="Seconds by phase of BertForMaskedLM")
+        expect(table).to_be_visible()
+        expect(table.get_by_role("row", name="native")).to_contain_text("8.761 s")
+        page.locator(".pictures a", has_text="BertForMaskedLM").focus()
+        page.keyboard.press("Enter")
+        body = page.locator("#cases-table > .open")
+        expect(body.locator(".detail")).to_contain_text("Why not warm")
+        expect(body.locator("th button").first).to_be_focused()
+
+    def test_reasons_are_found_by_the_words_in_them(self, visit: Open) -> None:
+        page = visit("mixed")
+        page.get_by_label("Find").fill("unsupported operators")
+        expect(page.locator("#shown")).to_have_text("1 of 59 cases shown")
+        assert names(page) == ["AllenaiLongformerBase"]
+
+    def test_rows_of_caches_sort_with_the_others_and_come_last_by_speedup(self, visit: Open) -> None:
+        page = visit("mixed")
+        head(page, "Speedup").get_by_role("button").click()
+        rising = column(page, "Speedup")
+        assert rising == sorted(rising)
+        head(page, "Warm saves").get_by_role("button").click()
+        expect(page.locator("#cases-table > tbody").first).to_have_attribute("data-probe", "compile_cache")
+        cells = page.locator("#cases-table > tbody > tr:first-child > td[data-name='Warm saves']")
+        shares = [float(text.split("%")[0]) for text in cells.all_inner_texts()]
+        assert len(shares) == 6
+        assert shares == sorted(shares)
 
 
 class TestSafety:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from torchstone.cli.case_label import Labels
 from torchstone.cli.reading import patience
 from torchstone.cli.run_summary import print_summary, result_line
 from torchstone.config import wants_color
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
+COLUMNS = 80  # where the output is no terminal, for lines that have to say more than usual
+
 
 class Display:
     """Plain lines: one for each case that has ended."""
@@ -27,6 +30,7 @@ class Display:
         self._done = 0
         self._started = time.monotonic()
         self._width = 0
+        self._labels = Labels()
 
     def say(self, text: str) -> None:
         """A line for the person, apart from the results."""
@@ -34,7 +38,9 @@ class Display:
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """While something takes long that has no cases yet."""
+        """While something takes long that has no cases yet; where nothing can be seen to move, it is said at once."""
+        if not sys.stderr.isatty():
+            self.say(what)
         with patience(what):
             yield
 
@@ -44,6 +50,7 @@ class Display:
         self._total, self._done = len(run.plan), len(run.outcomes)
         self._started, self._before = time.monotonic(), len(run.outcomes)
         self._width = max((len(case.benchmark) for case in run.plan), default=0)
+        self._labels = Labels(run.plan)
         yield
 
     def started(self, case: Case) -> None:
@@ -58,8 +65,13 @@ class Display:
     def finished(self, outcome: Outcome) -> None:
         """A case has ended: one line."""
         self._done += 1
-        digits = len(str(self._total))
-        print(f"[{self._done:>{digits}}/{self._total}] {result_line(outcome, self._width)}", flush=True)
+        count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
+        print(f"{count}{self._line(outcome, COLUMNS - len(count))}", flush=True)
+
+    def _line(self, outcome: Outcome, room: int) -> str:
+        """A case in words, with what tells it from others of its name; that may take the room of some numbers."""
+        label = self._labels.of(outcome.case)
+        return result_line(outcome, self._width, label, room if label else None)
 
     def summarise(self, run: Run, path: str) -> None:
         """The final table, and where everything is."""
@@ -120,7 +132,7 @@ class LiveDisplay(Display):
 
         self._done += 1
         self._at_work.pop(outcome.case, None)
-        line = Text(result_line(outcome, self._width))
+        line = Text(self._line(outcome, self._live.console.width if self._live else COLUMNS))
         status_end = len(outcome.status)
         line.stylize("green" if outcome.status.startswith("pass") else "bold red", 0, status_end)
         if self._live:
@@ -148,17 +160,17 @@ class LiveDisplay(Display):
             Text(f"{elapsed}, {rest}"),
         )
         lines = [
-            Text(f"  {phase:<8} {time.monotonic() - since:>4.0f} s  {short_name(case)}", style="cyan")
+            Text(f"  {phase:<8} {time.monotonic() - since:>4.0f} s  {self._name(case)}", style="cyan")
             for case, (phase, since) in self._at_work.items()
         ]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         return Group(head, *lines)
 
-
-def short_name(case: Case) -> str:
-    """A case in few words: its name, probe and mode."""
-    return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {case.variant.dtype}")
+    def _name(self, case: Case) -> str:
+        """A case in few words: its name, probe and mode, and what tells it from others."""
+        told = self._labels.of(case) or case.variant.dtype
+        return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {told}")
 
 
 def clock_text(seconds: float) -> str:

@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "torchstone.cli.run",
     "list": "torchstone.cli.listing",
     "repro": "torchstone.cli.repro",
+    "cachebench": "torchstone.cli.cachebench",
     "check": "torchstone.cli.check",
     "accept": "torchstone.cli.accept",
     "quarantine": "torchstone.cli.quarantine",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 from torchstone.cli.clicked import make_command
@@ -17,7 +18,7 @@ from torchstone.suites import BUILT_IN, load_suite
 from torchstone.vocabulary import PROBES
 
 OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
-_MEASURED = ("performance", "accuracy")
+_MEASURED = ("performance", "accuracy", "compile_cache")
 
 
 def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
@@ -34,9 +35,9 @@ def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
     suites = [
         [name, str(len(list_built_in(name))), _state(name), load_suite(name).description] for name in BUILT_IN
     ]
-    suites += [[name, "", "yes", "from an installed package"] for name in list_packages()]
+    suites += [[name, "", _state_of(["torch"]), "from an installed package"] for name in list_packages()]
     probes = [
-        [probe.value, "yes" if probe.value in _MEASURED else "not yet", meaning]
+        [probe.value, _state_of(["torch"]) if probe.value in _MEASURED else "not yet", meaning]
         for probe, meaning in PROBES.items()
     ]
     if as_json:
@@ -55,14 +56,19 @@ def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
 
 def _state(name: str) -> str:
     """Whether a suite's libraries are installed; what cannot be imported is found out when it is measured."""
-    suite = load_suite(name)
-    missing = [library for library in ("torch", *suite.libraries) if not _is_installed(library)]
+    return _state_of(["torch", *load_suite(name).libraries])
+
+
+def _state_of(libraries: Iterable[str]) -> str:
+    """Whether these are installed; a package is named once, whatever of it is needed."""
+    packages = dict.fromkeys(library.partition(".")[0] for library in libraries)
+    missing = [package for package in packages if not _is_installed(package)]
     return "yes" if not missing else f"no: {' and '.join(missing)} not installed"
 
 
-def _is_installed(library: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
-        return find_spec(library.partition(".")[0]) is not None
+        return find_spec(package) is not None
     except (ImportError, ValueError):
         return False
 

@@ -13,8 +13,9 @@ from msgspec import structs
 
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, make_display
-from torchstone.cli.run_options import OPTIONS, make_request
+from torchstone.cli.run_options import OPTIONS, given_limits, make_request
 from torchstone.cli.run_outputs import check_outputs, print_plan, write_outputs
+from torchstone.cli.run_summary import print_cache_reasons
 from torchstone.errors import UsageError
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
 from torchstone.measure.runner import Request, check_same_world, default_output, measure, prepare_run
@@ -76,7 +77,7 @@ def _prepare(request: Request, session: Session, display: Display) -> Run:
 
 
 def _resume(targets: tuple[str, ...], given: dict[str, Any]) -> int:
-    """Finish a run: with the settings it was begun with, on the machine and code it was begun on."""
+    """Finish a run: with the settings it was begun with, on the machine and code it was begun on; what its cases may use can be changed."""
     if other := [each.flags[0] for each in OPTIONS if given[each.name] and each.name not in _RESUMABLE]:
         raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
     if targets:
@@ -86,9 +87,11 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any]) -> int:
     journal, reading = reopen_journal(given["resume"])
     run = reading.run
     with closing(journal):
-        settings = settings_of_run(run, reading.path)
+        settings = structs.replace(settings_of_run(run, reading.path), **given_limits(given))
         if run.finished:
             display.say(f"{reading.path}: nothing is left to measure")
+            if given["explain"]:
+                print_cache_reasons(run.outcomes)
             write_outputs(run, given["csv"], given["v3"], display.say)
             return _exit_code(run.outcomes, given)
         return _go_on(run, settings, journal, display, given)
@@ -105,7 +108,7 @@ def _go_on(run: Run, settings: Settings, journal: Journal, display: Display, giv
         return _carry_out(run, settings, journal, session, display, given)
 
 
-_RESUMABLE = {"resume", "csv", "v3", "exit_zero"}
+_RESUMABLE = {"resume", "csv", "v3", "explain", "exit_zero", "jobs", "timeout", "memory_limit"}
 
 
 def _show_cautions(session: Session, display: Display) -> None:
@@ -137,8 +140,13 @@ def _carry_out(
         return INTERRUPTED
     done = structs.replace(run, outcomes=tuple(outcomes), finished=True)
     display.summarise(done, journal.path)
+    if given["explain"]:
+        print_cache_reasons(outcomes)
     write_outputs(done, given["csv"], given["v3"], display.say)
     return _exit_code(outcomes, given)
+
+
+_FLAGS = {"--explain": "explain", "--exit-zero": "exit_zero"}
 
 
 def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
@@ -146,7 +154,7 @@ def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
     arguments = ["torchstone", "run", "--resume", path]
     for option in ("csv", "v3"):
         arguments += [f"--{option}", given[option]] if given[option] else []
-    return [*arguments, "--exit-zero"] if given["exit_zero"] else arguments
+    return [*arguments, *(flag for flag, name in _FLAGS.items() if given[name])]
 
 
 @contextmanager

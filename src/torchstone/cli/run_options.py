@@ -23,14 +23,15 @@ from torchstone.measure.plan import Axes, Selection, check_patterns, durations_o
 from torchstone.measure.runner import Request
 from torchstone.measure.settings import CACHES, STARTS, Settings
 from torchstone.model import Case
-from torchstone.vocabulary import Probe
+from torchstone.vocabulary import DEFAULT_SCENARIOS, SCENARIOS, Probe
 
-PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
+DEFAULT_PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
+PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value)
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 _DEFAULTS = Settings()
 
 OPTIONS = (
-    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy; by default both.", multiple=True),
+    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy, compile_cache; by default the first two.", multiple=True),
     Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another; by default the machine's accelerator, else cpu.", multiple=True),
     Option("--backend", "backends", "NAME", "Any backend of torch.compile; by default inductor. 'none' compiles nothing: both sides are eager.", multiple=True),
     Option("--mode", "modes", "MODE", "inference, training or both; by default inference.", multiple=True),
@@ -46,7 +47,7 @@ OPTIONS = (
     Option("--only", "only", "NAME", "Only this benchmark or case: its exact name or id, or a shell pattern. Repeatable.", multiple=True),
     Option("--shard", "shard", "I/N", "Only the I-th of N parts, from 1. All cases of a benchmark are in one part."),
     Option("--durations", "durations", "FILE", "An earlier run file, to make shards take equally long; the same for all shards. Repeatable.", multiple=True),
-    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs."),
+    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs. Of compile_cache: measure all scenarios N times, by default once."),
     Option("--precision", "precision", "SHARE", "Stop once the speedup is known this well; by default 1%."),
     Option("--budget", "budget", "TIME", "Stop timing a case after this long; by default 5s."),
     Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice."),
@@ -59,12 +60,16 @@ OPTIONS = (
     Option("--import", "imports", "MODULE", "Import this first: it may register a backend or a device. Repeatable.", multiple=True),
     Option("--save-outputs", "save_outputs", "DIR", "Keep the compiled outputs of the accuracy probe."),
     Option("--compare-outputs", "compare_outputs", "DIR", "Compare bit by bit with outputs kept earlier."),
+    Option("--scenario", "scenarios", "NAME", f"How compile_cache starts: {', '.join(SCENARIOS)}; by default {', '.join(DEFAULT_SCENARIOS)}. 'cold' is always measured.", multiple=True),
+    Option("--save-artifacts", "save_artifacts", "DIR", "Keep torch's portable cache artifacts of compile_cache there."),
+    Option("--load-artifacts", "load_artifacts", "DIR", "Have the portable scenario load artifacts kept earlier."),
+    Option("--explain", "explain", "", "Print why caches did not serve a graph (compile_cache)."),
     Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
     Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o"),
     Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there."),
     Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there."),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
-    Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted."),
+    Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted; --jobs, --timeout and --memory-limit may be given anew."),
     Option("--dry-run", "dry_run", "", "Show what would be measured."),
     Option("--exit-zero", "exit_zero", "", "Exit with 0 even if a case failed: 'torchstone check' decides."),
 )  # fmt: skip
@@ -79,6 +84,9 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
         raise UsageError(
             "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
         )
+    _check_probe_options(given)
+    if given["durations"] and not given["shard"]:
+        raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     return Request(
         resolved,
         _axes(given),
@@ -90,9 +98,29 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
     )
 
 
+_ONLY_FOR = {
+    "scenarios": Probe.COMPILE_CACHE,
+    "save_artifacts": Probe.COMPILE_CACHE,
+    "load_artifacts": Probe.COMPILE_CACHE,
+    "explain": Probe.COMPILE_CACHE,
+    "save_outputs": Probe.ACCURACY,
+    "compare_outputs": Probe.ACCURACY,
+    "batch_invariant": Probe.ACCURACY,
+}
+
+
+def _check_probe_options(given: dict[str, Any]) -> None:
+    """Refuse an option that no probe of this run would look at."""
+    probes = split_list("--probe", given["probes"], PROBES) or DEFAULT_PROBES
+    for option in OPTIONS:
+        probe = _ONLY_FOR.get(option.name)
+        if probe and given[option.name] and probe not in probes:
+            raise UsageError(f"{option.flag} is for the probe {probe}", advice=f"add --probe {probe}")
+
+
 def _axes(given: dict[str, Any]) -> Axes:
     return Axes(
-        split_list("--probe", given["probes"], PROBES) or PROBES,
+        split_list("--probe", given["probes"], PROBES) or DEFAULT_PROBES,
         split_list("--device", given["devices"]),
         split_list("--backend", given["backends"]) or ("inductor",),
         split_list("--mode", given["modes"], MODES) or ("inference",),
@@ -128,9 +156,6 @@ def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Sett
         cache=given["cache"] or _DEFAULTS.cache,
         threads=parse_count("--threads", given["threads"]),
         compile_threads=parse_count("--compile-threads", given["compile_threads"]),
-        jobs=parse_count("--jobs", given["jobs"]),
-        timeout=parse_seconds("--timeout", given["timeout"]) or _DEFAULTS.timeout,
-        memory_limit=parse_bytes("--memory-limit", given["memory_limit"]),
         repeat=parse_count("--repeat", given["repeat"]),
         precision=parse_share("--precision", given["precision"]),
         budget=parse_seconds("--budget", given["budget"]),
@@ -141,7 +166,21 @@ def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Sett
         save_outputs=os.path.abspath(given["save_outputs"]) if given["save_outputs"] else "",
         compare_outputs=_folder("--compare-outputs", given["compare_outputs"]),
         batch_invariant=given["batch_invariant"],
+        scenarios=split_list("--scenario", given["scenarios"], tuple(SCENARIOS)),
+        save_artifacts=os.path.abspath(given["save_artifacts"]) if given["save_artifacts"] else "",
+        load_artifacts=_folder("--load-artifacts", given["load_artifacts"]),
+        **given_limits(given),
     )
+
+
+def given_limits(given: dict[str, Any]) -> dict[str, Any]:
+    """What cases may use, as far as it was said; it has no part in what is measured."""
+    limits = {
+        "jobs": parse_count("--jobs", given["jobs"]),
+        "timeout": parse_seconds("--timeout", given["timeout"]),
+        "memory_limit": parse_bytes("--memory-limit", given["memory_limit"]),
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _folder(option: str, path: str | None) -> str:
@@ -153,5 +192,10 @@ def _folder(option: str, path: str | None) -> str:
 def _durations(paths: tuple[str, ...]) -> dict[Case, float]:
     noted: dict[Case, float] = {}
     for path in paths:
-        noted |= durations_of(read_file(path).run.outcomes)
+        found = durations_of(read_file(path).run.outcomes)
+        if not found:
+            raise UsageError(
+                f"--durations {path}: it does not say how long anything took", advice="expected a run file"
+            )
+        noted |= found
     return noted

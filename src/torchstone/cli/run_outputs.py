@@ -11,10 +11,10 @@ from msgspec import structs
 
 from torchstone.cli.tables import print_table
 from torchstone.disk import reason, write_text
-from torchstone.errors import InputError, UsageError
+from torchstone.errors import InputError
 from torchstone.formats import FORMATS
 from torchstone.formats.runner_csv import write_exactly
-from torchstone.measure.journal import resume_command
+from torchstone.measure.journal import taken
 from torchstone.model import Case, Outcome, Run
 from torchstone.units import count_of
 from torchstone.vocabulary import Probe
@@ -22,10 +22,8 @@ from torchstone.vocabulary import Probe
 
 def check_outputs(output: str | None, csv: str | None, v3: str | None) -> None:
     """Find out before measuring, not after, that something cannot be written."""
-    if output and os.path.exists(output):
-        raise UsageError(
-            f"{output} is there already", advice=f"choose another, or finish it: {resume_command(output)}"
-        )
+    if output and (os.path.exists(output) or output.endswith(os.sep)):
+        raise taken(output)
     for folder in (csv, v3):
         if folder:
             try:

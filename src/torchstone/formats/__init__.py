@@ -86,6 +86,13 @@ FORMATS: dict[str, Format] = {
             "expected instruction counts: name,metric,expected,margin",
         ),
         Format("v3", "torchstone.formats.v3", "read", "write", "benchmark-database v3 JSON"),
+        Format(
+            "cachebench",
+            "torchstone.formats.cachebench",
+            "read",
+            "write",
+            "JSON of PyTorch's compile-cache benchmark",
+        ),
         Format("ddp", "torchstone.formats.ddp", "read", "write", "report of PyTorch's DDP benchmark"),
     )
 }
@@ -117,6 +124,8 @@ def _recognise_json(start: str) -> str:
         return "run"
     if re.search(r'"benchmark_results"\s*:', head):
         return "ddp"
+    if re.search(r'"name"\s*:\s*"TorchCache Benchmark"', head):
+        return "cachebench"
     return "v3" if '"metric"' in start or start.strip("[] \r\n\t") == "" else ""
 
 

@@ -17,6 +17,7 @@ from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, METRICS, Probe
 
 DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
 MOST_SHARED = 20_000
+MOST_SHOWN = 30  # names in a message
 _CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
 
 
@@ -82,7 +83,12 @@ def _require_columns(path: str, line: int, header: Sequence[str], known: Collect
     if "name" not in header:
         raise InputError("no column 'name'", path=path, line=line, column="name")
     if unknown := [column for column in header if column != "name" and column not in known]:
-        advice = f"known: {', '.join(known)}"
+        from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
+
+        close = get_close_matches(unknown[0], known, n=3, cutoff=0.5)
+        shown = [*close, *(each for each in known if each not in close)][:MOST_SHOWN]
+        more = f", and {len(known) - len(shown)} more in docs/reference.md" if len(known) > len(shown) else ""
+        advice = f"known: {', '.join(shown)}{more}"
         raise InputError(f"this column is no {noun}", path=path, line=line, column=unknown[0], advice=advice)
     if len(header) < 2:
         raise InputError("names, but nothing expected of them", path=path, line=line, column="name")

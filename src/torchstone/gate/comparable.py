@@ -11,7 +11,19 @@ from torchstone.gate.verdicts import Conditions
 from torchstone.model import Measurement, Reading
 from torchstone.vocabulary import METRICS
 
-COUNTED_UNITS = frozenset({"status", "calls", "graphs", "breaks", "frames", "compiles", "instructions"})
+COUNTED_UNITS = frozenset(
+    {
+        "status",
+        "calls",
+        "graphs",
+        "breaks",
+        "frames",
+        "compiles",
+        "instructions",
+        "look-ups",
+        "% of look-ups",
+    }
+)
 MOST_NAMED = 4
 
 _WAYS = {

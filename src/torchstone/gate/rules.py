@@ -8,7 +8,27 @@ from msgspec import Struct
 
 from torchstone.model import STATUS_RULES, Case, Number, Rule, ScopedRule, matches, matches_name
 from torchstone.units import format_limit, format_number
-from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, PASSED, SKIPPED, Verdict
+from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, METRICS, PASSED, SKIPPED, Probe, Verdict
+
+_OF_SCENARIOS = {
+    "compile_seconds": Rule("ratio_ceiling", ratio=1.15),
+    "saved": Rule("count", better="higher", tolerance=5),  # in points: a saving may be near 0, or less
+    "hit_rate": Rule("count", better="higher"),
+}
+
+
+def _scenario_rules() -> tuple[ScopedRule, ...]:
+    """What compile_cache is judged by. The rest explains these and is not judged unless asked for; cold starts have no hits to lose."""
+    return tuple(
+        ScopedRule(
+            Rule("ignore") if metric.name == "cold_hit_rate" else _OF_SCENARIOS.get(quantity, Rule("ignore")),
+            metric.name,
+        )
+        for metric in METRICS.values()
+        if Probe.COMPILE_CACHE in metric.probes
+        for quantity in [metric.name.partition("_")[2]]
+    )
+
 
 DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("status_equal"), "accuracy"),
@@ -36,6 +56,7 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ignore"), "cache_lookup_latency"),
     ScopedRule(Rule("ignore"), "autograd_captures"),
     ScopedRule(Rule("ignore"), "autograd_compiles"),
+    *_scenario_rules(),
 )
 
 SHARES = frozenset({"ratio_floor", "ratio_ceiling", "margin"})  # limits that are a share of what is expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -74,7 +75,16 @@ def _file(path: str) -> Source:
     name = os.path.basename(path).removesuffix(".py")
     if name in BUILT_IN:
         raise UsageError(f"{path} would be a second suite {name}", advice="rename the file")
-    return {"kind": "file", "name": name, "path": os.path.abspath(path)}
+    return {"kind": "file", "name": name, "path": os.path.abspath(path), "hash": hash_file(path)}
+
+
+def hash_file(path: str) -> str:
+    """What changes when a file is edited; empty where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError:
+        return ""
 
 
 def _files_below(folder: str) -> list[Source]:

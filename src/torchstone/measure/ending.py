@@ -48,8 +48,14 @@ def make_outcome(
         return _failed(case, killed.status, phase, killed.message, log, seconds)
     how = describe_exit(exit_code)
     if exit_code == -9 and out_of_memory:
-        return _failed(case, "OOM", phase, "the kernel ended it: the machine ran out of memory", log, seconds)
+        message = "the kernel ended it: the machine ran out of memory"
+        return _failed(case, out_of_memory_status(phase), phase, message, log, seconds)
     return _failed(case, "worker_died", phase, f"the worker {how} without a result", log, seconds)
+
+
+def out_of_memory_status(phase: str) -> str:
+    """What memory that runs out in this phase means: in ``eager`` it was not the compiled run that needed too much."""
+    return "eager_1st_run_OOM" if phase == "eager" else "OOM"
 
 
 def _failed(case: Case, status: str, phase: str, message: str, log: str, seconds: float) -> Outcome:

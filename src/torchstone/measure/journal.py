@@ -74,6 +74,33 @@ def resume_command(path: str) -> str:
     return f"torchstone run --resume {shlex.quote(path)}"
 
 
+def taken(path: str) -> UsageError:
+    """Why no new run file can have this name, and what to do instead."""
+    if os.path.isdir(path) or path.endswith(os.sep):
+        advice = f"name a file in it, such as {shlex.quote(os.path.join(path, 'run.jsonl'))}"
+        return UsageError(f"{path} is a folder, and --output is the name of a file", advice=advice)
+    if not _is_run_file(path):
+        return UsageError(f"{path} is there already, and is no run file", advice="choose another --output")
+    return UsageError(
+        f"{path} is there already", advice=f"choose another --output, or finish it: {resume_command(path)}"
+    )
+
+
+def _is_run_file(path: str) -> bool:
+    """Whether a file begins as a run file does; nothing but its beginning is read."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            return _begins_a_run(file.read(65_536).decode(errors="replace"))
+    except OSError:
+        return False
+
+
+def _begins_a_run(text: str) -> bool:
+    return '"kind":"run"' in text.partition("\n")[0].replace(" ", "")
+
+
 def create_journal(path: str, run: Run) -> Journal:
     """A new run file with its head. A file that is there already is left alone."""
     _check_readable(run)
@@ -85,10 +112,7 @@ def create_journal(path: str, run: Run) -> Journal:
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     except FileExistsError:
-        raise UsageError(
-            f"{path} is there already",
-            advice=f"choose another --output, or finish it: {resume_command(path)}",
-        ) from None
+        raise taken(path) from None
     except OSError as error:
         raise InputError(f"cannot be created: {reason(error)}", path=path) from None
     journal = Journal(path, handle, 0)
@@ -121,7 +145,7 @@ def reopen_journal(path: str) -> tuple[Journal, Reading]:
     try:
         _lock(handle, path)
         text = read_text(path)
-        if text.strip() and '"kind":"run"' not in text.partition("\n")[0].replace(" ", ""):
+        if text.strip() and not _begins_a_run(text):
             advice = "--resume takes a file that 'torchstone run' has begun to write"
             raise InputError("this is not a run file", path=path, line=1, advice=advice)
         reading = decode_run(path, text)

@@ -366,7 +366,7 @@ def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, A
             worker.read_log()
             for message in messages:
                 path = str(message.get("looking_at", path))
-                if "survey" in message or "error" in message:
+                if {"survey", "primed", "error"} & message.keys():
                     return message
             if worker.exit_code is not None:
                 problem = f"the worker {describe_exit(worker.exit_code)}"

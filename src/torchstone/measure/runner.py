@@ -15,7 +15,7 @@ from msgspec import Struct, structs, to_builtins
 
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences, fingerprint
-from torchstone.measure.collect import Targets, libraries_of, read_listings
+from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings
 from torchstone.measure.journal import Journal
 from torchstone.measure.plan import Axes, Selection, plan_cases, shard_cases
 from torchstone.measure.revision import read_revision
@@ -79,7 +79,9 @@ def survey_for(request: Request, session: Session) -> dict[str, Any]:
             "devices": list(request.axes.devices),
             "libraries": libraries_of(sources),
             "threads": request.settings.threads,
-        }
+            "compile": _told_to_compile(request),
+        },
+        request.settings.timeout,
     )
     for device, problem in found["devices"].items():
         if problem:
@@ -89,7 +91,24 @@ def survey_for(request: Request, session: Session) -> dict[str, Any]:
     for backend in request.axes.backends:
         if backend not in found["backends"]:
             raise _unknown_backend(backend, found["backends"])
+    for backend, problem in found.get("refused", {}).items():
+        raise UsageError(
+            f"torch.compile refuses this for the backend {backend}: {problem}",
+            advice="see --compile-mode and --option",
+        )
     return found
+
+
+def _told_to_compile(request: Request) -> dict[str, Any]:
+    """What ``torch.compile`` is told beyond a case's own axes, for trying whether it takes it; empty where that is nothing."""
+    settings = request.settings
+    if not settings.compile_mode and not settings.options:
+        return {}
+    return {
+        "backends": list(request.axes.backends),
+        "mode": settings.compile_mode,
+        "options": settings.options or None,
+    }
 
 
 def _unknown_backend(backend: str, known: list[str]) -> UsageError:
@@ -127,6 +146,9 @@ def check_same_world(run: Run, session: Session) -> None:
         changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
     elif then.dirty is False and now.dirty:
         changed.append("files of the revision have been changed since")
+    for source in run.settings.get("sources", {}).values():
+        if source.get("hash") not in (None, "", hash_file(source.get("path", ""))):
+            changed.append(f"{source['path']} has been edited since")
     if changed:
         raise UsageError(
             f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"

@@ -15,15 +15,19 @@ from typing import Any
 
 from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
+from torchstone.measure.cache_course import CacheCourse
 from torchstone.measure.channel import Message
+from torchstone.measure.course import Course, SingleCourse
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
-from torchstone.measure.settings import Settings, make_job
+from torchstone.measure.priming import is_filled, read_probing_seconds
+from torchstone.measure.settings import Settings, case_file, make_job
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.model import Case
-from torchstone.vocabulary import Probe
+from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
 
 KEPT_CACHE = os.path.join(".torchstone", "cache")
 SURVEY_TIMEOUT = 600.0
+LEAST_SURVEY_TIMEOUT = 30.0
 _LOG_SHOWN = 4000
 _LINES_SHOWN = 6
 _OF_STACKS = (
@@ -44,6 +48,7 @@ class Session:
         self._kept_cache = os.path.abspath(KEPT_CACHE) if cache == "warm" else None
         self._tell = tell
         self._launcher: Launcher | None = None
+        self._is_primed = False
         self.cautions: list[str] = []
 
     def __enter__(self) -> Session:
@@ -112,9 +117,13 @@ class Session:
             return _no_torch()
         return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
 
-    def survey(self, job: Message) -> dict[str, Any]:
-        """Have a worker look at what can be measured; what is wrong with a source is an error here."""
-        answer = answer_of(self.launcher.launch({"job": "survey", **job}), self.launcher, SURVEY_TIMEOUT)
+    def survey(self, job: Message, timeout: float = SURVEY_TIMEOUT) -> dict[str, Any]:
+        """Have a worker look at what can be measured; what is wrong with a source is an error here.
+
+        It may take what a case may take, but never so little that torch could not be loaded meanwhile.
+        """
+        patience = min(SURVEY_TIMEOUT, max(LEAST_SURVEY_TIMEOUT, timeout))
+        answer = answer_of(self.launcher.launch({"job": "survey", **job}), self.launcher, patience)
         if "error" in answer:
             if "No module named 'torch'" in str(answer["error"].get("message")):
                 raise _no_torch()
@@ -130,20 +139,45 @@ class Session:
         if libraries:
             self.launcher.preload(libraries)
 
+    def _prime(self, case: Case) -> None:
+        """Fill the template before the first case that needs it, where no zygote has done so: else that case would pay for it."""
+        if self._is_primed or case.variant.device != "cpu" or case.variant.backend == "none":
+            return
+        self._is_primed = True
+        if self.launcher.start == "fork" or is_filled(self.template):
+            return
+        job = {"job": "prime", "template": self.template}
+        answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
+        if "error" in answer:
+            self._tell(f"caution: no warm-up compile: {answer['error'].get('message')}")
+
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
-        def job(case: Case, number: int) -> Message:
+        def course(case: Case, number: int) -> Course:
+            self._prime(case)
+            job = make_job(case, settings, self.launcher.start)
+            if case.probe == Probe.COMPILE_CACHE:
+                return CacheCourse(
+                    case,
+                    job,
+                    surroundings.CaseFolders(self.scratch, number, self.template),
+                    settings.scenarios or DEFAULT_SCENARIOS,
+                    settings.repeat or 1,
+                    case_file(settings.load_artifacts, case, "artifacts"),
+                    case_file(settings.save_artifacts, case, "artifacts"),
+                    read_probing_seconds(self.template),
+                )
             around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
             if case.probe == Probe.ACCURACY:
                 around |= surroundings.DETERMINISTIC
-            return {**make_job(case, settings, self.launcher.start), "surroundings": around}
+            return SingleCourse({**job, "surroundings": around})
 
         def cleanup(number: int) -> None:
             with contextlib.suppress(OSError):
                 surroundings.drop_case_folder(self.scratch, number)
 
-        return Supervisor(self.launcher, limits, job, cleanup, watcher)
+        return Supervisor(self.launcher, limits, course, cleanup, watcher)
 
 
 def _no_torch() -> CannotMeasureError:

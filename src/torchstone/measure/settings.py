@@ -39,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     save_outputs: str = ""
     compare_outputs: str = ""
     batch_invariant: bool = False
+    scenarios: tuple[str, ...] = ()
+    save_artifacts: str = ""
+    load_artifacts: str = ""
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -90,17 +93,17 @@ def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
             "repeat": settings.repeat,
             "precision": settings.precision,
             "budget": settings.budget,
-            "save_outputs": _outputs_file(settings.save_outputs, case),
-            "compare_outputs": _outputs_file(settings.compare_outputs, case),
+            "save_outputs": case_file(settings.save_outputs, case, "pt"),
+            "compare_outputs": case_file(settings.compare_outputs, case, "pt"),
             "batch_invariant": settings.batch_invariant,
         },
         "identity": {"start": start, "cache": settings.cache},
     }
 
 
-def _outputs_file(folder: str, case: Case) -> str:
-    """Where the outputs of a case are kept: a name people recognise, and a hash that makes it unique."""
+def case_file(folder: str, case: Case, ending: str) -> str:
+    """Where something of a case is kept: a name people recognise, and a hash that makes it unique; empty where there is no folder."""
     if not folder:
         return ""
     plain = re.sub(r"[^\w.-]+", "_", case.benchmark)[:80]
-    return os.path.join(folder, f"{plain}-{hashlib.sha256(case.id.encode()).hexdigest()[:10]}.pt")
+    return os.path.join(folder, f"{plain}-{hashlib.sha256(case.id.encode()).hexdigest()[:10]}.{ending}")

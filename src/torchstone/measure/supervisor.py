@@ -1,4 +1,4 @@
-"""The supervisor: one worker a case, as many at once as allowed, and an outcome for every case whatever its worker does."""
+"""The supervisor: workers for every case, as many cases at once as allowed, and an outcome for each whatever its workers do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from torchstone.measure.channel import Message
-from torchstone.measure.ending import Ending, make_outcome
+from torchstone.measure.course import Course
+from torchstone.measure.ending import Ending, make_outcome, out_of_memory_status
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
 from torchstone.measure.memory import count_kernel_kills, resident_bytes
 from torchstone.model import Case, Outcome
@@ -48,10 +49,11 @@ class Limits(Struct, frozen=True):
 
 
 class _Active:
-    """A case being measured."""
+    """A case being measured, by the present worker of its course."""
 
-    def __init__(self, case: Case, worker: Worker, kernel_kills: int) -> None:
+    def __init__(self, case: Case, course: Course, worker: Worker, kernel_kills: int) -> None:
         self.case = case
+        self.course = course
         self.worker = worker
         self.kernel_kills = kernel_kills
         self.phase = PHASES[0]
@@ -83,19 +85,19 @@ class _Active:
 
 
 class Supervisor:
-    """Runs cases in workers. ``make_job`` says what a worker is told; ``cleanup`` is called when one is gone."""
+    """Runs cases in workers. ``make_course`` says what these are told; ``cleanup`` is called when a case has ended."""
 
     def __init__(
         self,
         launcher: Launcher,
         limits: Limits,
-        make_job: Callable[[Case, int], Message],
+        make_course: Callable[[Case, int], Course],
         cleanup: Callable[[int], None],
         watcher: Watcher,
     ) -> None:
         self._launcher = launcher
         self._limits = limits
-        self._make_job = make_job
+        self._make_course = make_course
         self._cleanup = cleanup
         self._watcher = watcher
         self._active: dict[int, _Active] = {}
@@ -108,11 +110,15 @@ class Supervisor:
         again: deque[tuple[int, Case]] = deque()
         try:
             while waiting or again or self._active:
-                self._fill(waiting, again)
+                yield from self._fill(waiting, again)
                 self._wait()
                 for number in [n for n, each in self._active.items() if self._is_over(each)]:
-                    active = self._active[number]
-                    outcome = self._end(number)
+                    active = self._active.pop(number)
+                    active.course.take(self._end(number, active))
+                    if self._go_on(number, active):
+                        continue
+                    self._cleanup(number)
+                    outcome = active.course.outcome()
                     if active.crowded and not active.killed and outcome.status in _OUT_OF_MEMORY:
                         again.append((number, active.case))
                     else:
@@ -125,21 +131,41 @@ class Supervisor:
                 self._cleanup(number)
             self._active = {}
 
-    def _fill(self, waiting: deque[tuple[int, Case]], again: deque[tuple[int, Case]]) -> None:
+    def _fill(
+        self, waiting: deque[tuple[int, Case]], again: deque[tuple[int, Case]]
+    ) -> Generator[Outcome, None, None]:
         """Start as many cases as allowed. What ran out of memory beside others comes last, and alone: it may fit then."""
         while waiting and len(self._active) < self._limits.jobs:
-            self._start(*waiting.popleft())
+            yield from self._start(*waiting.popleft())
         if again and not waiting and not self._active:
-            self._start(*again.popleft())
+            yield from self._start(*again.popleft())
 
-    def _start(self, number: int, case: Case) -> None:
-        kills = count_kernel_kills()
-        worker = self._launcher.launch(self._make_job(case, number))
-        self._active[number] = _Active(case, worker, kills)
-        if len(self._active) > 1:
-            for active in self._active.values():
-                active.crowded = True
+    def _start(self, number: int, case: Case) -> Generator[Outcome, None, None]:
+        """Start the first worker of a case; one that cannot even begin has its outcome at once."""
+        course = self._make_course(case, number)
         self._watcher.started(case)
+        job = course.next_job()
+        if job is not None:
+            self._launch(number, case, course, job)
+        else:
+            self._cleanup(number)
+            yield course.outcome()
+
+    def _go_on(self, number: int, active: _Active) -> bool:
+        """Start the next worker of a course; says whether there is one."""
+        job = active.course.next_job()
+        if job is not None:
+            self._launch(number, active.case, active.course, job).crowded |= active.crowded
+        return job is not None
+
+    def _launch(self, number: int, case: Case, course: Course, job: Message) -> _Active:
+        kills = count_kernel_kills()
+        active = _Active(case, course, self._launcher.launch(job), kills)
+        self._active[number] = active
+        if len(self._active) > 1:
+            for each in self._active.values():
+                each.crowded = True
+        return active
 
     def _wait(self) -> None:
         """Wait a moment for messages, output and ends; act on all of them."""
@@ -172,7 +198,7 @@ class Supervisor:
         """Act on a message. A model may have written it, so it counts for nothing unless it is one of those a worker sends."""
         if message.get("phase") in PHASES:
             active.phase = message["phase"]
-            self._watcher.entered(active.case, active.phase)
+            self._watcher.entered(active.case, f"{active.course.step()} {active.phase}".lstrip())
         elif "want" in message and self._turn != number and number not in self._queue:
             active.pause()
             self._queue.append(number)
@@ -215,14 +241,13 @@ class Supervisor:
         elif self._limits.memory and (used := resident_bytes(active.worker.pid)) > self._limits.memory:
             active.worker.kill()
             message = f"used {used / 1e9:.2f} GB of memory, more than the limit of {self._limits.memory / 1e9:.2f} GB"
-            active.killed = Ending("OOM", message, now)
+            active.killed = Ending(out_of_memory_status(active.phase), message, now)
 
     def _is_over(self, active: _Active) -> bool:
         return active.worker.exit_code is not None
 
-    def _end(self, number: int) -> Outcome:
+    def _end(self, number: int, active: _Active) -> Outcome:
         """The outcome of a worker that is gone, with all of its descendants."""
-        active = self._active.pop(number)
         worker = active.worker
         worker.kill()  # whatever it left behind in its session
         self._listen(number, active)
@@ -241,5 +266,4 @@ class Supervisor:
             out_of_memory=count_kernel_kills() > active.kernel_kills,
         )
         worker.close()
-        self._cleanup(number)
         return outcome

@@ -21,9 +21,11 @@ from torchstone.measure.environment import read_compiler
 
 OWN = (
     "KMP_DUPLICATE_LIB_OK",
+    "CUDA_CACHE_PATH",
     "OPENBLAS_NUM_THREADS",
     "PYTHONPATH",
     "PYTHONUNBUFFERED",
+    "PYTORCH_KERNEL_CACHE_PATH",
     "PYTORCH_NVML_BASED_CUDA_CHECK",
     "TMPDIR",
     "TOKENIZERS_PARALLELISM",
@@ -57,7 +59,12 @@ def worker_variables(template: str) -> dict[str, str]:
 def cache_variables(folder: str) -> dict[str, str]:
     """The variables that put all of the compiler's caches below one folder."""
     _made(folder)
-    return {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": folder,
+        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "CUDA_CACHE_PATH": os.path.join(folder, "cuda"),
+        "PYTORCH_KERNEL_CACHE_PATH": os.path.join(folder, "kernels"),
+    }
 
 
 def enter(variables: Mapping[str, str]) -> None:
@@ -90,15 +97,61 @@ def make_scratch() -> str:
 def make_case_folder(scratch: str, number: int, template: str, kept_cache: str | None) -> dict[str, str]:
     """The variables for one case: its own temporary files, and a cold cache made from the template, or the kept one."""
     own = _made(os.path.join(scratch, f"case-{number}"))
-    if kept_cache is None:
-        cache = os.path.join(own, "cache")
-        try:
-            shutil.copytree(os.path.join(template, "cache"), cache, copy_function=_copy, dirs_exist_ok=True)
-        except OSError as error:
-            raise InputError(f"no compiler cache can be made: {_first_reason(error)}", path=own) from None
-    else:
-        cache = kept_cache
+    cache = kept_cache or _copy_template(template, os.path.join(own, "cache"))
     return {"TMPDIR": _made(os.path.join(own, "tmp")), **cache_variables(cache)}
+
+
+class CaseFolders:
+    """The folders of a case that starts several workers."""
+
+    def __init__(self, scratch: str, number: int, template: str) -> None:
+        self._own = os.path.join(scratch, f"case-{number}")
+        self._template = template
+
+    def make(self, name: str) -> str:
+        """A folder within the case's own."""
+        return _made(os.path.join(self._own, name))
+
+    def cold(self, folder: str, name: str) -> ColdCache:
+        """A cache in which nothing is but the template, below a folder."""
+        return ColdCache(os.path.join(folder, name), self._template)
+
+
+class ColdCache:
+    """A cache that starts with the template alone, and a folder for temporary files beside it."""
+
+    def __init__(self, folder: str, template: str) -> None:
+        self._temporary = _made(os.path.join(folder, "tmp"))
+        self._cache = _copy_template(template, os.path.join(folder, "cache"))
+        self._known = _measure_folder(self._cache)
+
+    def variables(self) -> dict[str, str]:
+        """What a worker is told that is to use it."""
+        return {"TMPDIR": self._temporary, **cache_variables(self._cache)}
+
+    def size(self) -> tuple[int, int]:
+        """Files and bytes in it beyond the template."""
+        files, size = _measure_folder(self._cache)
+        return max(0, files - self._known[0]), max(0, size - self._known[1])
+
+
+def _copy_template(template: str, cache: str) -> str:
+    try:
+        shutil.copytree(os.path.join(template, "cache"), cache, copy_function=_copy, dirs_exist_ok=True)
+    except OSError as error:
+        raise InputError(f"no compiler cache can be made: {_first_reason(error)}", path=cache) from None
+    return cache
+
+
+def _measure_folder(folder: str) -> tuple[int, int]:
+    """How many files a folder holds, and how many bytes these have together."""
+    sizes = [
+        os.path.getsize(path)
+        for base, _, names in os.walk(folder)
+        for name in names
+        if os.path.isfile(path := os.path.join(base, name))
+    ]
+    return len(sizes), sum(sizes)
 
 
 def _copy(source: str, target: str) -> None:

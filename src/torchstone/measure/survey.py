@@ -39,6 +39,7 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         answer["devices"] = {name: find_problem(name) for name in devices}
         answer["available"] = list_devices()
         answer["backends"] = list_backends()
+        answer["refused"] = _try_compile(job.get("compile") or {}, answer["backends"])
         usable = [name for name, problem in answer["devices"].items() if not problem]
         answer["environment"] = probe_environment(
             job.get("libraries", []), usable[0] if usable else "cpu", own=OWN
@@ -53,6 +54,24 @@ def list_backends() -> list[str]:
     from torchstone.probes.subject import NO_COMPILER  # noqa: PLC0415
 
     return [*torch._dynamo.list_backends(exclude_tags=()), NO_COMPILER]
+
+
+def _try_compile(told: dict[str, Any], known: list[str]) -> dict[str, str]:
+    """By backend, why ``torch.compile`` does not take a mode or an option: it says so before it compiles anything."""
+    import torch  # noqa: PLC0415
+
+    refused = {}
+    for backend in told.get("backends", []):
+        if backend in known and backend != "none":
+            try:
+                torch.compile(_identity, backend=backend, mode=told["mode"], options=told["options"])
+            except Exception as error:  # noqa: BLE001  (whatever torch raises for it is the reason)
+                refused[backend] = str(error).partition("\n")[0][:300]
+    return refused
+
+
+def _identity(value: object) -> object:
+    return value
 
 
 def describe(benchmark: Benchmark) -> dict[str, Any]:

@@ -75,6 +75,11 @@ def do(job: Message, channel: Channel) -> Message:
             from torchstone.measure.survey import survey  # noqa: PLC0415  (only that job needs it)
 
             return {"survey": survey(job, channel.send)}
+        if job["job"] == "prime":
+            from torchstone.measure.priming import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
+
+            fill(job["template"], compile_tiny_graph)
+            return {"primed": job["template"]}
         return {"result": _measure(job, WorkerReporter(channel))}
     except SourceError as error:
         return {"error": error.told()}

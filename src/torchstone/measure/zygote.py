@@ -20,12 +20,12 @@ from torchstone.measure import sources
 from torchstone.measure.channel import encode
 from torchstone.measure.keeper import open_line, serve
 from torchstone.measure.kinship import die_with_parent, dying_with_parent
+from torchstone.measure.priming import compile_tiny_graph, fill, is_filled
 from torchstone.measure.sources import SourceError, load_source, prepare
 from torchstone.measure.worker import run_worker
 
 _FIRST = ("torch", "torch._dynamo", "torchstone.probes.run_case")
 _COMPILER = ("torch._inductor.compile_fx", "torch._inductor.codecache", "torch._functorch.aot_autograd")
-_FILLED = "torchstone-filled"
 
 
 def main() -> None:
@@ -87,32 +87,14 @@ def _quieten() -> None:
 
 def _warm_up(template: str, *, here: bool) -> str:
     """Compile a tiny graph in a child, unless the template says that it was done, then here, which pays for lazy imports."""
-    filled = os.path.join(template, _FILLED)
-    if not os.path.exists(filled):
-        if code := _in_child(_compile_tiny_graph):
-            return f"compiling a tiny graph failed in a child (exit code {code})"
-        with open(filled, "w"):
-            pass
+    if not is_filled(template) and (code := _in_child(lambda: fill(template, compile_tiny_graph))):
+        return f"compiling a tiny graph failed in a child (exit code {code})"
     if here:
         try:
-            _compile_tiny_graph()
+            compile_tiny_graph()
         except Exception as error:  # noqa: BLE001
             return f"{type(error).__name__}: {error}"
     return ""
-
-
-def _compile_tiny_graph() -> None:
-    """A graph with a matrix product, a reduction and a backward pass, so that all parts of the compiler have been used."""
-    import torch  # noqa: PLC0415
-
-    def tiny(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x @ weight).softmax(-1).sum()
-
-    weight = torch.ones(8, 8, requires_grad=True)
-    torch.autograd.backward(torch.compile(tiny, dynamic=False)(torch.ones(4, 8), weight))
-    with torch.no_grad():
-        torch.compile(tiny, dynamic=False)(torch.ones(4, 8), weight)
-    torch._dynamo.reset()
 
 
 def _in_child(work: Callable[[], object]) -> int:

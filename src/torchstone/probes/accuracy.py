@@ -6,7 +6,7 @@ Every run starts from work of its own, with the same seed: a float64 one for ref
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,12 +30,31 @@ from torchstone.probes.subject import (
     place,
     seed_everything,
 )
-from torchstone.probes.values import take_apart
+from torchstone.probes.values import take_apart, tensors_in
 
 STEPS = 2
 LEARNING_RATE = 0.01
+NOTHING = "nothing was compared: no tensor and no number came out of the model, and it changed no input and no buffer"
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 Outputs = dict[str, Any]
+
+
+@dataclass
+class Ran:
+    """What a run produced, by name: what came out of the model, and what it wrote into its inputs and buffers.
+
+    ``written`` has the names of the latter; ``unwritten`` is the inputs and buffers that it left alone, for the other side may have written to them.
+    """
+
+    outputs: Outputs
+    written: set[str] = field(default_factory=set)
+    unwritten: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def include(self, names: set[str]) -> None:
+        """Have these inputs and buffers among the outputs too, with the values they still have."""
+        for name in sorted(names & self.unwritten.keys()):
+            self.outputs |= take_apart(self.unwritten.pop(name), name)
+            self.written.add(name)
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,7 @@ def measure_accuracy(
             if origin.rebuilt:
                 told["rebuilt"] = origin.rebuilt
         if reference is not None and target.dtype == "float32":
-            why = find_stranger(reference, eager, check.tolerance)
+            why = find_stranger(reference, eager.outputs, check.tolerance)
             reference = None if why else reference
         told["reference"] = "none" if reference is None else "float64"
         if reference is None and not check.cosine:
@@ -75,12 +94,14 @@ def measure_accuracy(
             told |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
             result.caution(f"compared by cosine similarity only: no float64 reference ({why})")
         clock.enter("compile")
-        compiled = _run_compiled(origin, target, check)
+        compiled = _run_compiled(origin, target, check, eager)
         if target.backend != NO_COMPILER:
             add_capture(result, read_capture(), identity)
         clock.enter("compare")
         comparison = Comparison(check, reference, equal_nan=target.dtype != "float32")
-        _judge(comparison, eager, compiled, lambda: _run_compiled(origin, target, check), result)
+        _judge(
+            comparison, eager.outputs, compiled, lambda: _run_compiled(origin, target, check, eager), result
+        )
         _compare_with_kept(plan, compiled, result)
         if plan.batch_invariant:
             _check_batches(origin, target, result)
@@ -90,43 +111,74 @@ def _reference(origin: Origin, target: Target, check: Check) -> tuple[Outputs | 
     """The results in float64, or why there are none."""
     try:
         exact = place(origin.copy_apart(), target.device.device, torch.float64, target.mode)
-        return _run(exact, replace(target, dtype="float64"), exact.model, check), ""
+        return _run(exact, replace(target, dtype="float64"), exact.model, check).outputs, ""
     except (Exception, SystemExit) as error:  # noqa: BLE001  (a model need not work in float64: recorded, and compared otherwise)
         return None, f"{tell(error).partition(chr(10))[0]:.200}"
 
 
-def _run_eager(origin: Origin, target: Target, check: Check) -> Outputs:
+def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
     """Eager twice: a model that does not agree with itself cannot be compared with anything."""
     with ending_as("eager_1st_run_fail", "eager_1st_run_OOM", is_out_of_memory):
         work = origin.copy()
-        first = _run(work, target, work.model, check)
+        first = _without_own_model(_run(work, target, work.model, check), origin, target)
     with ending_as("eager_2nd_run_fail", "eager_2nd_run_OOM", is_out_of_memory):
         work = origin.copy()
         second = _run(work, target, work.model, check)
-    difference = find_bitwise_difference(first, second)
+    first.include(second.written)
+    second.include(first.written)
+    difference = find_bitwise_difference(first.outputs, second.outputs)
     if difference and torch.version.hip:
-        difference = Comparison(check, None).find_mismatch(first, second)
+        difference = Comparison(check, None).find_mismatch(first.outputs, second.outputs)
     if difference and not check.non_deterministic:
         built = f" (each run was built anew: {origin.rebuilt})" if origin.rebuilt else ""
         raise Stopped("eager_two_runs_differ", difference + built)
     return first
 
 
-def _run_compiled(origin: Origin, target: Target, check: Check) -> Outputs:
+def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
+    """The run with the origin's tensors for those of the model that it left alone: the same values, and its copy of the model can go."""
+    theirs = {
+        name: each for name, each in _writable(origin.work, target.mode) if not name.startswith("input")
+    }
+    kept = {name: theirs.get(name, tensor) for name, tensor in ran.unwritten.items()}
+    return replace(ran, unwritten=kept)
+
+
+def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> Outputs:
+    """The compiled results. What either side has written to is among the results of both."""
     with ending_as("fail_to_run", "OOM", is_out_of_memory):
         reset_capture()
         work = origin.copy()
-        return _run(work, target, target.compile(work.model), check)
+        compiled = _run(work, target, target.compile(work.model), check)
+        compiled.include(eager.written)
+        eager.include(compiled.written)
+        return compiled.outputs
 
 
-def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Outputs:
+def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Ran:
     """Some steps of the work with ``model`` in place of its own, and everything they produced, by name."""
     seed_everything()
-    if target.mode == "inference":
-        for _ in range(STEPS):
-            with target.autocast():
-                output = model(*work.args, **work.kwargs)
-        return dict(take_apart(output))
+    before = {name: (tensor, _version(tensor)) for name, tensor in _writable(work, target.mode)}
+    ran = Ran(
+        _train(work, target, model, check) if target.mode == "training" else _infer(work, target, model)
+    )
+    for name, tensor in _writable(work, target.mode):
+        if name in before and before[name][0] is tensor and before[name][1] == _version(tensor):
+            ran.unwritten[name] = tensor
+        else:
+            ran.outputs |= take_apart(tensor, name)
+            ran.written.add(name)
+    return ran
+
+
+def _infer(work: Work, target: Target, model: Callable[..., Any]) -> Outputs:
+    for _ in range(STEPS):
+        with target.autocast():
+            output = model(*work.args, **work.kwargs)
+    return dict(take_apart(output))
+
+
+def _train(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Outputs:
     loss = work.loss or default_loss
     trained = find_trained(work)
     optimizer = _optimizer(work, check)
@@ -139,6 +191,24 @@ def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) ->
         if optimizer:
             optimizer.step()
     return dict(_trained_values(work, value))
+
+
+def _writable(work: Work, mode: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """What a call may write results into, by name: inputs, and the model's own tensors, which in training are compared in any case."""
+    state = find_state(work, buffers=True)
+    known = {id(tensor) for tensor in state.values()}
+    for number, tensor in enumerate(tensors_in((work.args, dict(work.kwargs)))):
+        if id(tensor) not in known:
+            known.add(id(tensor))
+            yield f"input {number} (changed by the model)", tensor
+    if mode == "inference":
+        for name, tensor in state.items():
+            yield f"{'parameter' if isinstance(tensor, torch.nn.Parameter) else 'buffer'} {name}", tensor
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """A number that grows whenever a tensor is written to; a tensor of inference mode has none."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _optimizer(work: Work, check: Check) -> torch.optim.Optimizer | None:
@@ -174,7 +244,7 @@ def _judge(
         why = "its results may differ from run to run" if check.non_deterministic else "most runs agree"
         result.caution(f"passed although {wrong[0]}{votes}: {why}")
     if not any(isinstance(value, torch.Tensor | int | float | complex) for value in eager.values()):
-        result.caution("nothing was compared: no tensor and no number came out of the model")
+        result.status, result.message = "pass_due_to_skip", NOTHING
 
 
 def _compare_with_kept(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:

@@ -16,7 +16,7 @@ def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
     written = f"{path}.{os.getpid()}.part"
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        torch.save(_on_cpu(outputs), written)
+        torch.save(on_cpu(outputs), written)
         os.replace(written, path)
     except (OSError, RuntimeError) as error:  # torch turns some errors of writing into RuntimeError
         if os.path.exists(written):
@@ -27,18 +27,25 @@ def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
 
 def find_kept_difference(path: str, outputs: dict[str, Any]) -> str:
     """The first difference from the outputs in the file; also where there is no such file, or none that can be read."""
+    kept, problem = load_outputs(path)
+    return problem or find_bitwise_difference(kept, on_cpu(outputs))
+
+
+def load_outputs(path: str) -> tuple[dict[str, Any], str]:
+    """The outputs in a file, and why there are none, if so."""
     if not os.path.exists(path):
-        return f"no outputs were kept for this case in {path}"
+        return {}, f"no outputs were kept for this case in {path}"
     try:
         kept = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001  (a damaged file can raise anything)
-        return f"the outputs kept in {path} cannot be read: {tell(error)}"
+        return {}, f"the outputs kept in {path} cannot be read: {tell(error)}"
     if not isinstance(kept, dict):
-        return f"{path} holds no outputs of a model"
-    return find_bitwise_difference(kept, _on_cpu(outputs))
+        return {}, f"{path} holds no outputs of a model"
+    return kept, ""
 
 
-def _on_cpu(outputs: dict[str, Any]) -> dict[str, Any]:
+def on_cpu(outputs: dict[str, Any]) -> dict[str, Any]:
+    """The same values, tensors in the memory of the CPU."""
     return {
         name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()
     }

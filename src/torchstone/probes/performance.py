@@ -14,7 +14,7 @@ from torchstone.probes.capture import add_capture, read_capture, reset_capture
 from torchstone.probes.device import Device, is_out_of_memory
 from torchstone.probes.reply import PhaseClock, Result, ending_as
 from torchstone.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
-from torchstone.probes.timing import Pairs, StopRule, time_pairs
+from torchstone.probes.timing import Pairs, StopRule, Strain, time_pairs
 from torchstone.probes.values import tensors_in
 
 WARM_UP_CALLS = 5
@@ -61,7 +61,17 @@ def measure_performance(
             result.caution("it was compiled again while it was timed, so some samples hold compile time")
     if _versions(work) != inputs:
         result.caution("the model changes its inputs, so that not every call was timed on the same values")
+    _note_strain(result, pairs.strain)
     _add_times(result, pairs)
+
+
+def _note_strain(result: Result, strain: Strain) -> None:
+    """Say so where the machine was too busy for its times to be trusted: both sides can be slow in the same way, and the interval narrow."""
+    if strain.is_disturbed:
+        result.caution(
+            f"other work took the processor away {strain.rate:.0f} times a second, for {strain.share:.0%} of the time it was timed: times are "
+            "longer than on a quiet machine, the speedup may be off; stop that or use fewer threads"
+        )
 
 
 def _versions(work: Work) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torchstone.define import Benchmark, Check
 from torchstone.probes.accuracy import AccuracyPlan, measure_accuracy
+from torchstone.probes.compile_cache import Scenario, measure_scenario
 from torchstone.probes.device import Device
 from torchstone.probes.performance import measure_performance
 from torchstone.probes.reply import PhaseClock, Result, settings_of
@@ -24,6 +25,9 @@ def run_case(benchmark: Benchmark, job: dict[str, Any], clock: PhaseClock, resul
         result.status, result.message = "pass_due_to_skip", check.skip
         return
     make = partial(build, benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
+    if job["probe"] == "compile_cache":
+        measure_scenario(make, target, Scenario(**job["scenario"]), check, clock, result)
+        return
     work = make()
     identity = job.get("identity", {})
     if job["probe"] == "accuracy":

@@ -1,10 +1,13 @@
-"""Timing two calls in turns: blocks of calls, pairs in random order, and the rule for when it is enough."""
+"""Timing two calls in turns: blocks of calls, pairs in random order, the rule for when it is enough, and whether other work got in the way."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
+import os
 import random
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +21,13 @@ MOST_PAIRS = 20_000
 MOST_CALLS = 1_000_000  # in a block, whatever the clock says
 PATIENCE = 4  # a slow call may overrun its budget so many times before fewer pairs must do
 FEWEST_SLOW = 3
+MOST_RESTARTS = 3  # with longer blocks, once a sample has shown that the blocks are too short
+TOO_SHORT = 0.5  # of the shortest block: what a block takes at least, or it is chosen anew
+DISTURBED = 0.1  # of the time: with little else to do a machine kept a thread waiting for 0 to 3 % of it, with a loop on every processor for 35 to 74 %
+LEAST_WAIT = (
+    0.05  # seconds: less than that is a few slices of the scheduler, and says nothing about the machine
+)
+TASKS = "/proc/self/task"
 Call = Callable[[], object]
 
 
@@ -31,15 +41,92 @@ class StopRule:
     least: int = 3 * FEWEST_PAIRS
 
 
+@dataclass(frozen=True)
+class Strain:
+    """How much other work got in the way, over ``seconds`` of time on the wall.
+
+    ``interruptions`` is how often the kernel took the processor away from a thread of this process that could have gone on (involuntary context
+    switches). ``waited`` is for how many seconds the thread that waited most was ready to run and was given no processor.
+    """
+
+    seconds: float = 0.0
+    interruptions: int = 0
+    waited: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Interruptions a second."""
+        return self.interruptions / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def share(self) -> float:
+        """The part of the time that was spent waiting for a processor, from 0 to 1."""
+        return min(1.0, self.waited / self.seconds) if self.seconds > 0 else 0.0
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether times are clearly not those of a quiet machine.
+
+        The number of interruptions alone does not say: a thread that waits for longer at a time is interrupted less often.
+        """
+        return self.share >= DISTURBED and self.waited >= LEAST_WAIT
+
+
+class StrainWatch:
+    """Watches this process from the moment it is made.
+
+    The kernel counts for every thread how long it waited for a processor (``/proc/self/task/*/schedstat``). Where it does not, the time in which
+    the process had no processor stands for that, unless it gave up the processor of its own accord more often than it lost it: then it slept.
+    """
+
+    def __init__(self) -> None:
+        self._waits = _thread_waits()
+        self._usage = resource.getrusage(resource.RUSAGE_SELF)
+        self._start = time.perf_counter_ns()
+
+    def read(self) -> Strain:
+        """What has happened so far."""
+        seconds = (time.perf_counter_ns() - self._start) / 1e9
+        now, before = resource.getrusage(resource.RUSAGE_SELF), self._usage
+        taken, given = now.ru_nivcsw - before.ru_nivcsw, now.ru_nvcsw - before.ru_nvcsw
+        waits = _thread_waits()
+        if waits and self._waits:
+            waited = max(each - self._waits.get(thread, 0.0) for thread, each in waits.items())
+        else:
+            busy = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+            waited = max(0.0, seconds - busy) if taken > given else 0.0
+        return Strain(seconds, taken, waited)
+
+
+def _thread_waits() -> dict[str, float]:
+    """The seconds that each thread of this process has been ready to run and not been running; empty where the kernel does not say."""
+    waits: dict[str, float] = {}
+    for thread in os.listdir(TASKS) if os.path.isdir(TASKS) else ():
+        path = f"{TASKS}/{thread}/schedstat"
+        with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
+            waits[thread] = int(file.read().split()[1]) / 1e9  # unless the thread has ended meanwhile
+    return waits
+
+
 @dataclass
 class Pairs:
-    """Times of one call, in nanoseconds, taken in turns; ``blocks`` is how many calls of either side were timed together."""
+    """Times of one call, in nanoseconds, taken in turns; ``blocks`` is how many calls of either side were timed together.
+
+    ``restarts`` is how often the blocks turned out to be too short, so that the pairs before these were dropped.
+    """
 
     blocks: tuple[int, int]
     eager: list[float] = field(default_factory=list)
     compiled: list[float] = field(default_factory=list)
     next_look: int = 0
     stopped: str = ""
+    restarts: int = 0
+    strain: Strain = Strain()
+
+    def are_too_short(self) -> bool:
+        """Whether the last pair shows that a block takes far less than it should: when it was chosen, something else held up every trial."""
+        last = ((self.eager[-1], self.blocks[0]), (self.compiled[-1], self.blocks[1]))
+        return any(each * block < TOO_SHORT * SHORTEST_BLOCK and block < MOST_CALLS for each, block in last)
 
     def ratio(self) -> Ratio:
         """How many times faster the compiled call is."""
@@ -56,27 +143,40 @@ def time_block(call: Call, calls: int, synchronize: Callable[[], None]) -> float
     return (time.perf_counter_ns() - start) / calls
 
 
-def choose_blocks(eager: Call, compiled: Call, synchronize: Callable[[], None]) -> tuple[int, int]:
+def choose_blocks(
+    eager: Call,
+    compiled: Call,
+    synchronize: Callable[[], None],
+    known: tuple[float, float] = (math.inf, math.inf),
+) -> tuple[int, int]:
     """How many calls of either side to time together: as many as the faster one needs for a block that is long enough to time.
 
-    The slower one gets fewer if its block would take forever.
+    The slower one gets fewer if its block would take forever. ``known`` is the shortest time, in nanoseconds, that either has been seen to take.
     """
-    needed = [choose_block(call, synchronize) for call in (eager, compiled)]
+    sides = zip((eager, compiled), known, strict=True)
+    needed = [choose_block(call, synchronize, shortest) for call, shortest in sides]
     most = max(block for block, _ in needed)
     one, other = (min(most, max(block, int(LONGEST_BLOCK / max(each, 1)))) for block, each in needed)
     return one, other
 
 
-def choose_block(call: Call, synchronize: Callable[[], None]) -> tuple[int, float]:
+def choose_block(call: Call, synchronize: Callable[[], None], known: float = math.inf) -> tuple[int, float]:
     """How many calls make a block that is long enough to time, and the nanoseconds that each of them takes.
 
     A call by itself takes longer than one of many: the clock is read for it alone, and a device waits for it alone. So the block is tried, and
     grows until it is long enough.
     """
-    block = 1
-    while (each := _fastest(call, block, synchronize)) * block < SHORTEST_BLOCK and block < MOST_CALLS:
-        block = min(MOST_CALLS, max(2 * block, math.ceil(1.2 * SHORTEST_BLOCK / max(each, 1))))
+    block = _calls_needed(known)
+    while (each := min(known, _fastest(call, block, synchronize))) * block < SHORTEST_BLOCK:
+        if block == MOST_CALLS:
+            break
+        block = min(MOST_CALLS, max(2 * block, _calls_needed(each)))
     return block, each
+
+
+def _calls_needed(each: float) -> int:
+    """How many calls of so many nanoseconds fill a block, with a little more to be sure."""
+    return min(MOST_CALLS, math.ceil(1.2 * SHORTEST_BLOCK / max(each, 1)) or 1)
 
 
 def _fastest(call: Call, block: int, synchronize: Callable[[], None]) -> float:
@@ -100,17 +200,32 @@ def time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callabl
 
 
 def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callable[[], None]) -> Pairs:
+    """Time pairs; start over with longer blocks when a sample shows that these are too short. The budget goes on counting from the first."""
     order = random.Random(0)  # noqa: S311  (any order will do, as long as it is not always the same)
     synchronize()
+    watch = StrainWatch()
     pairs = Pairs(choose_blocks(eager, compiled, synchronize), next_look=rule.least)
-    sides = [(eager, pairs.blocks[0], pairs.eager), (compiled, pairs.blocks[1], pairs.compiled)]
     start = time.monotonic()
     while not pairs.stopped:
-        for call, block, times in sides if order.random() < 0.5 else reversed(sides):
-            times.append(time_block(call, block, synchronize))
+        _time_pair(eager, compiled, pairs, order, synchronize)
         _collect_between_pairs()
-        pairs.stopped = _why_stop(pairs, rule, start)
+        if pairs.restarts < MOST_RESTARTS and pairs.are_too_short():
+            known = min(pairs.eager), min(pairs.compiled)
+            blocks = choose_blocks(eager, compiled, synchronize, known)
+            pairs = Pairs(blocks, next_look=rule.least, restarts=pairs.restarts + 1)
+        else:
+            pairs.stopped = _why_stop(pairs, rule, start)
+    pairs.strain = watch.read()
     return pairs
+
+
+def _time_pair(
+    eager: Call, compiled: Call, pairs: Pairs, order: random.Random, synchronize: Callable[[], None]
+) -> None:
+    """One block of either side, in random order."""
+    sides = [(eager, pairs.blocks[0], pairs.eager), (compiled, pairs.blocks[1], pairs.compiled)]
+    for call, block, times in sides if order.random() < 0.5 else reversed(sides):
+        times.append(time_block(call, block, synchronize))
 
 
 def _collect_between_pairs() -> None:

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from torchstone import __version__
 from torchstone.report.markup import NOTHING, Markup, element, join
+from torchstone.report.page_cache_section import render_caches
 from torchstone.report.page_charts import render_charts
 from torchstone.report.page_rows import Page, title_of
 from torchstone.report.page_sections import (
@@ -75,6 +76,7 @@ def _header(page: Page) -> Markup:
         "failures": ("What went wrong", page.troubles or (page.gate and page.gate.worse)),
         "speedups": ("Speedups", page.summary.speedup or page.summary.unsound),
         "compile-time": ("Compile time", page.summary.compile_time),
+        "compile-caches": ("Compile caches", page.caches),
         "cases": ("All cases", page.rows),
         "breaks": ("Graph breaks", page.breaks),
         "environment": ("Environment", page.sources),
@@ -120,6 +122,7 @@ def _sections(page: Page) -> Markup:
         render_summary(page),
         render_troubles(page),
         render_charts(page),
+        render_caches(page),
         render_table(page),
         render_breaks(page),
         render_environment(page),

@@ -222,8 +222,8 @@ def _expected(row: Row) -> str:
 
 
 def unit_of(metric: str) -> str:
-    """The unit of a metric, where it is a known one."""
-    return METRICS[metric].unit if metric in METRICS else ""
+    """The unit of a metric, where it is a known one; a share of something is just a share."""
+    return METRICS[metric].unit.removesuffix(" of look-ups") if metric in METRICS else ""
 
 
 def _old_speedup(rows: Sequence[Row]) -> Number | None:

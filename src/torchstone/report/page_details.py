@@ -8,6 +8,8 @@ from typing import Any
 from torchstone.gate.verdicts import QUIET
 from torchstone.model import Failure, Measurement, Outcome
 from torchstone.report.markup import NOTHING, Markup, clean_log, element, join, long_text
+from torchstone.report.page_cache import read_reasons, split_metric
+from torchstone.report.page_cache_details import render_matrix, render_reasons
 from torchstone.report.page_case import CaseRow, Finding, as_number, interval_of, unit_of
 from torchstone.report.page_facts import text_of
 from torchstone.report.page_rows import Room
@@ -30,6 +32,7 @@ def render_details(row: CaseRow, room: Room) -> Markup:
         element("p", row.note, class_="note") if row.note else NOTHING,
         *(element("p", "Caution: ", long_text(text, 600), class_="note") for text in row.cautions),
         _failure(outcome.failure, room.text) if outcome and outcome.failure else NOTHING,
+        render_reasons(read_reasons(outcome)) if outcome else NOTHING,
         _gate(row, room),
         _commands(row),
     ]
@@ -113,17 +116,21 @@ def _measurements(row: CaseRow, room: Room) -> Markup:
         return NOTHING
     findings = [f for f in row.findings if f.expected and not (room.compact and f.verdict in QUIET)]
     expected = {finding.metric: finding.expected for finding in findings}
-    in_line = [m for m in measurements if _fits_in_line(m, expected, room)]
+    by_start = [m for m in measurements if split_metric(m.metric)]
+    in_line = [m for m in measurements if m not in by_start and _fits_in_line(m, expected, room)]
     names = ["metric", "value", *(["expected"] if expected else []), "samples"]
     head = element("tr", [element("th", name) for name in names])
     body = [
         _measurement(m, expected.get(m.metric, "") if expected else None, room.points)
         for m in measurements
-        if m not in in_line
+        if m not in in_line and m not in by_start
     ]
     table = element("table", element("thead", head), element("tbody", body)) if body else NOTHING
     scrolled = element("div", table, class_="scroll") if body else NOTHING
-    return join(element("h3", "Measured"), scrolled, _line(in_line))
+    matrix = render_matrix(by_start, expected)
+    notes = list(dict.fromkeys(_note(m.extra or {}) for m in by_start if m.extra))
+    noted = element("p", "; ".join(note for note in notes if note), class_="quiet") if any(notes) else None
+    return join(element("h3", "Measured"), scrolled, _line(in_line), matrix, noted)
 
 
 def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: Room) -> bool:
@@ -193,6 +200,8 @@ def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
         extra.pop("graph_breaks")
         yield element("h3", "Graph breaks")
         yield element("ul", [element("li", graph_break(cause)) for cause in breaks], class_="breaks")
+    if read_reasons(outcome):
+        extra.pop("not_warm")
     reasons = extra.get("recompile_reasons")
     if isinstance(reasons, list) and reasons:
         extra.pop("recompile_reasons")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from torchstone.model import Reading
+from torchstone.report.page_cache import WARM, CacheCase, format_percent, make_cases
 from torchstone.report.page_case import CaseRow, Finding, format_ratio, make_rows, shared_axes
 from torchstone.report.page_facts import Facts, collect_facts
 from torchstone.report.page_summary import (
@@ -35,6 +36,11 @@ _COLUMNS = (
     *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
     "iteration_time",
 )
+_CACHE_COLUMNS = (
+    *("cold_compile_seconds", "warm_compile_seconds", "warm_saved", "warm_hit_rate"),
+    *("portable_compile_seconds", "precompile_compile_seconds"),
+)
+_FEW_CACHE_COLUMNS = ("cold_compile_seconds", "warm_saved")  # where other probes need columns too
 _LONG = 600  # characters that any text may have
 _ALL_TEXTS = 2_000_000  # characters that all longer texts together may have, so that the page stays usable
 _ALL_POINTS = 100_000  # the same for the samples drawn
@@ -91,6 +97,7 @@ class Page(Struct, frozen=True):
     columns: tuple[str, ...]
     rows: tuple[CaseRow, ...]
     breaks: tuple[BreakGroup, ...]
+    caches: tuple[CacheCase, ...]
     facts: Facts
     room: Room
 
@@ -123,6 +130,7 @@ def make_page(results: Results, report: Report | None = None) -> Page:
         tuple(_choose_columns(rows)),
         tuple(rows),
         tuple(group_breaks(rows)),
+        tuple(make_cases(rows)),
         collect_facts(results.readings),
         Room(_text_limit(rows), _points(rows), len(rows) > MANY),
     )
@@ -191,8 +199,11 @@ def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
     if "compilation_latency" in there:
         there.pop("dynamo_compilation_latency", None)
     wanted = [metric for metric in _COLUMNS if metric in there]
-    others = [metric for metric in there if metric not in _COLUMNS]
-    return (wanted if len(wanted) >= 3 else [*wanted, *others])[:MOST_COLUMNS]
+    caches = [metric for metric in _CACHE_COLUMNS if metric in there]
+    if caches and wanted:
+        return [*wanted[: MOST_COLUMNS - 2], *(m for m in caches if m in _FEW_CACHE_COLUMNS)]
+    others = [metric for metric in there if metric not in {*_COLUMNS, *_CACHE_COLUMNS}]
+    return (wanted if len(wanted) >= 3 else caches or [*wanted, *others])[:MOST_COLUMNS]
 
 
 def _text_limit(rows: Iterable[CaseRow]) -> int:
@@ -215,4 +226,9 @@ def title_of(page: Page) -> str:
     parts = [f"{page.summary.passed:,}/{page.summary.planned:,} passed"]
     if speedup:
         parts.append(f"{format_ratio(speedup.mean)}x")
+    parts += [
+        f"warm saves {format_percent(total.saved)}"
+        for total in page.summary.caches
+        if total.scenario == WARM and total.saved is not None
+    ]
     return f"{', '.join(parts)} - {page.sources[0].run if page.sources else 'torchstone'}"

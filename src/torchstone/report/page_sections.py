@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchstone.report.markup import NOTHING, Child, Markup, element, join, long_text
+from torchstone.report.page_cache import WARM, cache_figures, format_percent, split_metric
 from torchstone.report.page_case import CaseRow, Finding, format_metric, format_ratio
 from torchstone.report.page_details import graph_break, render_tree, verdict_badge
 from torchstone.report.page_facts import Facts
@@ -76,6 +77,7 @@ def render_summary(page: Page) -> Markup:
         _speedup_tile(summary),
         _compile_tile(summary),
         _memory_tile(summary),
+        _cache_tile(page),
     ]
     return element(
         "section",
@@ -158,6 +160,18 @@ def _memory_tile(summary: Summary) -> Markup:
     )
 
 
+def _cache_tile(page: Page) -> Markup:
+    summary = page.summary
+    figure, notes = cache_figures(summary.caches)
+    if not figure:
+        return NOTHING
+    least = next((case.row for case in page.caches if case.row.measurement("warm_saved")), None)
+    end = _end("least saved", least, "warm_saved") if least and len(page.caches) > 1 else NOTHING
+    is_said = summary.compile_time is not None or summary.duration is None
+    whole = "" if is_said else f"all cases took {format_number(summary.duration or 0)} s"
+    return _tile("Compile caches", figure, *notes, end, whole)
+
+
 def _ends(spread: Spread, metric: str, least: str, most: str) -> Markup:
     if spread.cases < 2:
         return NOTHING
@@ -185,13 +199,14 @@ def _groups(page: Page) -> Markup:
     """One line a suite and variant."""
     if not page.groups:
         return NOTHING
-    names = [*page.group_axes, "passed", "speedup", "compile time", "memory ratio"]
+    names = [*page.group_axes, "passed", "speedup", "compile time", "memory ratio", "warm start"]
     summaries = [group.summary for group in page.groups]
     there = [
         True,
         any(s.speedup for s in summaries),
         any(s.compile_time for s in summaries),
         any(s.compression for s in summaries),
+        any(s.caches for s in summaries),
     ]
     shown = [True] * len(page.group_axes) + there
     lines = []
@@ -203,6 +218,7 @@ def _groups(page: Page) -> Markup:
             f"{format_ratio(s.speedup.mean)}x of {s.speedup.cases:,}" if s.speedup else "",
             f"{format_number(s.compile_time.total)} s" if s.compile_time else "",
             f"{format_ratio(s.compression.mean)}x" if s.compression else "",
+            _warm_saving(s),
         ]
         kept = [cell for cell, wanted in zip(cells, shown, strict=True) if wanted]
         lines.append(element("tr", [element("td", cell) for cell in kept]))
@@ -211,6 +227,12 @@ def _groups(page: Page) -> Markup:
     return element(
         "div", table, class_="scroll groups", role="region", aria_label="By suite and variant", tabindex=0
     )
+
+
+def _warm_saving(summary: Summary) -> str:
+    totals = (total for total in summary.caches if total.scenario == WARM and total.saved is not None)
+    total = next(totals, None)
+    return f"saves {format_percent(total.saved or 0)} in {count_of(total.cases, 'case')}" if total else ""
 
 
 def render_troubles(page: Page) -> Markup:
@@ -333,9 +355,7 @@ def _block(title: str, block: object, limit: int) -> Markup:
 def render_words(page: Page) -> Markup:
     """What the words on this page mean."""
     statuses = {status: STATUSES[status] for status, _, _ in page.summary.statuses if status in STATUSES}
-    metrics = {
-        name: f"{METRICS[name].meaning} [{METRICS[name].unit}]" for name in page.metrics if name in METRICS
-    }
+    metrics = _metric_words(page.metrics)
     verdicts = {v.value: VERDICTS[v] for v, _ in page.gate.verdicts} if page.gate else {}
     lists = {"Metrics": metrics, "Statuses": statuses, "Verdicts": verdicts}
     parts = [
@@ -344,6 +364,18 @@ def render_words(page: Page) -> Markup:
         if words
     ]
     return element("section", element("h2", "Words", id="words"), element("div", parts, class_="words"))
+
+
+def _metric_words(names: Sequence[str]) -> dict[str, str]:
+    """What metrics mean; one that every way of starting has is explained once."""
+    words = {}
+    for name in names:
+        if name in METRICS:
+            split, meaning = split_metric(name), METRICS[name].meaning
+            word = f"\u2026_{split[1]}" if split else name
+            meaning = meaning.partition(": ")[2] if split else meaning
+            words[word] = f"{meaning} [{METRICS[name].unit}]"
+    return words
 
 
 def _pairs(words: dict[str, str]) -> list[Markup]:

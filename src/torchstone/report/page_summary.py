@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from torchstone.model import Case
+from torchstone.report.page_cache import Total, total_starts
 from torchstone.report.page_case import ABSENT, FAIL, OK, SPEEDUP, CaseRow, as_number
 from torchstone.vocabulary import Probe
 
@@ -40,6 +41,7 @@ class Summary(Struct, frozen=True):
     compile_time: Spread | None
     compression: Spread | None
     memory: Spread | None
+    caches: tuple[Total, ...]
     duration: float | None
 
     @property
@@ -109,6 +111,7 @@ def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
         _spread(rows, compile_metric, _mean),
         _spread(ratios, RATIO, geometric_mean),
         _spread(good, MEMORY, _mean),
+        total_starts(rows),
         fsum(durations) if durations else None,
     )
 

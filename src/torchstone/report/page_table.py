@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone.report.markup import NOTHING, Markup, element, join
-from torchstone.report.page_case import CaseRow, format_metric, format_ratio, interval_of
+from torchstone.report.page_case import CaseRow, format_metric, format_ratio, interval_of, unit_of
 from torchstone.report.page_details import render_details, verdict_badge
 from torchstone.report.page_rows import Page
-from torchstone.units import count_of
+from torchstone.units import count_of, format_number
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
 _SHORT = {
@@ -23,6 +23,12 @@ _SHORT = {
     "instruction_count": "Instructions",
     "compile_time_instruction_count": "Compile instr.",
     "iteration_time": "Iteration",
+    "cold_compile_seconds": "Cold",
+    "warm_compile_seconds": "Warm",
+    "warm_saved": "Warm saves",
+    "warm_hit_rate": "Hit rate",
+    "portable_compile_seconds": "Portable",
+    "precompile_compile_seconds": "Precompile",
 }
 
 
@@ -103,11 +109,8 @@ def _number(row: CaseRow, metric: str) -> Markup:
     if measurement is None:
         return element("td")
     interval = interval_of(measurement)
-    around = (
-        element("small", f"{format_ratio(interval[0])}\u2013{format_ratio(interval[1])}")
-        if interval
-        else None
-    )
+    write = format_ratio if unit_of(metric) == "x" else format_number
+    around = element("small", f"{write(interval[0])}\u2013{write(interval[1])}") if interval else None
     return element("td", format_metric(measurement.value, metric), around, data_name=short_name_of(metric))
 
 

@@ -130,6 +130,19 @@ def draw_parts(parts: Iterable[tuple[str, float]], height: int = 10) -> Markup:
     return _svg("parts", height, drawn)
 
 
+def draw_stack(share: float, parts: Iterable[tuple[str, float, str]]) -> Markup:
+    """One bar, as long as its share of the longest, in parts: each has its class, its amount, and what a mouse over it is told."""
+    known = [(kind, amount, text) for kind, amount, text in parts if amount > 0]
+    scale = 100 * min(max(share, 0.0), 1.0) / (sum(amount for _, amount, _ in known) or 1)
+    drawn, start = [], 0.0
+    for kind, amount, text in known:
+        width = scale * amount
+        bar = element("rect", x=f"{start:.2f}%", y=2, width=f"{width:.2f}%", height=12, class_=kind)
+        drawn.append(element("g", element("title", text), bar))
+        start += width
+    return _svg("bars", 16, drawn)
+
+
 def draw_samples(samples: Sequence[float], middle: float, points: int) -> Markup:
     """Samples in the order in which they were measured, higher ones higher, with a line at the value that stands for them.
 

@@ -1,0 +1,63 @@
+"""Where compile time went: torch's own timers, which lie within one another, as phases that add up."""
+
+from __future__ import annotations
+
+from torch._dynamo import utils
+
+# Torch's timers, each with what it covers; a name is newer torch's first.
+_TIMERS = {
+    "frame": ("_compile.compile_inner", "entire_frame_compile"),
+    "backward": ("backward._backward_impl", "entire_backward_compile"),
+    "guards": ("build_guards",),
+    "backend": ("OutputGraph.call_user_compiler", "backend_compile"),
+    "inductor": ("compile_fx_inner", "inductor_compile"),
+    "module": ("GraphLowering.compile_to_module", "code_gen"),
+    "native": ("PyCodeCache.load_by_key_path",),
+    "loading": ("AOTAutogradCache.inductor_load",),
+}
+
+
+def read_phases() -> dict[str, float]:
+    """Seconds by phase since the timers were last cleared: they do not overlap, and add up to all of the time that dynamo saw.
+
+    ``native`` is the C++ or Triton compiler and loading what it made; ``loading`` is reading a compiled graph back from the cache.
+    """
+    spent = {part: _seconds(names) for part, names in _TIMERS.items()}
+    frame = _positive(spent["frame"] - spent["backend"] - spent["guards"])
+    behind = _positive(spent["backend"] + spent["backward"] - spent["inductor"])
+    inductor = _positive(spent["inductor"] - spent["module"])
+    # A whole package is loaded by dynamo, a graph by its backend.
+    if utils.counters["dynamo_cache"]["dynamo_cache_hit"]:
+        frame, behind = _take_out(spent["loading"], frame, behind)
+    else:
+        behind, frame = _take_out(spent["loading"], behind, frame)
+    # What is read back may have to be compiled natively again: then that lies not within the writing of code, but within the reading.
+    codegen, loading, inductor = _take_out(spent["native"], spent["module"], spent["loading"], inductor)
+    return {
+        "dynamo": frame,
+        "guards": spent["guards"],
+        "aot_autograd": behind,
+        "inductor": inductor,
+        "codegen": codegen,
+        "native": spent["native"],
+        "loading": loading,
+    }
+
+
+def _take_out(amount: float, *parts: float) -> list[float]:
+    """What is left of these parts of the time without an amount that lies within them: in the first, as far as it goes, then in the next."""
+    left = []
+    for part in parts:
+        taken = min(amount, part)
+        amount -= taken
+        left.append(part - taken)
+    return left
+
+
+def _seconds(names: tuple[str, ...]) -> float:
+    timers = utils.compilation_time_metrics
+    return float(sum(next((timers[name] for name in names if name in timers), ())))
+
+
+def _positive(seconds: float) -> float:
+    return max(0.0, seconds)

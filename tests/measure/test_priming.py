@@ -1,0 +1,39 @@
+"""The template is filled once, and how long that took is known to whoever asks later."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from torchstone.measure.priming import fill, is_filled, read_probing_seconds
+
+
+def test_a_filled_template_says_how_long_it_took(tmp_path: Path) -> None:
+    template = str(tmp_path)
+    assert (is_filled(template), read_probing_seconds(template)) == (False, None)
+    began = time.monotonic()
+    fill(template, lambda: time.sleep(0.2))
+    assert is_filled(template)
+    seconds = read_probing_seconds(template)
+    assert seconds is not None
+    assert 0.199 <= seconds <= time.monotonic() - began + 0.001
+    assert [path.name for path in tmp_path.iterdir()] == ["torchstone-filled"]
+
+
+def test_a_template_whose_filling_failed_is_not_filled(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise RuntimeError("no compiler")
+
+    with pytest.raises(RuntimeError, match="no compiler"):
+        fill(str(tmp_path), fail)
+    assert not is_filled(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "soon"])
+def test_a_template_of_which_nobody_noted_it_is_filled_all_the_same(tmp_path: Path, text: str) -> None:
+    (tmp_path / "torchstone-filled").write_text(text)
+    assert is_filled(str(tmp_path))
+    assert read_probing_seconds(str(tmp_path)) is None
