@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,11 @@ import pytest
 from live_processes import MARK, Bench, Onlooker, expect_no_process
 from torchstone.cli.main import run
 from torchstone.measure.session import Session
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as a shell has it for what runs in the background: Ctrl-C would reach no child
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Ran(NamedTuple):

@@ -54,9 +54,9 @@ def expect_no_process(mark: str) -> None:
 def start_torchstone(
     folder: Path, *arguments: str, mark: str = "", env: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.Popen[str]:
-    """Starts the command in a folder, as a process of its own that can be killed; Ctrl-C reaches it even if the tests run in the background."""
+    """Starts the command in a folder, as a process of its own that can be killed."""
     return subprocess.Popen(
-        ["env", "--default-signal=INT", sys.executable, "-m", "torchstone", *arguments],
+        [sys.executable, "-m", "torchstone", *arguments],
         cwd=folder,
         env={**os.environ, MARK: mark, **env},
         stdout=subprocess.PIPE,

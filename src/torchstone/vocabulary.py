@@ -118,7 +118,7 @@ SCENARIOS: dict[str, str] = {
 """The ways to start that the compile_cache probe measures; each of its metrics begins with one of these words."""
 
 DEFAULT_SCENARIOS = ("cold", "warm", "portable")
-"""What is measured unless other scenarios are asked for: torch's precompiling is young, and fails for many models."""
+"""What is measured unless other scenarios are asked for: torch's precompiling is young, and fails for some models."""
 
 _OF_A_SCENARIO = (
     ("compile_seconds", "s", "lower", "five compiled calls less five eager calls"),
