@@ -76,7 +76,7 @@ def test_a_file_that_knows_no_durations_is_refused(torchstone: Command, bench: P
 def test_a_file_that_never_ends_importing_is_given_up_after_half_a_minute(
     torchstone: Command, tmp_path: Path
 ) -> None:
-    (tmp_path / "bench_loop.py").write_text("while True:\n    pass\n")
+    (tmp_path / "bench_loop.py").write_text("while True: pass\n")
     refused = torchstone("run", "bench_loop.py", "--timeout", "1", "--start", "spawn")
     assert refused.code == 2
     assert "bench_loop.py:1: the worker did not answer within 30 s" in refused.err
