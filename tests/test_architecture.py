@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"codec", "toml_file"},
     {"config"},
     {"define"},
+    {"counting"},
     {"suites"},
     {"analyze", "formats"},
     {"probes"},

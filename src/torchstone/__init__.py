@@ -19,16 +19,17 @@ The parent never imports torch: a gate works on any machine, and answers at once
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchstone.counting import Counted, counted
     from torchstone.define import Benchmark, Check, Suite, Work, benchmark
 
 __version__ = "0.1.0"
 
-__all__ = ["Benchmark", "Check", "Suite", "Work", "__version__", "benchmark"]
+__all__ = ["Benchmark", "Check", "Counted", "Suite", "Work", "__version__", "benchmark", "counted"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (what a benchmark file needs, loaded only when it asks)
     if name in __all__:
-        from torchstone import define  # noqa: PLC0415
+        from torchstone import counting, define  # noqa: PLC0415
 
-        return getattr(define, name)
+        return getattr(counting if name in {"Counted", "counted"} else define, name)
     raise AttributeError(f"module 'torchstone' has no attribute '{name}'")
