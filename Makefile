@@ -33,6 +33,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/run_suite.py
 	$(BIN)/python benchmarks/compile_cache.py
+	$(BIN)/python benchmarks/instructions.py
 
 # Write the pages that are generated: docs/cli.md.
 docs: $(VENV)/installed

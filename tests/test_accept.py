@@ -10,7 +10,12 @@ import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
 from torchstone.codec import decode_run, encode_run
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.config import parse_rule
+from torchstone.formats import FORMATS
+from torchstone.gate.margins import least_margin
+from torchstone.gate.rules import RuleBook
+from torchstone.model import Case, Failure, Measurement, Outcome, Reading, Run, Variant
+from torchstone.proposal import Proposal, Wish, find_repeatable, propose
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 BASELINE = """name,accuracy,graph_breaks
@@ -519,3 +524,205 @@ def test_metric_limits_what_is_adopted(torchstone: Command, write: WriteFile) ->
     rows = write("r.csv", results(alpha="fail_accuracy,9,1,7"))
     torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--metric", "graph_breaks")
     assert path.read_text() == BASELINE.replace("alpha,pass,0", "alpha,pass,7")
+
+
+COUNT = "compile_time_instruction_count"
+
+
+def counted(name: str, counter: str, **values: float) -> Outcome:
+    extra = {"counter": counter} if counter else None
+    measurements = tuple(Measurement(metric, (value,), extra) for metric, value in values.items())
+    return Outcome(Case(name, "instructions", "compile_time"), "pass", measurements)
+
+
+def run_of(*outcomes: Outcome) -> str:
+    return encode_run(Run("run", tuple(outcome.case for outcome in outcomes), outcomes))
+
+
+class TestCounters:
+    def test_counts_of_another_counter_are_held_back(self, torchstone: Command, write: WriteFile) -> None:
+        before = run_of(counted("add", "hardware", **{COUNT: 100}))
+        path = Path(write("before.jsonl", before))
+        now = write("now.jsonl", run_of(counted("add", "simulated", **{COUNT: 200})))
+        ran = torchstone("accept", now, "--baseline", "before.jsonl", "--yes")
+        assert "counted by the simulated counter, the baseline by the hardware one" in ran.out
+        assert path.read_text() == before
+
+    @pytest.mark.parametrize("options", [(), ("--add-new",)])
+    def test_files_of_two_counters_are_held_back(
+        self, options: tuple[str, ...], torchstone: Command, write: WriteFile
+    ) -> None:
+        text = f"{'other' if options else 'add'},{COUNT},100,0.01\n"
+        path = Path(write("e.csv", text))
+        files = [
+            write(f"{counter}.jsonl", run_of(counted("add", counter, **{COUNT: 200})))
+            for counter in ("hardware", "simulated")
+        ]
+        ran = torchstone("accept", *files, "--baseline", "e.csv", "--yes", *options)
+        assert "the files were counted by different counters: hardware, simulated" in ran.out
+        assert path.read_text() == text
+
+    def test_what_is_never_judged_gets_no_row_unless_it_is_asked_for(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        now = write("now.jsonl", run_of(counted("add", "hardware", **{COUNT: 100, f"{COUNT}_tree": 900})))
+        torchstone("accept", now, "--baseline", "new.csv", "--add-new", "--yes")
+        assert Path("new.csv").read_text() == f"add,{COUNT},100,0.015\n"
+        torchstone("accept", now, "--baseline", "new.csv", "--add-new", "--yes")
+        assert Path("new.csv").read_text() == f"add,{COUNT},100,0.015\n"
+        torchstone("accept", now, "--baseline", "new.csv", "--add-new", "--yes", "--metric", "*_tree")
+        assert f"add,{COUNT}_tree,900,0.015" in Path("new.csv").read_text()
+
+    @pytest.mark.parametrize("before", ["", f"other,{COUNT},100,0.01\n"])
+    def test_a_time_gets_the_wider_margin_that_times_have(
+        self, before: str, torchstone: Command, write: WriteFile
+    ) -> None:
+        if before:
+            write("new.csv", before)
+        now = write("now.jsonl", run_of(counted("add", "cpu_time", compile_time_cpu_seconds=1.25)))
+        torchstone("accept", now, "--baseline", "new.csv", "--add-new", "--yes")
+        assert "add,compile_time_cpu_seconds,1.25" in Path("new.csv").read_text()
+        assert ",0.3\n" in Path("new.csv").read_text()
+
+    def test_what_is_not_available_changes_no_row_and_adds_none(
+        self, torchstone: Command, write: WriteFile
+    ) -> None:
+        gone = [
+            Outcome(Case(name, "instructions"), "not_available", failure=Failure("", "no cuda"))
+            for name in ("known", "unknown")
+        ]
+        path = Path(write("e.csv", f"known,{COUNT},100,0.01\n"))
+        now = write("now.jsonl", run_of(*gone))
+        ran = torchstone("accept", now, "--baseline", "e.csv", "--add-new", "--yes")
+        assert "no value: not_available" in ran.out
+        assert "unknown" not in ran.out
+        assert path.read_text() == f"known,{COUNT},100,0.01\n"
+
+
+class TestMargins:
+    """What repeats make of a baseline: the first reading is the file, each further one a repeat of it."""
+
+    TEXT = f"add,{COUNT},1000000,0.1\n\n\n\nmul,{COUNT},500,0.02\n"
+
+    def reading(self, **values: int | str) -> Reading:
+        outcomes = tuple(
+            counted(name, "simulated", **{COUNT: value})
+            if isinstance(value, int)
+            else Outcome(Case(name, "instructions", "compile_time"), value, failure=Failure("", "too slow"))
+            for name, value in values.items()
+        )
+        run = Run("run", tuple(outcome.case for outcome in outcomes), outcomes)
+        return Reading("run.jsonl", "run", run, (1,) * len(outcomes))
+
+    def propose(
+        self, *readings: Reading, text: str = TEXT, add_new: bool = False, rule: str = ""
+    ) -> Proposal:
+        baseline = FORMATS["pr-time-expected"].read("e.csv", text)
+        wish = Wish(add_new=add_new, margins=True)
+        return propose(baseline, text, readings, RuleBook([parse_rule(rule)] if rule else ()), wish)
+
+    def test_a_row_gets_the_median_and_the_margin_of_its_repeats(self) -> None:
+        values = (1_040_000, 1_040_100, 1_040_200, 1_039_900, 1_040_000, 1_040_100)
+        proposal = self.propose(*(self.reading(add=value) for value in values))
+        (change,) = proposal.changes
+        assert (change.action, change.old, change.note) == ("change", 1_000_000, "median of 6")
+        assert change.spread == pytest.approx(300 / 1_039_900)
+        assert change.old_margin == 0.1
+        assert change.margin == 0.001  # 7.4 standard deviations of 0.01 % are less than the least
+        assert proposal.text == self.TEXT.replace("1000000,0.1", f"{change.new},0.001")
+        assert abs(1_040_050 - int(str(change.new))) < 1_040_050 * 0.001 / 3
+
+    def test_a_margin_covers_the_repeats_around_the_value_that_stays(self) -> None:
+        values = (1_000_000, 1_010_000, 1_005_000)
+        (change,) = self.propose(*(self.reading(add=value) for value in values)).changes
+        assert change.new == change.old == 1_000_000
+        # 36.5 standard deviations of 0.5 %, and the half per cent that it is off
+        assert change.margin == 0.21
+
+    def test_a_value_that_moved_by_less_than_the_old_margin_but_more_than_the_new_one_is_adopted(
+        self,
+    ) -> None:
+        (change,) = self.propose(*(self.reading(add=1_009_000) for _ in range(4))).changes
+        assert (change.new, change.margin) == (1_009_000, 0.001)
+
+    def test_what_is_as_it_was_is_shown_and_kept(self) -> None:
+        text = self.TEXT.replace("0.1", "0.001")
+        proposal = self.propose(*(self.reading(add=1_000_000) for _ in range(4)), text=text)
+        (change,) = proposal.changes
+        assert (change.action, change.spread, change.margin) == ("keep", 0, 0.001)
+        assert proposal.adopted == []
+        assert proposal.text == text
+
+    def test_a_case_whose_repeat_failed_is_held_back_and_the_others_are_not(self) -> None:
+        readings = [self.reading(add=2_000_000, mul=500) for _ in range(3)]
+        proposal = self.propose(*readings, self.reading(add="timeout", mul=500))
+        held, changed = proposal.changes
+        assert (held.action, held.note) == ("hold", "repeat 3 of 3 failed: timeout (too slow)")
+        assert (changed.action, changed.case.name, changed.margin) == ("change", "mul", 0.001)
+        assert f"add,{COUNT},1000000,0.1\n" in proposal.text
+
+    def test_repeats_that_lie_too_far_apart_are_held_back(self) -> None:
+        readings = [self.reading(add=value) for value in (1_000, 1_500, 900)]
+        (held,) = self.propose(*readings).changes
+        assert held.action == "hold"
+        assert "too far apart for any margin" in held.note
+        assert held.spread == pytest.approx(600 / 900)
+        (held,) = self.propose(*readings, text=f"mul,{COUNT},500,0.02\n", add_new=True).changes
+        assert (held.action, "too far apart" in held.note) == ("hold", True)
+
+    def test_a_new_row_gets_its_own_margin_and_not_the_customary_one(self) -> None:
+        proposal = self.propose(*(self.reading(new=7_000) for _ in range(3)), add_new=True)
+        (change,) = proposal.changes
+        assert (change.action, change.new, change.margin, change.spread) == ("add", 7_000, 0.001, 0)
+        assert f"new,{COUNT},7000,0.001" in proposal.text
+
+    def test_a_new_row_whose_repeat_failed_is_held_back(self) -> None:
+        readings = [self.reading(new=7_000), self.reading(new=7_000), self.reading(new="worker_died")]
+        proposal = self.propose(*readings, add_new=True)
+        (held,) = proposal.changes
+        assert held.note == "new, but repeat 2 of 2 failed: worker_died (too slow)"
+        assert proposal.text == self.TEXT
+
+    def test_a_rule_with_a_margin_of_its_own_is_pointed_out(self) -> None:
+        readings = [self.reading(add=1_000_000) for _ in range(3)]
+        (change,) = self.propose(*readings, rule=f"{COUNT}=margin:0.02").changes
+        assert change.note == "a rule has a margin of its own, which comes first"
+        assert change.old_margin == 0.02
+
+    def test_a_run_file_keeps_the_margin_with_what_it_measured(self) -> None:
+        readings = [self.reading(add=value) for value in (1_000, 1_000, 1_000)]
+        text = encode_run(readings[0].run)
+        baseline = FORMATS["run"].read("base.jsonl", text)
+        proposal = propose(baseline, text, readings, RuleBook(), Wish(margins=True))
+        (measurement,) = decode_run("base.jsonl", proposal.text).run.outcomes[0].measurements
+        assert measurement.extra == {"counter": "simulated", "margin": 0.001}
+        assert measurement.samples == (1_000,)
+
+    def test_only_counted_cases_that_were_measured_well_are_measured_again(self) -> None:
+        reading = self.reading(mul=500, add=1_000, gone="timeout", new=7, zero=0)
+        baseline = FORMATS["pr-time-expected"].read("e.csv", self.TEXT + f"gone,{COUNT},5,0.1\n")
+        names = [case.name for case in find_repeatable(baseline, reading, Wish())]
+        assert names == ["mul", "add"]
+        names = [
+            case.name for case in find_repeatable(baseline, reading, Wish(add_new=True, only=("[an]*",)))
+        ]
+        assert names == ["add", "new"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "counter", "least"),
+    [
+        (COUNT, "hardware", 0.001),
+        (COUNT, "simulated", 0.001),
+        (COUNT, "", 0.001),
+        ("python_calls", "python", 0.001),
+        ("of_my_own", "hardware", 0.001),
+        ("of_my_own", "", 0.05),
+        ("cpu_seconds", "cpu_time", 0.05),
+        ("import_time_us", "", 0.05),
+    ],
+)
+def test_margins_of_counts_may_be_narrower_than_those_of_times(
+    metric: str, counter: str, least: float
+) -> None:
+    assert least_margin(Measurement(metric, (1,), {"counter": counter} if counter else None)) == least

@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     {"codec", "toml_file"},
     {"config"},
     {"define"},
-    {"counting"},
+    {"counting", "benchmark_base"},
     {"suites"},
     {"analyze", "formats"},
     {"probes"},
@@ -51,7 +51,12 @@ READS_ENVIRONMENT = {
     "measure/surroundings.py",
     "suites/preparation.py",
 }
-HAS_ITS_OWN_PROCESS = {"measure/keeper.py", "measure/worker.py", "measure/zygote.py"}
+HAS_ITS_OWN_PROCESS = {
+    "measure/keeper.py",
+    "measure/worker.py",
+    "measure/zygote.py",
+    "probes/callgrind.py",
+}
 
 # What a worker imports where only torch is installed: nothing but the standard library, torch, and each other.
 IN_WORKERS = {

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from torchstone.errors import UsageError
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
-from torchstone.model import Case, Number, Outcome, Reading, run_of
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY
 
@@ -18,9 +18,15 @@ _TABLES = frozenset(
     {"expected", "expected-by-dtype", "performance", "accuracy", "pr-time", "pr-time-expected"}
 )
 
+NOTHING_DONE = frozenset({"hold", "keep"})
+"""The actions that leave a baseline as it is."""
+
 
 class Change(Struct, frozen=True):
-    """One thing that accepting would do: ``action`` is change, add, remove, or hold (seen, but not adopted, with the reason)."""
+    """One thing that accepting would do: ``action`` is change, add, remove, keep (measured again, and as it was), or hold (not adopted, with the reason).
+
+    ``margin`` is a new margin for the row, and ``old_margin`` the one it has; ``spread`` is how far repeats lie apart.
+    """
 
     action: str
     case: Case
@@ -29,11 +35,14 @@ class Change(Struct, frozen=True):
     new: str | Number | None
     note: str = ""
     line: int = 0
+    margin: float | None = None
+    old_margin: float | None = None
+    spread: float | None = None
 
 
 def apply_changes(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
     """The text of a baseline with the changes made; ``new`` are the outcomes to add rows for."""
-    if all(change.action == "hold" for change in changes):
+    if all(change.action in NOTHING_DONE for change in changes):
         return text
     if not text:
         return FORMATS[baseline.kind].write(run_of(baseline.path, tuple(new.values())))
@@ -67,13 +76,22 @@ def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outco
 
 def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
     """An expected outcome with new values; the rest of it stays."""
-    values = {change.metric: change.new for change in changes}
-    status = values.pop(ACCURACY, outcome.status)
+    of_metric = {change.metric: change for change in changes}
+    accuracy = of_metric.pop(ACCURACY, None)
     measurements = tuple(
-        structs.replace(m, samples=(values[m.metric],)) if m.metric in values else m
-        for m in outcome.measurements
+        _remeasured(m, of_metric[m.metric]) if m.metric in of_metric else m for m in outcome.measurements
     )
+    status = accuracy.new if accuracy else outcome.status
     return structs.replace(outcome, status=status, measurements=measurements)
+
+
+def _remeasured(measurement: Measurement, change: Change) -> Measurement:
+    """What is expected, with a new value, a new margin, or both."""
+    samples = measurement.samples if change.new == change.old else (change.new,)
+    extra = measurement.extra
+    if change.margin is not None:
+        extra = {**(extra or {}), "margin": change.margin}
+    return structs.replace(measurement, samples=samples, extra=extra)
 
 
 def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
@@ -183,9 +201,12 @@ class _PrTimeEditor:
         self._rows = {(row.cells[0].strip(), row.cells[1].strip()): row for row in table.rows}
 
     def change(self, _line: int, changes: Sequence[Change]) -> None:
-        """Put new values into the rows of one benchmark; the margin stays."""
+        """Put new values into the rows of one benchmark; the margin stays, unless there is a new one."""
         for change in changes:
-            self._table.set_cells(self._rows[change.case.benchmark, change.metric], {2: _text(change.new)})
+            cells = {} if change.new == change.old else {2: _text(change.new)}
+            if change.margin is not None:
+                cells[3] = _text(change.margin)
+            self._table.set_cells(self._rows[change.case.benchmark, change.metric], cells)
 
     def remove(self, change: Change) -> None:
         """Take out all rows of a benchmark."""
@@ -194,7 +215,7 @@ class _PrTimeEditor:
                 self._table.remove(row)
 
     def add(self, outcome: Outcome) -> None:
-        """Put in a row a metric, with the margin that most rows have."""
+        """Put in a row a metric, with its own margin or the one that most rows have."""
         margins = Counter(
             row.cells[3].strip()
             for row in self._table.rows
@@ -203,7 +224,8 @@ class _PrTimeEditor:
         margin = [margins.most_common(1)[0][0]] if margins else []
         has_header = ("name", "metric") in self._rows
         for measurement in outcome.measurements:
-            cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *margin]
+            own = [] if measurement.margin is None or not margins else [_text(measurement.margin)]
+            cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *(own or margin)]
             self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
 
     def finish(self) -> None:

@@ -170,7 +170,7 @@ def parse_rule(text: str) -> ScopedRule:
     """A rule as written on the command line: ``METRIC[@CASE]=KIND[:VALUE[:VALUE]]``.
 
     >>> parse_rule("graph_breaks@resnet*=count:lower:2").rule
-    Rule(kind='count', ratio=None, margin=None, better='lower', tolerance=2.0, low=None, high=None)
+    Rule(kind='count', ratio=None, margin=None, better='lower', tolerance=2.0, low=None, high=None, usual=None)
     """
     scope, found, how = text.partition("=")
 

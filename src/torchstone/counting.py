@@ -37,6 +37,8 @@ class Counted:
     dynamic: bool | None = None
     in_children: bool = False
     """Whether the work is done by processes that ``work()`` starts, which a counter must then see."""
+    iterations: int | None = None
+    """How often it is counted, if that is not for the counter to say."""
 
     def __init__(self, name: str = "", **attributes: Any) -> None:  # noqa: ANN401  (of any type that an attribute has)
         self.name = name or type(self).name or type(self).__name__
@@ -74,6 +76,12 @@ class Counted:
     def measured(self) -> dict[str, float]:
         """What the last ``work()`` has itself measured, by the name of the metric; most measure nothing."""
         return {}
+
+
+def describe_counted(counted: Counted) -> dict[str, Any]:
+    """What a plan needs to know of counted work."""
+    told = ("name", "device", "backend", "mode", "dynamic", "counts", "metric", "category", "description")
+    return {name: getattr(counted, name) for name in (*told, "in_children", "iterations")}
 
 
 class CountedFunction(Counted):

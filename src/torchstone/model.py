@@ -199,7 +199,10 @@ class Reading(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How one metric is judged. ``kind`` says which of the other fields count: see docs/gate.md."""
+    """How one metric is judged. ``kind`` says which of the other fields count: see docs/gate.md.
+
+    ``usual`` is the margin where neither the rule nor the baseline's row says one.
+    """
 
     kind: str
     ratio: float | None = None
@@ -208,6 +211,7 @@ class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     tolerance: float = 0
     low: float | None = None
     high: float | None = None
+    usual: float | None = None
 
 
 STATUS_RULES = frozenset({"status_equal", "must_pass"})  # the kinds for a status; all others are for numbers

@@ -2,7 +2,7 @@
 
 Several files of results may be shards, repeats, or both. A status or a count is adopted by majority, and one that the files do not agree
 on is held back unless asked for. A number is the median over the files, and adopted only if it moved by more than a third of what its rule allows: smaller
-moves are noise, and would make every update touch every row.
+moves are noise, and would make every update touch every row. Where counts were measured again for that, their spread also gives each row its margin.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from torchstone.baseline import Baseline, expects_status, has_numbers, main_metric
-from torchstone.baseline_edit import Change, apply_changes
+from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes
 from torchstone.errors import UsageError
+from torchstone.gate.margins import TOO_WIDE, find_failed_repeat, find_other_counter, settle
 from torchstone.gate.rules import RuleBook, margin_of
 from torchstone.gate.sanity import contradictions
 from torchstone.model import (
@@ -32,7 +33,7 @@ from torchstone.model import (
 )
 from torchstone.results import is_selected
 from torchstone.units import truncate_digits
-from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 SIGNIFICANT_DIGITS = 4
 _STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
@@ -47,6 +48,8 @@ class Wish(Struct, frozen=True):
     prune: bool = False
     add_new: bool = False
     include_unstable: bool = False
+    margins: bool = False
+    """Whether the first file was measured again, and each further one is such a repeat, from which margins are to be found."""
 
 
 class Proposal(Struct, frozen=True):
@@ -60,7 +63,7 @@ class Proposal(Struct, frozen=True):
     @property
     def adopted(self) -> list[Change]:
         """The changes that the new text has."""
-        return [change for change in self.changes if change.action != "hold"]
+        return [change for change in self.changes if change.action not in NOTHING_DONE]
 
 
 def propose(
@@ -77,7 +80,7 @@ def propose(
         if number in found.by_row:
             changes += _compare(expected, found.by_row[number], rules, wish, line)
             if wish.add_new and baseline.kind == "pr-time-expected":
-                found.new |= _further_counts(expected, found.by_row[number], wish)
+                found.new |= _further_counts(expected, found.by_row[number], rules, wish)
         elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
             unpruned += not wish.prune
             changes += [_removal(expected, line)] if wish.prune else []
@@ -104,19 +107,48 @@ def _removal(expected: Outcome, line: int) -> Change:
     return Change("remove", expected.case, main_metric(expected), old, None, "no result", line)
 
 
-def _further_counts(expected: Outcome, outcomes: Sequence[Outcome], wish: Wish) -> dict[Case, list[Outcome]]:
+def find_repeatable(baseline: Reading, reading: Reading, wish: Wish) -> list[Case]:
+    """The counted cases that accepting would look at and that were measured well: those whose spread can be found by measuring them again."""
+    found = _collect(Baseline([baseline]), baseline.kind, [reading], wish)
+    _require_matches(baseline, [reading], wish, found)
+    groups = [*found.by_row.values(), *(found.new.values() if wish.add_new else ())]
+    wanted = {outcome.case for group in groups for outcome in group}
+    return [
+        outcome.case
+        for outcome in reading.run.outcomes
+        if outcome.case in wanted
+        and outcome.case.probe == Probe.INSTRUCTIONS
+        and outcome.status == PASSED
+        and not any(contradictions(outcome.measurements))
+    ]
+
+
+def _further_counts(
+    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
+) -> dict[Case, list[Outcome]]:
     """Of instruction counts each metric is a row: those of a known benchmark that have none yet."""
     known = {measurement.metric for measurement in expected.measurements}
     further = [
         structs.replace(outcome, measurements=tuple(m for m in outcome.measurements if m.metric not in known))
         for outcome in outcomes
     ]
-    wanted = any(_wants_metric(m.metric, wish) for outcome in further for m in outcome.measurements)
+    wanted = any(
+        _wants_new_metric(m.metric, outcome.case, rules, wish)
+        for outcome in further
+        for m in outcome.measurements
+    )
     return {expected.case: further} if wanted else {}
 
 
 def _wants_metric(metric: str, wish: Wish) -> bool:
     return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
+
+
+def _wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> bool:
+    """Whether a new row is wanted for a metric: of counts, not for one that is never judged, unless it is asked for."""
+    if not wish.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
+        return False
+    return _wants_metric(metric, wish)
 
 
 def _could_be_pruned(case: Case, kind: str, found: _Found, wish: Wish) -> bool:
@@ -156,7 +188,9 @@ def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish
             claimed[row] = number
             if isinstance(row, int):
                 found.by_row.setdefault(row, []).append(outcome)
-            elif not index.probes or index.probes & {"", outcome.case.probe}:
+            elif outcome.status != NOT_AVAILABLE and (
+                not index.probes or index.probes & {"", outcome.case.probe}
+            ):
                 found.new.setdefault(row, []).append(outcome)
         for case in reading.run.plan:
             if match := index.find(case):
@@ -193,6 +227,9 @@ def _compare(
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
         yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
         return
+    if wish.margins and (why := find_failed_repeat(outcomes)):
+        yield Change("hold", case, main_metric(expected), None, None, why, line)
+        return
     if expects_status(expected) and _wants_metric(ACCURACY, wish):
         changes = list(_compare_status(expected, outcomes, wish, line))
         yield from changes
@@ -219,9 +256,12 @@ def _compare_status(
 def _compare_metric(
     case: Case, old: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
 ) -> Iterator[Change]:
-    rule = _rule_for(old, outcomes[0].case, rules)
+    rule = _rule_for(old, outcomes[0].case, rules, wish)
     values = _values(outcomes, old.metric)
     if rule.kind == "ignore":
+        return
+    if why := find_other_counter(old, _measurements(outcomes, old.metric)):
+        yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
         return
     if not values:
         failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
@@ -229,20 +269,27 @@ def _compare_metric(
             yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
     elif rule.kind in {"count", "any"}:
         yield from _vote(case, old.metric, old.value, values, wish, line)
+    elif wish.margins and rule.kind == "margin" and len(values) > 1:
+        yield _settle_with_margin(case, old, _measurements(outcomes, old.metric), rule, line)
     else:
         yield from _settle(case, old, values, rule, line)
 
 
-def _rule_for(measurement: Measurement, case: Case, rules: RuleBook) -> Rule:
+def _rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
     """The rule that says how large a change is worth adopting; any change is, where nothing says so."""
     found = rules.find(measurement.metric, case)
-    return found or Rule("any" if measurement.margin is None else "margin")
+    counted = wish.margins and case.probe == Probe.INSTRUCTIONS
+    return found or Rule("any" if measurement.margin is None and not counted else "margin")
+
+
+def _measurements(outcomes: Sequence[Outcome], metric: str) -> list[Measurement]:
+    """What was measured. The numbers of a case that failed before its end mean nothing."""
+    good = [outcome for outcome in outcomes if has_numbers(outcome)]
+    return [m for outcome in good for m in outcome.measurements if m.metric == metric]
 
 
 def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
-    """What was measured. The numbers of a case that failed before its end mean nothing."""
-    good = [outcome for outcome in outcomes if has_numbers(outcome)]
-    return [m.value for outcome in good for m in outcome.measurements if m.metric == metric]
+    return [measurement.value for measurement in _measurements(outcomes, metric)]
 
 
 def _vote(
@@ -279,6 +326,22 @@ def _settle(
         yield Change("change", case, old.metric, before, new, note, line)
 
 
+def _settle_with_margin(
+    case: Case, old: Measurement, found: Sequence[Measurement], rule: Rule, line: int
+) -> Change:
+    """Adopt the median if it moved by more than a third of the margin that the spread asks for, and that margin."""
+    before, stated = old.value, margin_of(rule, old.margin)
+    new = settle(found, before, lambda value, margin: _as_written(value, rule, margin))
+    if not new.is_usable:
+        return Change("hold", case, old.metric, before, new.value, TOO_WIDE, line, None, stated, new.spread)
+    action = "keep" if new.value == before and new.margin == old.margin else "change"
+    notes = [f"median of {len(found)}"] if new.value != before else []
+    notes += ["a rule has a margin of its own, which comes first"] if rule.margin is not None else []
+    return Change(
+        action, case, old.metric, before, new.value, "; ".join(notes), line, new.margin, stated, new.spread
+    )
+
+
 def _as_written(value: Number, rule: Rule, margin: float) -> Number:
     """A number with as many digits as a baseline keeps of it: for counts four, or as many as its margin needs."""
     if not isinstance(value, int) and value != int(value):
@@ -301,41 +364,78 @@ def _customary_margin(baseline: Reading) -> float | None:
     return margins.most_common(1)[0][0] if margins else None
 
 
+class _HeldBackError(Exception):
+    """Why a new row is not added, and what it would have expected."""
+
+    def __init__(self, why: str, metric: str = ACCURACY, value: str | Number | None = None) -> None:
+        super().__init__(why)
+        self.why, self.metric, self.value = why, metric, value
+
+
 def _new_row(
     case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
 ) -> tuple[Change, Outcome | None]:
     """A new row, if the files agree on its status and its counts."""
+    try:
+        return _new_row_of(case, outcomes, rules, wish, margin)
+    except _HeldBackError as held:
+        return Change("hold", case, held.metric, None, held.value, f"new, but {held.why}"), None
+
+
+def _new_row_of(
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
+) -> tuple[Change, Outcome]:
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
-        return Change("hold", case, ACCURACY, None, None, f"new, but it contradicts itself: {why}"), None
+        raise _HeldBackError(f"it contradicts itself: {why}")
+    if wish.margins and (why := find_failed_repeat(outcomes)):
+        raise _HeldBackError(why)
     status, agreed, tally = _majority([outcome.status for outcome in outcomes], wish)
     if not agreed:
-        return Change("hold", case, ACCURACY, None, status, f"new, but the files disagree: {tally}"), None
+        raise _HeldBackError(f"the files disagree: {tally}", ACCURACY, status)
     agreeing = [outcome for outcome in outcomes if outcome.status == status]
-    measurements = []
-    for measurement in agreeing[-1].measurements:
-        rule = _rule_for(measurement, agreeing[-1].case, rules)
-        values = _values(agreeing, measurement.metric)
-        if not values or not _wants_metric(measurement.metric, wish):
-            continue
-        value: Number = median(values)
-        if rule.kind == "count":
-            value, agreed, counts = _majority(values, wish)
-            if not agreed:
-                note = f"new, but the files disagree: {counts}"
-                return Change("hold", case, measurement.metric, None, value, note), None
-        kept = (
-            measurement.samples
-            if len(values) == 1 and rule.kind != "margin"
-            else (_as_written(value, rule, margin_of(rule, margin)),)
-        )
-        measurements.append(Measurement(measurement.metric, kept, measurement.extra))
-    outcome = Outcome(case, status, tuple(measurements), agreeing[-1].failure, extra=agreeing[-1].extra)
+    like = agreeing[-1]
+    new = [
+        _new_expectation(measurement, agreeing, rules, wish, margin)
+        for measurement in like.measurements
+        if has_numbers(like) and _wants_new_metric(measurement.metric, like.case, rules, wish)
+    ]
+    measurements = tuple(measurement for measurement, _ in new)
+    outcome = Outcome(case, status, measurements, like.failure, extra=like.extra)
     note = f"majority of {tally}" if tally else ""
     if case.probe == Probe.ACCURACY:
         return Change("add", case, ACCURACY, None, status, note), outcome
-    if not measurements:
-        return Change("hold", case, ACCURACY, None, status, "new, but it has no numbers to expect"), None
-    return Change("add", case, measurements[0].metric, None, measurements[0].value, note), outcome
+    if not new:
+        raise _HeldBackError("it has no numbers to expect", ACCURACY, status)
+    first, apart = new[0]
+    found = None if apart is None else first.margin
+    change = Change("add", case, first.metric, None, first.value, note, margin=found, spread=apart)
+    return change, outcome
+
+
+def _new_expectation(
+    measurement: Measurement, agreeing: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
+) -> tuple[Measurement, float | None]:
+    """What a new row is to expect of one metric, and how far repeats lie apart if there were any."""
+    metric, extra = measurement.metric, measurement.extra or {}
+    rule = _rule_for(measurement, agreeing[-1].case, rules, wish)
+    found = _measurements(agreeing, metric)
+    values = [each.value for each in found]
+    value: Number = median(values)
+    if why := find_other_counter(None, found):
+        raise _HeldBackError(why, metric)
+    if wish.margins and rule.kind == "margin" and len(values) > 1:
+        new = settle(found, None, lambda value, margin: _as_written(value, rule, margin))
+        if not new.is_usable:
+            raise _HeldBackError(TOO_WIDE, metric, value)
+        return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
+    if rule.kind == "count":
+        value, agreed, counts = _majority(values, wish)
+        if not agreed:
+            raise _HeldBackError(f"the files disagree: {counts}", metric, value)
+    whole = len(values) == 1 and rule.kind != "margin"
+    kept = measurement.samples if whole else (_as_written(value, rule, margin_of(rule, margin)),)
+    usual = {} if rule.usual is None else {"margin": rule.usual}
+    return Measurement(metric, kept, {**usual, **extra} or None), None
 
 
 def new_baseline(path: str, readings: Sequence[Reading]) -> Reading:

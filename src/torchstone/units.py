@@ -16,6 +16,18 @@ def format_number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def short_number(value: float) -> str:
+    """A number in a few characters, for tables; files and pages have all of its digits.
+
+    >>> short_number(9999), short_number(12345), short_number(1914643426)
+    ('9,999', '12.35k', '1.915G')
+    """
+    for least, unit, letter in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
+            return f"{value / unit:.4g}{letter}"
+    return format_number(value)
+
+
 def format_value(value: str | float | None, unit: str = "") -> str:
     """A measured or expected value with its unit; ``-`` where there is none."""
     if value is None:

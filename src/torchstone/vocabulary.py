@@ -40,6 +40,7 @@ VERDICTS: dict[Verdict, str] = {
 PASSED = "pass"
 SKIPPED = "pass_due_to_skip"
 FAILED = "failed"
+NOT_AVAILABLE = "not_available"
 
 STATUSES: dict[str, str] = {
     PASSED: "ran, and its results are right",
@@ -58,6 +59,7 @@ STATUSES: dict[str, str] = {
     "worker_died": "the worker process ended without a result: a crash, or a kill",
     "worker_fail": "the original's word for a worker that died",
     "warmup_failed": "warming up raised an error before anything was timed",
+    NOT_AVAILABLE: "cannot be measured here: the device, the library or the counter that it needs is missing",
     "not_bitwise_equivalent": "differs from the outputs saved earlier",
     "fail_batch_invariance_at_N": "results change with the batch size; N is the first that does",
     "fail_to_run_at_batch_N": "fails at batch size N",
@@ -153,9 +155,35 @@ def _scenario_metrics() -> tuple[Metric, ...]:
     )
 
 
+COUNTERS: dict[str, str] = {
+    "hardware": "the processor counts instructions: exact to about 0.1 %, and free; needs permission",
+    "simulated": "valgrind executes every instruction and counts it: needs no permission, but 50 times the time",
+    "python": "calls of Python functions, counted exactly: works everywhere, but sees no work of C++ code",
+    "cpu_time": "seconds of processor time: no count at all, and as noisy as any time",
+}
+"""What counts the work of the instructions probe, the best first. Numbers of two counters are never compared."""
+
+_COUNTED = (Probe.INSTRUCTIONS,)
+_BY_COUNTER = (
+    ("instruction_count", "instructions", "instructions of all of the work, in the process"),
+    ("instruction_count_tree", "instructions", "the same, with all processes and threads that it starts"),
+    ("python_calls", "calls", "calls of functions that Python made in all of the work"),
+    ("cpu_seconds", "s", "processor time of all of the work"),
+)
+COMPILER_ONLY = "compile_time_"
+"""Begins the names of metrics that count only what the compiler does."""
+
+
+def _counted_metrics() -> tuple[Metric, ...]:
+    return tuple(
+        Metric(f"{before}{name}", unit, "lower", meaning.replace("all of the work", part), _COUNTED, "min")
+        for before, part in (("", "all of the work"), (COMPILER_ONLY, "the compiler's part of the work"))
+        for name, unit, meaning in _BY_COUNTER
+    )
+
+
 ACCURACY = "accuracy"
 _BOTH = (Probe.PERFORMANCE, Probe.ACCURACY)
-_COUNTED = (Probe.INSTRUCTIONS,)
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -192,10 +220,8 @@ METRICS: dict[str, Metric] = {
         Metric("autograd_compiles", "graphs", "equal", "graphs compiled by compiled autograd", _BOTH),
         Metric("cudagraph_skips", "graphs", "lower", "graphs that could not use CUDA graphs", _BOTH),
         Metric("recompiles", "compiles", "lower", "times that a frame was compiled again", _BOTH),
-        Metric("instruction_count", "instructions", "lower", "all of the work", _COUNTED, "min"),
-        Metric(
-            "compile_time_instruction_count", "instructions", "lower", "the compiler's part", _COUNTED, "min"
-        ),
+        *_counted_metrics(),
+        Metric("import_time_us", "us", "lower", "time that importing a module takes", _COUNTED, "min"),
         Metric(
             "iteration_time", "s", "lower", "one training iteration, all ranks' samples", (Probe.SCALING,)
         ),

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
+from msgspec import structs
 
 from record_strategies import pr_time_runs
 from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
 from torchstone.errors import InputError
 from torchstone.formats import FORMATS
-from torchstone.model import Case, Measurement, Outcome, Run
+from torchstone.formats.pr_time import write_records, write_rows
+from torchstone.model import Case, Measurement, Outcome, Run, Variant
 
 
 def refused(kind: str, text: str) -> InputError:
@@ -116,3 +121,59 @@ def test_counts_that_are_written_read_the_same(run: Run) -> None:
 @given(pr_time_runs(margins=True))
 def test_expected_counts_that_are_written_read_the_same(run: Run) -> None:
     assert read_as("pr-time-expected", FORMATS["pr-time-expected"].write(run)).run == run
+
+
+def counted(*measurements: Measurement, **axes: Any) -> Outcome:  # noqa: ANN401  (of any type that an axis has)
+    extra = {"category": "loops", "description": 'a "loop"'}
+    case = Case("loop/eager", "instructions", "mine", Variant("cpu", "eager", "training", **axes))
+    return Outcome(case, "pass", measurements, extra=extra)
+
+
+def test_records_are_those_of_the_original() -> None:
+    outcome = counted(
+        Measurement("compile_time_instruction_count", (30, 9007199254740993, 20), {"counter": "hardware"}),
+        Measurement("compile_time_instruction_count_tree", (50, 60), {"counter": "hardware"}),
+        dynamic=True,
+    )
+    assert json.loads(write_records(outcome)) == [
+        {
+            "benchmark": {
+                "name": "pr_time_benchmarks",
+                "mode": "training",
+                "extra_info": {"is_dynamic": True, "device": "cpu", "description": 'a "loop"'},
+            },
+            "model": {"name": "loop/eager", "type": "loops", "backend": "eager"},
+            "metric": {"name": "compile_time_instruction_count", "benchmark_values": [20]},
+        }
+    ]
+    assert write_rows(outcome) == "loop/eager,compile_time_instruction_count,20\n"
+
+
+def test_records_name_a_counter_that_the_original_does_not_have() -> None:
+    outcome = counted(Measurement("python_calls", (4.0, 3.0), {"counter": "python"}))
+    (record,) = json.loads(write_records(outcome))
+    assert record["benchmark"]["extra_info"]["counter"] == "python"
+    assert record["benchmark"]["extra_info"]["is_dynamic"] is None
+    assert '"benchmark_values": [3]' in write_records(outcome)
+    assert write_rows(outcome) == "loop/eager,python_calls,3\n"
+
+
+def test_times_keep_their_digits_and_a_tree_alone_is_kept() -> None:
+    outcome = counted(Measurement("cpu_seconds", (1.25, 1.1234567891)), Measurement("own_tree", (2,)))
+    assert write_rows(outcome) == "loop/eager,cpu_seconds,1.1234567891\nloop/eager,own_tree,2\n"
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_records_are_read_as_records_of_the_database(dynamic: bool | None) -> None:
+    outcome = counted(Measurement("instruction_count", (9007199254740993,)), dynamic=dynamic)
+    (read,) = read_as("v3", write_records(outcome), "loop.json").run.outcomes
+    assert read.case == structs.replace(outcome.case, suite="")
+    assert read.value("instruction_count") == 9007199254740993
+    text = FORMATS["v3"].write(Run("x", (read.case,), (read,)))
+    assert json.loads(text) == json.loads(write_records(outcome))[0]
+
+
+def test_records_without_anything_said_of_the_benchmark_can_be_written() -> None:
+    bare = Outcome(Case("a", "instructions"), "pass", (Measurement("instruction_count", (1,)),))
+    (record,) = json.loads(write_records(bare))
+    assert record["model"] == {"name": "a", "type": "", "backend": ""}

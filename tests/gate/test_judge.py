@@ -217,14 +217,14 @@ def test_instruction_counts_are_two_sided_with_the_margin_of_their_row(
 def test_a_metric_nobody_knows_is_judged_by_its_own_margin_or_not_at_all(
     check: Check, write: WriteFile
 ) -> None:
-    results = write("r.csv", "a,import_time_us,150\n")
-    with_margin = write("e.csv", "a,import_time_us,100,0.1\n")
-    without = write("b.csv", "a,import_time_us,100\n")
-    assert verdicts(check(results, "--baseline", with_margin)) == {("a", "import_time_us"): "regression"}
+    results = write("r.csv", "a,load_time_us,150\n")
+    with_margin = write("e.csv", "a,load_time_us,100,0.1\n")
+    without = write("b.csv", "a,load_time_us,100\n")
+    assert verdicts(check(results, "--baseline", with_margin)) == {("a", "load_time_us"): "regression"}
     report = check(results, "--baseline", without)
-    assert verdicts(report) == {("a", "import_time_us"): "inconclusive"}
+    assert verdicts(report) == {("a", "load_time_us"): "inconclusive"}
     assert "--rule" in report["cautions"][0]
-    assert check(results, "--baseline", without, "--rule", "import_time_us=ratio_ceiling:2")["exit_code"] == 0
+    assert check(results, "--baseline", without, "--rule", "load_time_us=ratio_ceiling:2")["exit_code"] == 0
 
 
 def test_the_wide_baseline_needs_to_know_the_dtype(

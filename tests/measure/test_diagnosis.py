@@ -9,6 +9,10 @@ from torchstone.measure.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.facts import GIB, Accelerator, Facts, Noise, TorchFacts
 
 H200 = Accelerator(0, "NVIDIA H200", memory=140 * GIB, persistence=True, clock_max=1980, clock_set=True)
+ALL_COUNTERS = {"hardware": "", "simulated": "", "python": "", "cpu_time": ""}
+NO_HARDWARE = ALL_COUNTERS | {
+    "hardware": "perf_event_paranoid is 4; sudo sysctl kernel.perf_event_paranoid=2"
+}
 CALM = Facts(
     python="python3",
     torch=TorchFacts("2.13.0", 1.2),
@@ -26,8 +30,8 @@ CALM = Facts(
     disk_left=100 * GIB,
     peak_can_be_reset=True,
     can_fork=True,
-    counters="",
-    valgrind="valgrind-3.19.0",
+    counters=ALL_COUNTERS,
+    counter="hardware",
     clock_step=3e-8,
     clock_source="tsc",
     randomized=True,
@@ -78,9 +82,11 @@ def test_a_calm_machine_has_nothing_to_say_against_it() -> None:
         ({"disk_left": 2 * GIB}, "note", "only 2.0 GiB left"),
         ({"peak_can_be_reset": False}, "note", "peak memory of a process cannot be reset"),
         ({"can_fork": False, "system": "Darwin"}, "note", "workers are spawned on Darwin"),
-        ({"counters": "denied", "paranoid": 4}, "note", "perf_event_paranoid is 4"),
-        ({"counters": "unsupported"}, "note", "there are no hardware counters here"),
-        ({"counters": "bad address"}, "note", "cannot be used: bad address"),
+        (
+            {"counters": NO_HARDWARE, "counter": "simulated"},
+            "note",
+            "the hardware counter cannot be used: perf_event_paranoid is 4",
+        ),
         ({"clock_source": "hpet"}, "note", "the clock ticks every 30 ns (hpet)"),
         ({"clock_step": 1e-3}, "note", "the clock ticks every 1,000,000 ns"),
         ({"randomized": False}, "note", "layout is not randomised"),
@@ -137,10 +143,40 @@ def test_noise_that_nothing_inside_explains_is_put_down_to_the_host() -> None:
     assert "most likely it comes from the host" in noise.why
 
 
-def test_valgrind_is_missed_only_where_nothing_else_counts() -> None:
-    assert findings_with(valgrind=None) == []
-    found = findings_with(valgrind=None, counters="unsupported")
-    assert [finding.topic for finding in found] == ["counters", "valgrind"]
+def counters_with(counter: str, **problems: str) -> list[Finding]:
+    facts = structs.replace(CALM, counters=ALL_COUNTERS | problems, counter=counter)
+    return [finding for finding in diagnose(facts) if finding.topic == "counters"]
+
+
+def test_the_counter_that_is_taken_is_named_with_the_others_that_are_there() -> None:
+    (finding,) = counters_with("hardware")
+    assert finding.level is Level.OK
+    assert (
+        finding.what
+        == "the instructions probe counts with the hardware counter; on request: simulated, python, cpu_time"
+    )
+
+
+def test_a_counter_that_would_be_taken_is_missed_with_what_to_do() -> None:
+    hardware, taken = counters_with("simulated", hardware="no permission; sudo sysctl kernel.x=2")
+    assert hardware.level is Level.NOTE
+    assert hardware.advice == "sudo sysctl kernel.x=2"
+    assert "50 times as long" in hardware.why
+    assert "on request: python, cpu_time" in taken.what
+
+
+def test_valgrind_is_missed_only_where_nothing_else_counts_but_never_passed_over() -> None:
+    missing = "valgrind is not installed; apt-get install valgrind"
+    (finding,) = counters_with("hardware", simulated=missing)
+    assert finding.level is Level.OK
+    assert finding.what.endswith(
+        "; not here: simulated (valgrind is not installed: apt-get install valgrind)"
+    )
+    *missed, taken = counters_with("python", hardware="offers no counters", simulated=missing)
+    assert [finding.level for finding in missed] == [Level.NOTE, Level.NOTE]
+    assert missed[1].advice == "apt-get install valgrind"
+    assert all("sees no work of C++ code" in finding.why for finding in missed)
+    assert taken.what == "the instructions probe counts with the python counter; on request: cpu_time"
 
 
 def test_devices_that_are_hidden_while_others_are_not_are_no_finding() -> None:

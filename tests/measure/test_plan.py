@@ -18,7 +18,7 @@ from torchstone.measure.plan import (
     plan_cases,
     shard_cases,
 )
-from torchstone.model import Case, Outcome
+from torchstone.model import Case, Outcome, Variant
 
 BOTH = ("inference", "training")
 AXES = Axes(("performance",), ("cpu",))
@@ -179,3 +179,53 @@ def test_durations_come_from_the_outcomes_of_earlier_runs() -> None:
     case = Case("m", "performance", "s")
     assert durations_of([Outcome(case, "pass", extra={"duration": 3})]) == {case: 3.0}
     assert durations_of([Outcome(case, "pass"), Outcome(case, "pass", extra={"duration": "long"})]) == {}
+
+
+def counted(name: str, device: str = "cpu") -> Listing:
+    return Listing("counted", name, counted=Variant(device, "eager", dynamic=True))
+
+
+def test_counted_work_is_one_case_with_axes_of_its_own_whatever_the_axes_are() -> None:
+    axes = Axes((), ("cpu", "cuda"))
+    cases = plan_cases([counted("c")], axes, Selection())
+    assert [case.id for case in cases] == ["counted::c[device=cpu,backend=eager,dynamic=true]::instructions"]
+
+
+def test_without_probes_each_is_measured_for_what_it_is_made_for() -> None:
+    cases = plan_cases([listing("m"), counted("c")], Axes((), ("cpu",)), Selection())
+    assert [(case.benchmark, case.probe) for case in cases] == [
+        ("m", "performance"),
+        ("m", "accuracy"),
+        ("c", "instructions"),
+    ]
+
+
+def test_models_are_counted_on_request_and_counted_work_has_no_other_probe() -> None:
+    cases = plan_cases([listing("m"), counted("c")], Axes(("instructions",), ("cpu",)), Selection())
+    assert [(case.benchmark, case.probe) for case in cases] == [("m", "instructions"), ("c", "instructions")]
+    cases = plan_cases([listing("m"), counted("c")], Axes(("performance",), ("cpu",)), Selection())
+    assert names(cases) == ["m"]
+
+
+def test_a_device_that_was_asked_for_chooses_among_counted_work() -> None:
+    here, there = counted("here"), counted("there", "cuda")
+    assert names(plan_cases([here, there], Axes((), ("cpu",)), Selection())) == ["here", "there"]
+    asked = Axes((), ("cuda:1",), asked_devices=("cuda:1",))
+    assert names(plan_cases([here, there], asked, Selection())) == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "option"),
+    [
+        (Axes((), ("cpu",), backends=("eager",)), "--backend"),
+        (Axes((), ("cpu",), modes=("training",)), "--mode"),
+        (Axes((), ("cpu",), dtypes=("amp",)), "--dtype"),
+        (Axes((), ("cpu",), dynamics=(True,)), "--dynamic"),
+        (Axes((), ("cpu",), batch_sizes=(2,)), "--batch-size"),
+        (Axes((), ("cpu",), size="small"), "--size"),
+        (Axes((), ("cpu",), further=(("compile_mode", "max"),)), "--compile-mode"),
+    ],
+)
+def test_what_counted_work_would_ignore_is_refused(axes: Axes, option: str) -> None:
+    with pytest.raises(UsageError, match=option):
+        plan_cases([counted("c")], axes, Selection())

@@ -19,7 +19,7 @@ from torchstone.errors import InputError, UsageError
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
-from torchstone.proposal import Proposal, Wish, new_baseline, propose
+from torchstone.proposal import Proposal, Wish, find_repeatable, new_baseline, propose
 from torchstone.report.rows import short_name
 from torchstone.results import merge, require_results
 from torchstone.units import count_of, format_change, format_value
@@ -38,6 +38,12 @@ OPTIONS = (
     Option("--add-new", "add_new", "", "Add rows for cases that have none."),
     Option("--prune", "prune", "", "Remove rows of cases that have no result."),
     Option("--include-unstable", "include_unstable", "", "Adopt the majority where the files disagree."),
+    Option(
+        "--repeat",
+        "repeat",
+        "N",
+        "Measure the counted cases N more times, show their spread, and adopt a margin for each from it.",
+    ),
     Option("--dry-run", "dry_run", "", "Show the changes and a unified diff; write nothing."),
     Option("--diff", "diff", "", "Show a unified diff as well."),
     Option("--yes", "yes", "", "Do not ask."),
@@ -53,6 +59,7 @@ OPTIONS = (
     ),
     CONFIG,
 )
+_HOLDING_MARGINS = ("pr-time-expected", "run")
 
 
 def accept(
@@ -64,6 +71,7 @@ def accept(
     add_new: bool,
     prune: bool,
     include_unstable: bool,
+    repeat: str | None,
     dry_run: bool,
     diff: bool,
     yes: bool,
@@ -79,6 +87,7 @@ def accept(
     majority, and held back where the files disagree; a number is the median,
     and adopted only if it moved by more than a third of its margin. Row
     order, comments, blank lines and margins of the baseline stay as they are.
+    With --repeat, counts are measured again, and get margins that fit them.
 
     \b
     Examples:
@@ -86,6 +95,7 @@ def accept(
       torchstone accept run*.csv --baseline expected.csv --only 'Bert*' --yes
       torchstone accept results.csv --baseline new.csv --add-new
       torchstone accept results.csv --baseline expected.csv --dry-run
+      torchstone accept run.jsonl --baseline expected.csv --repeat 5
     """
     settings = load_settings(config)
     path = _baseline_path(baseline, settings.baselines)
@@ -93,6 +103,7 @@ def accept(
         raise UsageError(
             "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
         )
+    wish = Wish(only, metrics, prune, add_new, include_unstable, repeat is not None)
     with patience("comparing"):
         readings = read_results(arguments, kind, assignments)
         require_results(readings, kind)
@@ -101,9 +112,9 @@ def accept(
         old, text = _read_baseline(path, baseline_kind, readings, add_new=add_new)
         require_common_probe(readings, [old])
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
-        proposal = propose(
-            old, text, readings, rule_book, Wish(only, metrics, prune, add_new, include_unstable)
-        )
+    repeats = _measure_again(old, readings, wish, repeat, assignments) if repeat is not None else []
+    with patience("comparing"):
+        proposal = propose(old, text, [*readings, *repeats], rule_book, wish)
     _show(proposal, path)
     for caution in (caution for reading in (*readings, old) for caution in reading.cautions):
         print(f"caution: {caution}")
@@ -117,6 +128,34 @@ def accept(
         print("\nnothing was written (--dry-run)")
         return 0
     return _write(path, text, proposal, yes=yes)
+
+
+def _measure_again(
+    old: Reading, readings: Sequence[Reading], wish: Wish, repeat: str, assignments: Sequence[str]
+) -> list[Reading]:
+    """The repeats that --repeat asks for. Everything that stands in the way is said before anything is measured."""
+    from torchstone.cli.repeats import measure_again, parse_repeats  # noqa: PLC0415  (most accept what is there)
+
+    repeats = parse_repeats(repeat)
+    if len(readings) != 1 or readings[0].kind != "run":
+        raise UsageError(
+            "--repeat needs one run file, which says how to measure its cases again",
+            advice="give the file that 'torchstone run' has written, or several files without --repeat",
+        )
+    if assignments:
+        raise UsageError("--repeat measures the cases as they are, so --set has no place")
+    if old.kind not in _HOLDING_MARGINS:
+        raise UsageError(
+            f"{old.path}: a {old.kind} file cannot hold the margins that --repeat finds",
+            advice=f"use a baseline of the kind {' or '.join(_HOLDING_MARGINS)}",
+        )
+    cases = find_repeatable(old, readings[0], wish)
+    if not cases:
+        raise UsageError(
+            "--repeat: there is nothing to measure again: no case to be accepted has a count",
+            advice="look at --only and --add-new, and at what 'torchstone run --probe instructions' has measured",
+        )
+    return measure_again(readings[0], cases, repeats)
 
 
 def _write(path: str, text: str, proposal: Proposal, *, yes: bool) -> int:
@@ -155,7 +194,8 @@ def _show(proposal: Proposal, path: str) -> None:
         print(f"nothing to change in {path}")
     else:
         rows = [_row(change) for change in proposal.changes]
-        print_table(("", "case", "metric", "old", "new", "note"), rows, title=f"{path}: {_tally(proposal)}")
+        header = ("", "case", "metric", "old", "new", "spread", "margin", "note")
+        print_table(header, rows, title=f"{path}: {_tally(proposal)}")
     if proposal.unadded:
         print(f"{count_of(proposal.unadded, 'case')} without a baseline row: --add-new adds them")
     if proposal.unpruned:
@@ -165,9 +205,15 @@ def _show(proposal: Proposal, path: str) -> None:
 def _tally(proposal: Proposal) -> str:
     of_action = {
         action: sum(c.action == action for c in proposal.changes)
-        for action in ("change", "add", "remove", "hold")
+        for action in ("change", "add", "remove", "keep", "hold")
     }
-    nouns = {"change": "changed", "add": "added", "remove": "removed", "hold": "held back"}
+    nouns = {
+        "change": "changed",
+        "add": "added",
+        "remove": "removed",
+        "keep": "as it was",
+        "hold": "held back",
+    }
     return ", ".join(f"{number:,} {nouns[action]}" for action, number in of_action.items() if number)
 
 
@@ -182,7 +228,22 @@ def _row(change: Change) -> tuple[str, ...]:
     ):
         note = f"{format_change(change.new, change.old)} {note}".strip()
     old, new = (format_value(value, unit) for value in (change.old, change.new))
-    return change.action, short_name(change.case, axes=True), change.metric, old, new, note
+    apart = "" if change.spread is None else _percent(change.spread)
+    name = short_name(change.case, axes=True)
+    return change.action, name, change.metric, old, new, apart, _margin_text(change), note
+
+
+def _margin_text(change: Change) -> str:
+    """The margin before and after, where it was looked at."""
+    if change.margin is None:
+        return ""
+    if change.old_margin is None or change.old_margin == change.margin:
+        return _percent(change.margin)
+    return f"{_percent(change.old_margin)} -> {_percent(change.margin)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g}%" if share < 0.995 else f"{100 * share:.0f}%"
 
 
 def _show_diff(path: str, old: str, new: str) -> None:

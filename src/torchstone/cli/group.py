@@ -17,10 +17,12 @@ COMMANDS = {
     "list": "torchstone.cli.listing",
     "repro": "torchstone.cli.repro",
     "cachebench": "torchstone.cli.cachebench",
+    "pr-time": "torchstone.cli.pr_time",
     "check": "torchstone.cli.check",
     "accept": "torchstone.cli.accept",
     "quarantine": "torchstone.cli.quarantine",
     "report": "torchstone.cli.report",
+    "explain": "torchstone.cli.explain",
     "import": "torchstone.cli.convert",
     "export": "torchstone.cli.convert",
     "doctor": "torchstone.cli.doctor",
@@ -41,7 +43,7 @@ class LazyGroup(click.Group):
         module = import_module(COMMANDS[name])
         if name == "check":
             return make_command("check", module.check, module.OPTIONS, "[RESULTS]...", required=False)
-        command: click.Command = getattr(module, f"{name}_command")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
 

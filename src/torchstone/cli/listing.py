@@ -18,7 +18,7 @@ from torchstone.suites import BUILT_IN, load_suite
 from torchstone.vocabulary import PROBES
 
 OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
-_MEASURED = ("performance", "accuracy", "compile_cache")
+_MEASURED = ("performance", "accuracy", "compile_cache", "instructions")
 
 
 def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
@@ -85,7 +85,10 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
             session.start_workers([])
             listings += read_listings(session.survey({"sources": foreign, "torch": False})["sources"])
-    rows = [[each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes)] for each in listings]
+    rows = [
+        [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted"]
+        for each in listings
+    ]
     if as_json:
         _print_json(_records(rows, "suite", "name", "batch_size", "modes"))
     else:

@@ -22,7 +22,7 @@ from torchstone.measure.runner import Request, check_same_world, default_output,
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.model import Outcome, Run
-from torchstone.vocabulary import PASSED, SKIPPED
+from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 
 INTERRUPTED = 130
 
@@ -175,7 +175,8 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:
-    bad = any(outcome.status not in {PASSED, SKIPPED} for outcome in outcomes)
+    bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
+    bad |= all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
     return 1 if bad and not given["exit_zero"] else 0
 
 

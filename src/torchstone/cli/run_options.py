@@ -19,19 +19,18 @@ from torchstone.define import DTYPES, MODES, SIZES
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
 from torchstone.measure.collect import resolve_targets
-from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
+from torchstone.measure.plan import DEFAULT_PROBES, Axes, Selection, check_patterns, durations_of
 from torchstone.measure.runner import Request
 from torchstone.measure.settings import CACHES, STARTS, Settings
 from torchstone.model import Case
-from torchstone.vocabulary import DEFAULT_SCENARIOS, SCENARIOS, Probe
+from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
 
-DEFAULT_PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
-PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value)
+PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value)
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 _DEFAULTS = Settings()
 
 OPTIONS = (
-    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy, compile_cache; by default the first two.", multiple=True),
+    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy, compile_cache, instructions; by default the first two, and instructions of what is made to be counted.", multiple=True),
     Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another; by default the machine's accelerator, else cpu.", multiple=True),
     Option("--backend", "backends", "NAME", "Any backend of torch.compile; by default inductor. 'none' compiles nothing: both sides are eager.", multiple=True),
     Option("--mode", "modes", "MODE", "inference, training or both; by default inference.", multiple=True),
@@ -47,10 +46,10 @@ OPTIONS = (
     Option("--only", "only", "NAME", "Only this benchmark or case: its exact name or id, or a shell pattern. Repeatable.", multiple=True),
     Option("--shard", "shard", "I/N", "Only the I-th of N parts, from 1. All cases of a benchmark are in one part."),
     Option("--durations", "durations", "FILE", "An earlier run file, to make shards take equally long; the same for all shards. Repeatable.", multiple=True),
-    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs. Of compile_cache: measure all scenarios N times, by default once."),
+    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs. Of compile_cache: measure all scenarios N times, by default once. Of instructions: count N iterations."),
     Option("--precision", "precision", "SHARE", "Stop once the speedup is known this well; by default 1%."),
     Option("--budget", "budget", "TIME", "Stop timing a case after this long; by default 5s."),
-    Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice."),
+    Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice. What is counted has one."),
     Option("--compile-threads", "compile_threads", "N", "Processes for the compiler in each worker; by default 1."),
     Option("--jobs", "jobs", "N", "Cases at once. Only one is timed at a time. By default one for each --threads cores, and 1 on an accelerator.", short="-j"),
     Option("--timeout", "timeout", "TIME", "End a case that takes longer; by default 30m."),
@@ -64,6 +63,8 @@ OPTIONS = (
     Option("--save-artifacts", "save_artifacts", "DIR", "Keep torch's portable cache artifacts of compile_cache there."),
     Option("--load-artifacts", "load_artifacts", "DIR", "Have the portable scenario load artifacts kept earlier."),
     Option("--explain", "explain", "", "Print why caches did not serve a graph (compile_cache)."),
+    Option("--counter", "counter", "NAME", f"What counts the instructions probe: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
+    Option("--profile", "profile", "", "Also record where the count went, for 'torchstone explain' (instructions)."),
     Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
     Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o"),
     Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there."),
@@ -103,6 +104,8 @@ _ONLY_FOR = {
     "save_artifacts": Probe.COMPILE_CACHE,
     "load_artifacts": Probe.COMPILE_CACHE,
     "explain": Probe.COMPILE_CACHE,
+    "counter": Probe.INSTRUCTIONS,
+    "profile": Probe.INSTRUCTIONS,
     "save_outputs": Probe.ACCURACY,
     "compare_outputs": Probe.ACCURACY,
     "batch_invariant": Probe.ACCURACY,
@@ -111,7 +114,9 @@ _ONLY_FOR = {
 
 def _check_probe_options(given: dict[str, Any]) -> None:
     """Refuse an option that no probe of this run would look at."""
-    probes = split_list("--probe", given["probes"], PROBES) or DEFAULT_PROBES
+    probes = split_list("--probe", given["probes"], PROBES)
+    if not probes:
+        probes = (*DEFAULT_PROBES, Probe.INSTRUCTIONS)
     for option in OPTIONS:
         probe = _ONLY_FOR.get(option.name)
         if probe and given[option.name] and probe not in probes:
@@ -120,7 +125,7 @@ def _check_probe_options(given: dict[str, Any]) -> None:
 
 def _axes(given: dict[str, Any]) -> Axes:
     return Axes(
-        split_list("--probe", given["probes"], PROBES) or DEFAULT_PROBES,
+        split_list("--probe", given["probes"], PROBES),
         split_list("--device", given["devices"]),
         split_list("--backend", given["backends"]) or ("inductor",),
         split_list("--mode", given["modes"], MODES) or ("inference",),
@@ -169,6 +174,8 @@ def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Sett
         scenarios=split_list("--scenario", given["scenarios"], tuple(SCENARIOS)),
         save_artifacts=os.path.abspath(given["save_artifacts"]) if given["save_artifacts"] else "",
         load_artifacts=_folder("--load-artifacts", given["load_artifacts"]),
+        counter=given["counter"] or "",
+        profile=given["profile"],
         **given_limits(given),
     )
 

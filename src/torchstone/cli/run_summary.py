@@ -23,17 +23,23 @@ from torchstone.report.page_cache import (
     read_starts,
 )
 from torchstone.report.page_case import CaseRow, interval_of, make_rows
+from torchstone.report.page_counts import count_text, main_count, total_text
 from torchstone.report.page_summary import Group, Summary, group_rows, summarise, wrong_cases
 from torchstone.results import merge
 from torchstone.units import count_of, format_value
-from torchstone.vocabulary import PASSED, SCENARIOS, SKIPPED, Probe
+from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SCENARIOS, SKIPPED, Probe
 
 MOST_FAILURES = 20
 LONGEST_NAME = 34
 LONGEST_REASON = 160  # in the line of a case
 MOST_LINES, MOST_CHARACTERS = 5, 600  # of a message, after the table
 _INDENT = " " * 13
-_SHORT_PROBES = {"performance": "perf", "accuracy": "acc", "compile_cache": "cache"}
+_SHORT_PROBES = {
+    "performance": "perf",
+    "accuracy": "acc",
+    "compile_cache": "cache",
+    "instructions": "count",
+}
 
 
 def result_line(outcome: Outcome, name_width: int, label: str = "", room: int | None = None) -> str:
@@ -44,7 +50,7 @@ def result_line(outcome: Outcome, name_width: int, label: str = "", room: int | 
     width = min(name_width, LONGEST_NAME)
     name = printable(outcome.case.benchmark)
     name = name if len(name) <= width else f"{name[: width - 1]}…"
-    if outcome.status not in {PASSED, SKIPPED}:
+    if outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE}:
         axes = " ".join(f"{_axes(outcome)} {label}".split())
         return f"{outcome.status}: {name} {axes}: {_numbers(outcome)}"
     head = f"{outcome.status:<4} {name:<{width}} {_axes(outcome)}{' ' if label else ''}{label}  "
@@ -63,6 +69,8 @@ def _numbers(outcome: Outcome, room: int | None = None) -> str:
         return _reason_line(outcome.failure)
     if outcome.case.probe == Probe.COMPILE_CACHE:
         return ", ".join(_start_texts(read_starts(outcome)))
+    if counted := main_count(outcome):
+        return count_text(counted)
     parts = list(_timing_texts({measurement.metric: measurement for measurement in outcome.measurements}))
     while room is not None and len(parts) > 1 and len(", ".join(parts)) > room:
         parts.pop()
@@ -130,9 +138,22 @@ def print_summary(run: Run, path: str, seconds: float) -> None:
     print()
     _print_groups(axes, groups, f"{count_of(len(run.outcomes), 'case')} in {seconds:.0f} s")
     print_notes(rows)
+    _print_unavailable([row for row in rows if row.status == NOT_AVAILABLE])
     _print_failures([row for row in rows if not row.is_good], path)
     print(f"\nrun file: {path}")
     print(f"a page to look at: torchstone report {shlex.quote(path)} -o report.html")
+
+
+def _print_unavailable(rows: list[CaseRow]) -> None:
+    """The cases that cannot be measured here, with the reason, once for all that have the same."""
+    alike: dict[str, list[str]] = {}
+    for row in rows:
+        failure = row.outcome.failure if row.outcome else None
+        alike.setdefault(failure.message if failure else "", []).append(row.case.name)
+    for reason, names in alike.items():
+        print()
+        text = f"{count_of(len(names), 'case')} not available here: {reason} ({', '.join(names)})"
+        print("\n".join(wrapped(text, "", "  ")))
 
 
 def _print_failures(rows: list[CaseRow], path: str) -> None:
@@ -167,8 +188,9 @@ def _ending_text(row: CaseRow) -> str:
 
 def _print_groups(axes: list[str], groups: list[Group], title: str) -> None:
     """A line a group; caches have a table of their own where there is something else too, for their columns are others."""
-    timed = [group for group in groups if not group.summary.caches]
     cached = [group for group in groups if group.summary.caches]
+    counted = [group for group in groups if group.summary.counts]
+    timed = [group for group in groups if group not in cached and group not in counted]
     if timed:
         lines = [_cells(group, _figures(group.summary)) for group in timed]
         print_table([*axes, "passed", "speedup", "compile", "peak", "cases"], lines, title=title)
@@ -178,6 +200,15 @@ def _print_groups(axes: list[str], groups: list[Group], title: str) -> None:
         lines = [_cells(group, _cache_figures(group.summary)) for group in cached]
         print_table(
             [*axes, "passed", *_CACHE_COLUMNS, "cases"], lines, title="compile caches" if timed else title
+        )
+    if counted and (timed or cached):
+        print()
+    if counted:
+        lines = [_cells(group, [", ".join(map(total_text, group.summary.counts))]) for group in counted]
+        print_table(
+            [*axes, "passed", "counted in all", "cases"],
+            lines,
+            title="counts" if timed or cached else title,
         )
 
 

@@ -1,21 +1,27 @@
 """The instruction-count files of PyTorch's ``pr_time_benchmarks`` <-> outcomes.
 
 Results are ``name,metric,value``; expected results are ``name,metric,expected,margin``. Neither has a header, though one is
-understood. Rows of one benchmark are one case, with one measurement a metric.
+understood. Rows of one benchmark are one case, with one measurement a metric. Beside results lies a file for each benchmark, with records
+for PyTorch's benchmark database (``write_records``; ``v3`` reads them).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from torchstone.errors import InputError, printable
 from torchstone.formats import table
-from torchstone.model import Case, Measurement, Outcome, Reading, Run, run_of
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import DEFAULT_MARGIN, PASSED, Probe
 
 RESULT_COLUMNS = ("name", "metric", "value")
 EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
+ORIGINAL_COUNTER = "hardware"
+TREE = "_tree"
+"""Ends the name of a metric that counts the whole process tree, which the original does not."""
 
 
 def read_results(path: str, text: str) -> Reading:
@@ -99,6 +105,61 @@ def _counted(run: Run) -> Iterator[tuple[Outcome, Measurement]]:
 
 def _cells(outcome: Outcome, measurement: Measurement) -> list[str]:
     return [outcome.case.benchmark, measurement.metric, exact_text(measurement.value)]
+
+
+def original_metrics(outcome: Outcome) -> list[Measurement]:
+    """What the original would have measured too: not what other processes and threads did besides."""
+    found = {measurement.metric for measurement in outcome.measurements}
+    return [
+        measurement
+        for measurement in outcome.measurements
+        if not (measurement.metric.endswith(TREE) and measurement.metric.removesuffix(TREE) in found)
+    ]
+
+
+def write_rows(outcome: Outcome) -> str:
+    """The rows that the original would have written for one benchmark."""
+    name = outcome.case.benchmark
+    return table.render_rows(
+        [name, measurement.metric, exact_text(smallest(measurement))]
+        for measurement in original_metrics(outcome)
+    )
+
+
+def write_records(outcome: Outcome) -> str:
+    """The records of one benchmark. They name the counter where it is not the one that the original has."""
+    records = [_record(outcome, measurement) for measurement in original_metrics(outcome)]
+    return json.dumps(records, ensure_ascii=False) + "\n"
+
+
+def _record(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
+    case, said = outcome.case, outcome.extra or {}
+    counter = (measurement.extra or {}).get("counter", ORIGINAL_COUNTER)
+    further = {} if counter == ORIGINAL_COUNTER else {"counter": counter}
+    return {
+        "benchmark": {
+            "name": "pr_time_benchmarks",
+            "mode": case.variant.mode,
+            "extra_info": {
+                "is_dynamic": case.variant.dynamic,
+                "device": case.variant.device,
+                "description": said.get("description", ""),
+                **further,
+            },
+        },
+        "model": {
+            "name": case.benchmark,
+            "type": said.get("category", ""),
+            "backend": case.variant.backend,
+        },
+        "metric": {"name": measurement.metric, "benchmark_values": [smallest(measurement)]},
+    }
+
+
+def smallest(measurement: Measurement) -> Number:
+    """The smallest sample, which stands for all of them; a whole number as such."""
+    value = min(measurement.samples)
+    return int(value) if value == int(value) else value
 
 
 def _margin_text(margin: float | None) -> str:

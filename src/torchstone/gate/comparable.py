@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from torchstone.errors import printable
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import Measurement, Reading
-from torchstone.vocabulary import METRICS
+from torchstone.model import Measurement, Outcome, Reading
+from torchstone.vocabulary import METRICS, Probe
 
 COUNTED_UNITS = frozenset(
     {
@@ -50,6 +50,7 @@ class Comparability:
         self._across = conditions.cross_environment
         self._anyway = conditions.compare_anyway
         self._pairs: dict[tuple[int, int], Apart | None] = {}
+        self._unstated: dict[tuple[str, str], None] = {}
         self._met: dict[Apart, None] = {}
 
     def between(self, results: Reading, baseline: Reading) -> Apart | None:
@@ -62,7 +63,12 @@ class Comparability:
         return self._pairs[pair]
 
     def obstacle(self, apart: Apart | None, metric: str, found: Measurement, wanted: Measurement) -> str:
-        """Why these two numbers are not comparable; empty if they are, or if they are to be compared all the same."""
+        """Why these two numbers are not comparable; empty if they are, or if they are to be compared all the same.
+
+        Numbers of two counters never are, whatever is asked for: they count different things.
+        """
+        if found.extra and wanted.extra and (why := other_counter(found.extra, wanted.extra)):
+            return why
         if apart is not None and depends_on_environment(metric):
             self._met[apart] = None
             if not self._across:
@@ -71,8 +77,25 @@ class Comparability:
             return _other_way(found.extra, wanted.extra)
         return ""
 
+    def note_counters(self, results: Reading, found: Outcome, baseline: Reading, wanted: Outcome) -> None:
+        """Remember a file that does not say what counted its instructions, where the other file does: theirs may be different ones."""
+        if found.case.probe != Probe.INSTRUCTIONS or self._upstream:
+            return
+        for measurement in found.measurements:
+            if not counts_instructions(measurement.metric):
+                continue
+            other = next((m for m in wanted.measurements if m.metric == measurement.metric), None)
+            if other is None:
+                continue
+            ours, theirs = counter_of(measurement), counter_of(other)
+            if ours and not theirs:
+                self._unstated[baseline.path, f"these are from the {printable(ours, 40)} one"] = None
+            elif theirs and not ours:
+                told = f"those of {baseline.path} are from the {printable(theirs, 40)} one"
+                self._unstated[results.path, told] = None
+
     def cautions(self) -> list[str]:
-        """What is to be said about environments that differ: once for each pair of files, not once a row."""
+        """What is to be said about environments that differ and counters that are not stated: once for each pair of files, not once a row."""
         so_what = (
             "compared all the same (--cross-environment)"
             if self._across
@@ -81,6 +104,8 @@ class Comparability:
         return [
             f"{apart.results} and {apart.baseline} are of different environments ({apart.why}): {so_what}"
             for apart in self._met
+        ] + [
+            f"{path} does not say which counter its counts are from; {told}" for path, told in self._unstated
         ]
 
 
@@ -88,6 +113,25 @@ def depends_on_environment(metric: str) -> bool:
     """Whether a number means something only in the environment it was measured in: all but statuses and counts."""
     known = METRICS.get(metric)
     return known is None or known.unit not in COUNTED_UNITS
+
+
+def counter_of(measurement: Measurement) -> str:
+    """What counted it; empty where that is not stated."""
+    return str((measurement.extra or {}).get("counter") or "")
+
+
+def counts_instructions(metric: str) -> bool:
+    """Whether a metric counts instructions, which more than one counter does; the names of all others say what counted."""
+    known = METRICS.get(metric)
+    return known is not None and known.unit == "instructions"
+
+
+def other_counter(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """How two numbers were counted by different counters, where both say by which."""
+    ours, theirs = found.get("counter"), wanted.get("counter")
+    if not ours or not theirs or ours == theirs:
+        return ""
+    return f"counted by the {printable(str(ours), 40)} counter, the baseline by the {printable(str(theirs), 40)} one"
 
 
 def _compare(results: Reading, baseline: Reading) -> Apart | None:

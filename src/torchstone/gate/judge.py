@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from torchstone.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
-from torchstone.errors import InputError, UsageError
-from torchstone.gate.comparable import Apart, Comparability
+from torchstone.errors import InputError, UsageError, printable
+from torchstone.gate.comparable import Apart, Comparability, counter_of
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import NEEDS_NO_BASELINE, SHARES, decide_number, decide_status, limits_of
 from torchstone.gate.sanity import contradictions
@@ -16,7 +16,7 @@ from torchstone.gate.tally import Tally
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
 from torchstone.model import Case, Measurement, Outcome, Reading, Rule, Run, matches_name
 from torchstone.results import Results
-from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
+from torchstone.vocabulary import ACCURACY, FAILED, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
 _BY_OWN_MARGIN = Rule("margin")
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
@@ -106,6 +106,7 @@ class _Judging:
         if before := self._baseline.claim(match.row, number):
             self._refuse_second(match.row, reading, index, before)
         apart = self.comparability.between(reading, match.row.reading)
+        self.comparability.note_counters(reading, outcome, match.row.reading, match.row.outcome)
         rows = self._judge_expected(outcome, match.row.outcome, apart)
         return [row if row.verdict in QUIET else self._place(row, reading, index, match.row) for row in rows]
 
@@ -122,8 +123,10 @@ class _Judging:
 
     def _judge_expected(self, outcome: Outcome, expected: Outcome, apart: Apart | None) -> list[Row]:
         """The rows of a result with an expected one: each metric, or one for a case that failed before it could be measured."""
-        if not expected.status and not expected.measurements:
+        unavailable = expected.status == NOT_AVAILABLE and outcome.status != NOT_AVAILABLE
+        if unavailable or (not expected.status and not expected.measurements):
             detail = "its baseline row expects nothing"
+            detail += ": it was not available there" if unavailable else ""
             return [
                 self._row(Verdict.NEW, outcome.case, self._main_metric(outcome), outcome, None, detail=detail)
             ]
@@ -136,9 +139,15 @@ class _Judging:
         return [*rows, *self._unexpected_counts(outcome, expected)]
 
     def _failed_row(self, outcome: Outcome, expected: Outcome | None, metrics: Sequence[str]) -> Row:
-        """One row for a case that failed otherwise than expected: its numbers, if it has any, mean nothing."""
+        """One row for a case that failed otherwise than expected: its numbers, if it has any, mean nothing.
+
+        What cannot be measured here did not fail: it is missing, and so stays neither green nor a regression.
+        """
         metric = metrics[0] if metrics else ACCURACY
         rule = self._rules.find(metric, outcome.case)
+        if outcome.status == NOT_AVAILABLE:
+            why = f"not available here{_told_by(outcome)}"
+            return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why)
         why = (
             "the file does not say why" if outcome.status == FAILED else f"the case failed: {outcome.status}"
         )
@@ -171,8 +180,10 @@ class _Judging:
                 self._metrics_alone(outcome)
             )
             for measurement in outcome.measurements:
-                if measurement.metric not in known and (
-                    self._wanted is None or measurement.metric in self._wanted
+                if (
+                    measurement.metric not in known
+                    and (self._wanted is None or measurement.metric in self._wanted)
+                    and not self._rules.ignores(measurement.metric, outcome.case)
                 ):
                     rule = self._rules.find(measurement.metric, outcome.case) or _BY_OWN_MARGIN
                     detail = "no baseline row for this metric"
@@ -182,6 +193,9 @@ class _Judging:
 
     def _rows_without_baseline(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
         alone = self._metrics_alone(outcome) if self._alone else []
+        if outcome.status == NOT_AVAILABLE and not alone:
+            self.tally.note_unavailable(outcome)
+            return []
         rows: list[Row | None] = []
         if alone and outcome.status not in _NOT_FAILED and outcome.case.probe != Probe.ACCURACY:
             rows.append(self._failed_row(outcome, None, alone))
@@ -243,7 +257,7 @@ class _Judging:
                 return (
                     None  # it failed, or was skipped, as expected; otherwise the failure has a row of its own
                 )
-            detail = f"the result has no {metric}"
+            detail = f"the result has no {metric}{_counted_instead(outcome)}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
         detail = self._hindrance(rule, metric, found, wanted, apart)
         if detail:
@@ -341,6 +355,17 @@ class _Judging:
         told = row.remarks
         remarks = Remarks(told.detail, place, expected.place if expected else "", told.quarantine, repro)
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
+
+
+def _told_by(outcome: Outcome) -> str:
+    """The reason that a failure gives, after a colon."""
+    return f": {outcome.failure.message}" if outcome.failure and outcome.failure.message else ""
+
+
+def _counted_instead(outcome: Outcome) -> str:
+    """Which counter a result is from, where that may be why it lacks what another one counts."""
+    counters = {counter_of(measurement) for measurement in outcome.measurements} - {""}
+    return f": it was counted by the {printable(min(counters), 40)} counter" if counters else ""
 
 
 def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:

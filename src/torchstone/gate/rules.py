@@ -48,6 +48,15 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("count", better="higher"), "unique_graphs"),
     ScopedRule(Rule("margin"), "instruction_count"),
     ScopedRule(Rule("margin"), "compile_time_instruction_count"),
+    ScopedRule(Rule("margin"), "python_calls"),
+    ScopedRule(Rule("margin"), "compile_time_python_calls"),
+    # Times: as noisy as any, so the customary margin of a count would be of no use.
+    ScopedRule(Rule("margin", usual=0.3), "cpu_seconds"),
+    ScopedRule(Rule("margin", usual=0.3), "compile_time_cpu_seconds"),
+    ScopedRule(Rule("margin", usual=0.3), "import_time_us"),
+    # What other threads and processes did depends on how they were scheduled.
+    ScopedRule(Rule("ignore"), "instruction_count_tree"),
+    ScopedRule(Rule("ignore"), "compile_time_instruction_count_tree"),
     # Not judged unless asked for: what eager needs, and what is neither good nor bad.
     ScopedRule(Rule("ignore"), "eager_peak_mem"),
     ScopedRule(Rule("ignore"), "eager_latency"),
@@ -136,10 +145,9 @@ def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> Limi
 
 
 def margin_of(rule: Rule, stated: float | None) -> float:
-    """The margin that counts: the rule's, the baseline row's, or the customary one."""
-    if rule.margin is not None:
-        return rule.margin
-    return DEFAULT_MARGIN if stated is None else stated
+    """The margin that counts: the rule's, the baseline row's, the metric's usual one, or the customary one."""
+    known = (margin for margin in (rule.margin, stated, rule.usual) if margin is not None)
+    return next(known, DEFAULT_MARGIN)
 
 
 def _given(number: float | None) -> float:

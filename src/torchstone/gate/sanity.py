@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from torchstone.model import Measurement, Number
 from torchstone.units import format_number
-from torchstone.vocabulary import METRICS
+from torchstone.vocabulary import METRICS, Probe
 
 _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute a ratio from
 _RATIO_TOLERANCE = 0.01
-_NEVER_ZERO = frozenset(
-    {"abs_latency", "instruction_count", "compile_time_instruction_count", "iteration_time"}
-)
+_COUNTED = frozenset(name for name, metric in METRICS.items() if Probe.INSTRUCTIONS in metric.probes)
+_NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time"}
 _MAY_BE_NEGATIVE = frozenset({"compilation_latency"})  # a difference of two times
 
 
@@ -33,6 +32,17 @@ def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str,
     if values.get("unique_graphs") == 0 and values.get("calls_captured", 0) > 0:
         yield "calls_captured", f"{format_number(values['calls_captured'])} calls captured in no graph at all"
     yield from _check_compression(values)
+    yield from _check_trees(values)
+
+
+def _check_trees(values: dict[str, Number]) -> Iterator[tuple[str, str]]:
+    for metric in sorted(_COUNTED & values.keys()):
+        whole, alone = values.get(f"{metric}_tree"), values[metric]
+        if whole is not None and whole < alone:
+            told = (
+                f"{format_number(whole)} in the process tree, but {format_number(alone)} in the process alone"
+            )
+            yield f"{metric}_tree", told
 
 
 def _check_compression(values: dict[str, Number]) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ class Tally:
         self._rows: list[Row] = []
         self._ignored: list[Row] = []
         self._releases: dict[tuple[str, Case], Release] = {}
+        self._unavailable: dict[str, list[str]] = {}
 
     def apply_quarantine(
         self, verdict: Verdict, case: Case, metric: str, rule: Rule | None, detail: str
@@ -63,6 +64,11 @@ class Tally:
         before = self._releases.get((entry.place, case))
         passed = passed and (before is None or before.passed == 1)
         self._releases[entry.place, case] = Release(entry, case, int(passed), 1)
+
+    def note_unavailable(self, outcome: Outcome) -> None:
+        """Remember a case that cannot be measured here, and of which nothing is expected: worth a caution, and no more."""
+        why = outcome.failure.message if outcome.failure else ""
+        self._unavailable.setdefault(why, []).append(outcome.case.name)
 
     def take(self, rows: Sequence[Row], *, planned: bool = False) -> None:
         """Count the rows of one case, and keep them. ``planned`` says that a plan names the case."""
@@ -134,6 +140,10 @@ class Tally:
             cautions.append(
                 f"no result has the dtype {', '.join(unseen)}, which the baseline has a column for"
             )
+        for why, names in self._unavailable.items():
+            named = names[0] if len(names) == 1 else f"{names[0]} and {count_of(len(names) - 1, 'other')}"
+            told = f": {why}" if why else ""
+            cautions.append(f"not available here, and no baseline expects it: {named}{told}")
         if self._ignored:
             rows = count_of(len(self._ignored), "expected row")
             cautions.append(f"{rows} without a result; this policy ignores that, as the original does")

@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from torchstone.counting import describe_counted
 from torchstone.errors import InputError, UsageError
 from torchstone.measure.plan import Listing
 from torchstone.measure.sources import Source, list_packages
+from torchstone.model import Variant
 from torchstone.suites import BUILT_IN, load_suite
 
 FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
@@ -105,10 +107,20 @@ def _files_below(folder: str) -> list[Source]:
 
 def list_built_in(suite: str) -> list[Listing]:
     """The benchmarks of one of our suites, which can be listed without torch."""
-    return [
+    loaded = load_suite(suite)
+    models = [
         Listing(suite, each.name, each.batch_size, each.accuracy_batch_size, each.modes, each.takes)
-        for each in load_suite(suite).collect()
+        for each in loaded.collect()
     ]
+    return models + [_counted_listing(suite, describe_counted(each)) for each in loaded.counted()]
+
+
+def _counted_listing(suite: str, told: dict[str, Any]) -> Listing:
+    """Counted work as a listing: what it says of itself are its axes."""
+    device = str(told["device"]).partition(":")[0]
+    dynamic = told["dynamic"] if isinstance(told["dynamic"], bool) else None
+    variant = Variant(device, str(told["backend"] or ""), str(told["mode"] or ""), dynamic=dynamic)
+    return Listing(suite, told["name"], counted=variant)
 
 
 def libraries_of(sources: Sequence[Source]) -> list[str]:
@@ -120,7 +132,11 @@ def libraries_of(sources: Sequence[Source]) -> list[str]:
 def read_listings(sources: Sequence[dict[str, Any]]) -> list[Listing]:
     """What a survey found, as listings."""
     return [
-        convert({"suite": found["source"]["name"], **benchmark}, Listing)
+        listing
         for found in sources
-        for benchmark in found["benchmarks"]
+        for suite in [found["source"]["name"]]
+        for listing in (
+            *(convert({"suite": suite, **benchmark}, Listing) for benchmark in found["benchmarks"]),
+            *(_counted_listing(suite, each) for each in found.get("counted", [])),
+        )
     ]

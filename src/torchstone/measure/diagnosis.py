@@ -10,9 +10,18 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from torchstone.measure.facts import DENIED, GIB, UNSUPPORTED, Accelerator, Facts, Noise
+from torchstone.measure.facts import GIB, Accelerator, Facts, Noise
 
 _CALM_LOAD = 0.1  # cores
+_GOOD_FOR = {
+    "hardware": "It counts every instruction, and takes no time.",
+    "simulated": "It counts every instruction where the processor does not.",
+}
+_LESS_GOOD = {
+    "simulated": "The simulated counter takes some 50 times as long.",
+    "python": "The python counter sees no work of C++ code.",
+    "cpu_time": "Processor time is no count, and as noisy as any time.",
+}
 
 
 class Level(StrEnum):
@@ -36,7 +45,7 @@ class Finding(Struct, frozen=True):
 def diagnose(facts: Facts) -> tuple[Finding, ...]:
     """All findings, in a fixed order of topics. What is not known is passed over."""
     topics = (_torch, _compiler, _accelerators, _noise, _load, _cores, _quota, _clocks, _virtual_machine)
-    further = (_memory, _swap, _disk, _peak_memory, _start, _counters, _valgrind, _timer, _layout)
+    further = (_memory, _swap, _disk, _peak_memory, _start, _counters, _timer, _layout)
     return tuple(finding for topic in (*topics, *further) for finding in topic(facts))
 
 
@@ -301,27 +310,21 @@ def _start(facts: Facts) -> Iterator[Finding]:
 
 
 def _counters(facts: Facts) -> Iterator[Finding]:
-    why = "The instructions probe cannot use them; valgrind counts too, but some forty times slower."
-    if facts.counters == "":
-        yield _ok("counters", "instructions can be counted in hardware")
-    elif facts.counters == DENIED:
-        stands = "" if facts.paranoid is None else f" (perf_event_paranoid is {facts.paranoid})"
-        what = f"hardware counters may not be used{stands}"
-        advice = "sudo sysctl kernel.perf_event_paranoid=2; in a container also --cap-add PERFMON"
-        yield _note("counters", what, why, advice)
-    elif facts.counters == UNSUPPORTED:
-        advice = "use a kind of virtual machine that passes them through" if facts.virtual_machine else ""
-        yield _note("counters", "there are no hardware counters here", why, advice)
-    elif facts.counters is not None:
-        yield _note("counters", f"hardware counters cannot be used: {facts.counters}", why)
-
-
-def _valgrind(facts: Facts) -> Iterator[Finding]:
-    if facts.valgrind:
-        yield _ok("valgrind", facts.valgrind)
-    elif facts.counters != "":
-        why = "Without it and without hardware counters, native instructions cannot be counted."
-        yield _note("valgrind", "valgrind is not installed", why, "apt install valgrind")
+    """Which counter is taken, which others there are, and why the rest is not; one that would come after the one taken is not missed."""
+    taken, order = facts.counter, list(facts.counters)
+    if not taken:
+        return
+    others = [counter for counter, problem in facts.counters.items() if not problem and counter != taken]
+    what = f"the instructions probe counts with the {taken} counter"
+    what += f"; on request: {', '.join(others)}" if others else ""
+    for counter, problem in facts.counters.items():
+        why, _, advice = problem.partition("; ")
+        if problem and order.index(counter) < order.index(taken):
+            matters = f"{_GOOD_FOR.get(counter, '')} {_LESS_GOOD.get(taken, '')}".strip()
+            yield _note("counters", f"the {counter} counter cannot be used: {why}", matters, advice)
+        elif problem:
+            what += f"; not here: {counter} ({why}{f': {advice}' if advice else ''})"
+    yield _ok("counters", what)
 
 
 def _timer(facts: Facts) -> Iterator[Finding]:

@@ -7,8 +7,6 @@ from typing import ClassVar
 from msgspec import Struct
 
 GIB = 1 << 30
-DENIED = "denied"
-UNSUPPORTED = "unsupported"
 
 
 class TorchFacts(Struct, frozen=True):
@@ -52,8 +50,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """A machine as a diagnosis sees it. Bytes, seconds and shares are plain numbers.
 
     ``cores`` are those that may be used; ``load`` is how many of them other work used while we looked, ``stolen`` the share of time that the
-    hypervisor withheld. ``counters`` is empty if hardware counters work, ``denied`` if they may not be used, ``unsupported`` if there are none,
-    else the reason. ``turbo_switch`` is the file that turns turbo off.
+    hypervisor withheld. ``counters`` are those of the instructions probe, the best first, each with why it cannot be used, or nothing if it can;
+    ``counter`` is the one that is taken unless another is asked for. ``turbo_switch`` is the file that turns turbo off.
     """
 
     system: str = "Linux"
@@ -79,9 +77,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     disk_left: int | None = None
     peak_can_be_reset: bool = False
     can_fork: bool = False
-    counters: str | None = None
-    paranoid: int | None = None
-    valgrind: str | None = None
+    counters: dict[str, str] = {}
+    counter: str = ""
     clock_step: float = 1e-9
     clock_source: str | None = None
     randomized: bool | None = None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import json
 import os
 import platform
 import shutil
-import struct
 import sys
 import sysconfig
 import tempfile
@@ -17,9 +14,10 @@ from typing import Any
 from torchstone.errors import printable
 from torchstone.measure import machine
 from torchstone.measure.accelerators import read_nvidia, read_nvidia_processes, read_nvidia_reasons
-from torchstone.measure.asking import ask, first_line
+from torchstone.measure.asking import ask
+from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.environment import compiler_command, read_compiler
-from torchstone.measure.facts import DENIED, UNSUPPORTED, Accelerator, Facts, TorchFacts
+from torchstone.measure.facts import Accelerator, Facts, TorchFacts
 from torchstone.measure.noise import clock_step, watch
 
 PATIENCE = 120.0  # seconds; importing torch from a slow disk takes long the first time
@@ -39,7 +37,6 @@ print("\\n" + json.dumps({"seconds": seconds, "environment": probe_environment((
 _SOURCE = "#include <Python.h>\n#include <vector>\nint main() { return 0; }\n"
 _SLOWED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "too hot", 0x80: "power brake"}
 _CLOCK_SET = 0x02
-_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 
 
 def inspect_machine(python: str = sys.executable) -> Facts:
@@ -51,6 +48,7 @@ def inspect_machine(python: str = sys.executable) -> Facts:
     cores = machine.read_cores()
     allowed, quota = cores["allowed"] or 1, cores["quota"]
     folder = tempfile.gettempdir()
+    counters = find_counters()
     return Facts(
         system=platform.system(),
         python=python,
@@ -75,9 +73,8 @@ def inspect_machine(python: str = sys.executable) -> Facts:
         disk_left=shutil.disk_usage(folder).free,
         peak_can_be_reset=reset_peak(),
         can_fork=sys.platform == "linux",
-        counters=try_counters(),
-        paranoid=machine.read_number(machine.ROOT / "proc/sys/kernel/perf_event_paranoid"),
-        valgrind=first_line(["valgrind", "--version"]) or None,
+        counters=counters,
+        counter=choose_counter(counters),
         clock_step=clock_step(),
         clock_source=machine.read_clock_source(),
         randomized=machine.read_randomized(),
@@ -154,25 +151,3 @@ def reset_peak() -> bool:
     except OSError:
         return False
     return True
-
-
-def try_counters() -> str | None:
-    """Count this process's instructions in hardware: empty if that works, else why not; None where nobody can tell."""
-    number = _PERF_EVENT_OPEN.get(platform.machine())
-    if sys.platform != "linux" or number is None:
-        return None
-    size, instructions, user_only = 112, 1, 1 << 5 | 1 << 6
-    attributes = struct.pack("=IIQQQQQ", 0, size, instructions, 0, 0, 0, user_only).ljust(size, b"\0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    handle = libc.syscall(number, attributes, 0, -1, -1, 0)
-    if handle < 0:
-        code = ctypes.get_errno()
-        if code in {errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOSYS}:
-            return UNSUPPORTED
-        return DENIED if code in {errno.EACCES, errno.EPERM} else os.strerror(code).lower()
-    try:
-        sum(range(1000))
-        (count,) = struct.unpack("=Q", os.read(handle, 8))
-    finally:
-        os.close(handle)
-    return "" if count else UNSUPPORTED

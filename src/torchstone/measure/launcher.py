@@ -191,8 +191,10 @@ class KeptLauncher:
         request: Message,
         log_path: str,
         python: str = sys.executable,
+        before: Sequence[str] = (),
     ) -> None:
         self.start = start
+        self._before = before  # a command that executes the keeper, and with it everything that it forks
         self._variables = dict(variables)
         self._request = request
         self._log_path = log_path
@@ -206,7 +208,7 @@ class KeptLauncher:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                [self._python, "-P", "-m", _KEEPERS[self.start], str(theirs.fileno())],
+                [*self._before, self._python, "-P", "-m", _KEEPERS[self.start], str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 env=self._variables,
                 stdin=subprocess.DEVNULL,

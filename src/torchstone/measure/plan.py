@@ -18,8 +18,11 @@ from torchstone.vocabulary import Probe
 SMALL_BATCH = 2
 
 
+DEFAULT_PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
+
+
 class Listing(Struct, frozen=True):
-    """One benchmark as a plan sees it: its suite, its name, and what it can be asked for."""
+    """One benchmark as a plan sees it: its suite, its name, and what it can be asked for; counted work says under which axes it counts."""
 
     suite: str
     name: str
@@ -27,10 +30,14 @@ class Listing(Struct, frozen=True):
     accuracy_batch_size: int | None = None
     modes: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    counted: Variant | None = None
 
 
 class Axes(Struct, frozen=True):
-    """What every benchmark is to be run under; a case is planned for each combination."""
+    """What every benchmark is to be run under; a case is planned for each combination. No ``probes`` means those that a benchmark is for.
+
+    ``asked_devices`` are the devices that a person has named: of counted work, which has a device of its own, only that on one of these is meant.
+    """
 
     probes: tuple[str, ...]
     devices: tuple[str, ...]
@@ -41,6 +48,7 @@ class Axes(Struct, frozen=True):
     batch_sizes: tuple[int, ...] = ()
     size: str = "full"
     further: tuple[tuple[str, str], ...] = ()
+    asked_devices: tuple[str, ...] = ()
 
 
 class Selection(Struct, frozen=True):
@@ -70,10 +78,17 @@ def plan_cases(listings: Sequence[Listing], axes: Axes, selection: Selection) ->
 
 
 def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
+    if listing.counted is not None:
+        return _counted_case(listing, listing.counted, axes)
     further = dict(axes.further) | ({"size": axes.size} if axes.size != "full" else {})
     cases = []
     for probe, device, backend, mode, dtype, dynamic in itertools.product(
-        axes.probes, axes.devices, axes.backends, axes.modes, axes.dtypes, axes.dynamics
+        axes.probes or DEFAULT_PROBES,
+        axes.devices,
+        axes.backends,
+        axes.modes,
+        axes.dtypes,
+        axes.dynamics,
     ):
         if mode not in listing.modes:
             continue
@@ -83,6 +98,14 @@ def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
             )
             cases.append(Case(listing.name, probe, listing.suite, variant))
     return cases
+
+
+def _counted_case(listing: Listing, variant: Variant, axes: Axes) -> list[Case]:
+    """The one case of counted work, if counting is wanted, and its device."""
+    devices = {device.partition(":")[0] for device in axes.asked_devices}
+    if (axes.probes and Probe.INSTRUCTIONS not in axes.probes) or (devices and variant.device not in devices):
+        return []
+    return [Case(listing.name, Probe.INSTRUCTIONS.value, listing.suite, variant)]
 
 
 def _own_batch_size(listing: Listing, probe: str, size: str) -> int | None:
@@ -95,6 +118,9 @@ def _own_batch_size(listing: Listing, probe: str, size: str) -> int | None:
 def _check_requests(listings: Iterable[Listing], axes: Axes) -> None:
     """Refuse what a builder would silently ignore."""
     for listing in listings:
+        if listing.counted is not None:
+            _check_counted(listing, axes)
+            continue
         if axes.batch_sizes and "batch_size" not in listing.takes:
             raise UsageError(
                 f"--batch-size cannot change {listing.suite}::{listing.name}, which does not take a batch_size",
@@ -102,6 +128,25 @@ def _check_requests(listings: Iterable[Listing], axes: Axes) -> None:
             )
         if axes.size != "full" and "size" not in listing.takes:
             raise UsageError(f"{listing.suite}::{listing.name} has only one size", advice="leave out --size")
+
+
+def _check_counted(listing: Listing, axes: Axes) -> None:
+    plain = Axes((), ())
+    given = {
+        "--backend": axes.backends != plain.backends,
+        "--mode": axes.modes != plain.modes,
+        "--dtype": axes.dtypes != plain.dtypes,
+        "--dynamic": axes.dynamics != plain.dynamics,
+        "--batch-size": bool(axes.batch_sizes),
+        "--size": axes.size != plain.size,
+        "--compile-mode, --option or --fullgraph": bool(axes.further),
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"{option} cannot change {listing.suite}::{listing.name}, which says itself what is compiled and how",
+                advice=f"leave out {option}",
+            )
 
 
 def _check_names(planned: Mapping[Listing, Sequence[Case]], selection: Selection) -> None:

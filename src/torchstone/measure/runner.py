@@ -16,6 +16,7 @@ from msgspec import Struct, structs, to_builtins
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences, fingerprint
 from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings
+from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.journal import Journal
 from torchstone.measure.plan import Axes, Selection, plan_cases, shard_cases
 from torchstone.measure.revision import read_revision
@@ -23,6 +24,7 @@ from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.model import Case, Outcome, Run
+from torchstone.vocabulary import COUNTERS, Probe
 
 RUNS = os.path.join(".torchstone", "runs")
 
@@ -50,7 +52,9 @@ def prepare_run(request: Request, session: Session) -> Run:
         else structs.replace(request.axes, devices=(next(iter(found["devices"])),))
     )
     selection = structs.replace(request.selection, targets=request.targets.names)
+    axes = structs.replace(axes, asked_devices=request.axes.devices)
     cases = plan_cases(read_listings(found["sources"]), axes, selection)
+    settings = with_counter(settings, cases, session.cautions)
     shard, shards = request.shard
     if shards > 1:
         cases = shard_cases(cases, shard, shards, request.durations)
@@ -66,6 +70,22 @@ def prepare_run(request: Request, session: Session) -> Run:
         to_builtins(settings),
         finished=False,
     )
+
+
+def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str]) -> Settings:
+    """The settings with the counter that will count, if anything is to be counted: the one asked for, or the best there is."""
+    if not any(case.probe == Probe.INSTRUCTIONS for case in cases):
+        return settings
+    problems = find_counters()
+    if settings.counter and problems[settings.counter]:
+        problem, _, advice = problems[settings.counter].partition("; ")
+        raise UsageError(f"--counter {settings.counter}: {problem}", advice=advice)
+    counter = settings.counter or choose_counter(problems)
+    if not settings.counter and counter in {"python", "cpu_time"}:
+        cautions.append(
+            f"the {counter} counter is used ({COUNTERS[counter]}): 'torchstone doctor' says how to get a better one"
+        )
+    return structs.replace(settings, counter=counter)
 
 
 def survey_for(request: Request, session: Session) -> dict[str, Any]:
@@ -167,6 +187,8 @@ def choose_limits(settings: Settings, run: Run) -> Limits:
     """
     if settings.jobs:
         jobs = settings.jobs
+    elif all(case.probe == Probe.INSTRUCTIONS for case in run.plan) and settings.counter != "cpu_time":
+        jobs = _cores()  # one thread each, and a count is the same whatever runs beside it
     elif all(case.variant.device == "cpu" for case in run.plan):
         jobs = max(1, _cores() // max(1, settings.threads or 1))
     else:

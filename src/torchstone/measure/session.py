@@ -21,6 +21,7 @@ from torchstone.measure.course import Course, SingleCourse
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
 from torchstone.measure.priming import is_filled, read_probing_seconds
 from torchstone.measure.settings import Settings, case_file, make_job
+from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.model import Case
 from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
@@ -49,6 +50,8 @@ class Session:
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
+        self._sources: list[Message] = []
+        self._simulated_template = ""
         self.cautions: list[str] = []
 
     def __enter__(self) -> Session:
@@ -83,7 +86,7 @@ class Session:
             return
         if self._start != "spawn":
             # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
-            shared = [dict(source) for source in sources if source["kind"] != "file"]
+            shared = self._sources = [dict(source) for source in sources if source["kind"] != "file"]
             problem = self._start_keeper("fork", variables, {"sources": shared, "devices": list(devices)})
             if not problem:
                 return
@@ -97,7 +100,7 @@ class Session:
         log_path = os.path.join(self.scratch, "keeper.log")
         told = {**request, "template": self.template, "scratch": self.scratch}
         keeper = KeptLauncher(start, variables, told, log_path)
-        self._launcher = keeper  # closed with the session from here on, whatever happens
+        self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
         answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if "broken" in answer:
             raise self._broken(str(answer["broken"]), log_path)
@@ -151,12 +154,31 @@ class Session:
         if "error" in answer:
             self._tell(f"caution: no warm-up compile: {answer['error'].get('message')}")
 
+    def _start_simulation(self) -> str:
+        """Get ready to start workers that valgrind executes, if that has not been done; gives the template for their caches."""
+        launcher = self.launcher
+        if not isinstance(launcher, BothLaunchers):
+            raise CannotMeasureError("the simulated counter works on Linux only")
+        if launcher.simulated is None:
+            self._tell("loading torch under valgrind, which takes about half a minute")
+            launcher.simulated, self._simulated_template = start_simulation(self.scratch, self._sources)
+        return self._simulated_template
+
+    def _counting_job(self, job: Message, number: int) -> Message:
+        """A job that counts: with a cache of its own, which for a simulated worker starts from another template."""
+        template = self._start_simulation() if is_simulated(job) else self.template
+        around = surroundings.make_case_folder(self.scratch, number, template, None)
+        counting = {**job["counting"], "folder": counting_folder(self.scratch)}
+        return {**job, "counting": counting, "surroundings": around}
+
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
         def course(case: Case, number: int) -> Course:
             self._prime(case)
             job = make_job(case, settings, self.launcher.start)
+            if case.probe == Probe.INSTRUCTIONS:
+                return SingleCourse(self._counting_job(job, number))
             if case.probe == Probe.COMPILE_CACHE:
                 return CacheCourse(
                     case,

@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     scenarios: tuple[str, ...] = ()
     save_artifacts: str = ""
     load_artifacts: str = ""
+    counter: str = ""
+    profile: bool = False
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -98,6 +100,11 @@ def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
             "batch_invariant": settings.batch_invariant,
         },
         "identity": {"start": start, "cache": settings.cache},
+        "counting": {
+            "counter": settings.counter,
+            "iterations": settings.repeat,
+            "profile": settings.profile,
+        },
     }
 
 

@@ -9,9 +9,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
+from types import ModuleType
 from typing import Any
 
+from torchstone.counting import Counted, take_counted
 from torchstone.define import Benchmark, DefinitionError, Suite, take_defined
+from torchstone.measure import pr_time_files
 from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 
 Source = dict[str, str]
@@ -36,21 +39,23 @@ class SourceError(Exception):
         return {"message": self.message, "path": self.path, "line": self.line, "column": self.column}
 
 
-def load_source(source: Source) -> Suite:
-    """The suite that a source means, ready to build from."""
+def load_source(source: Source, wanted: str = "") -> Suite:
+    """The suite that a source means, ready to build from. If only one benchmark is ``wanted``, others may be left out."""
     if source["kind"] == "file":
-        return _load_file(source["path"], source["name"])
+        return _load_file(source["path"], source["name"], wanted)
     if source["kind"] == "package":
         return _load_package(source["name"])
     return load_suite(source["name"])
 
 
-def find_benchmark(source: Source, name: str) -> Benchmark:
-    """One benchmark of a source."""
-    suite = load_source(source)
-    for benchmark in suite.collect():
-        if benchmark.name == name:
-            return benchmark
+def find_measured(source: Source, name: str, probe: str) -> Benchmark | Counted:
+    """One benchmark of a source, or counted work of this name where it is to be counted."""
+    suite = load_source(source, name)
+    work: Sequence[Counted] = suite.counted() if probe == "instructions" else ()
+    found: list[Benchmark | Counted] = [*work, *suite.collect()]
+    for each in found:
+        if each.name == name:
+            return each
     raise SourceError(f"there is no benchmark '{name}' in {suite.name} (any more)", source.get("path", ""))
 
 
@@ -78,11 +83,27 @@ def prepare(suite: Suite) -> list[str]:
     return problems
 
 
-def _load_file(path: str, name: str) -> Suite:
+def _load_file(path: str, name: str, wanted: str = "") -> Suite:
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
         sys.path.insert(0, folder)
     take_defined()
+    take_counted()
+    pr_time_files.offer()
+    module = _import_file(path, name)
+    defined, work = take_defined(), take_counted()
+    is_original = pr_time_files.is_written_for(module)
+    if is_original:
+        work += _list_original(module, path, wanted)
+    if not defined and not work:
+        empty = "decorate a function with @torchstone.benchmark, or with @torchstone.counted if its instructions are to be counted"
+        problem = pr_time_files.why_empty(module, path) if is_original else empty
+        raise SourceError(f"no benchmark is defined in it: {problem}", path)
+    _refuse_namesakes([*(each.name for each in defined), *(each.name for each in work)], path)
+    return Suite(name, f"the benchmarks in {path}", lambda: defined, counted=lambda: work)
+
+
+def _import_file(path: str, name: str) -> ModuleType:
     present = sys.modules.get(name)
     if present is not None and getattr(present, "__file__", "") != path:
         raise SourceError(f"its name hides the module {name}, which is in use here: rename the file", path)
@@ -101,12 +122,23 @@ def _load_file(path: str, name: str) -> Suite:
         raise SourceError(str(error), *_place(error, path)) from error
     except BaseException as error:
         raise SourceError(f"importing it raised {_told(error)}", *_place(error, path)) from error
-    defined = take_defined()
-    if not defined:
-        raise SourceError(
-            "no benchmark is defined in it: decorate a function with @torchstone.benchmark", path
-        )
-    return Suite(name, f"the benchmarks in {path}", lambda: defined)
+    return module
+
+
+def _list_original(module: ModuleType, path: str, wanted: str) -> list[Counted]:
+    """What a file written for ``pr_time_benchmarks`` measures; it says so by running."""
+    try:
+        return pr_time_files.list_counted(module, path, wanted)
+    except DefinitionError as error:
+        raise SourceError(str(error), *_place(error, path)) from error
+    except BaseException as error:
+        raise SourceError(f"running its main() raised {_told(error)}", *_place(error, path)) from error
+
+
+def _refuse_namesakes(names: Sequence[str], path: str) -> None:
+    """Refuse two benchmarks of one name, which two decorators, or a decorator and a main(), may have given."""
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SourceError(f"{twice} is defined twice: give one of the two another name", path)
 
 
 def _load_package(name: str) -> Suite:

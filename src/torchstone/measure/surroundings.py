@@ -23,6 +23,7 @@ OWN = (
     "KMP_DUPLICATE_LIB_OK",
     "CUDA_CACHE_PATH",
     "OPENBLAS_NUM_THREADS",
+    "PYTHONHASHSEED",
     "PYTHONPATH",
     "PYTHONUNBUFFERED",
     "PYTORCH_KERNEL_CACHE_PATH",
@@ -44,16 +45,20 @@ def worker_variables(template: str) -> dict[str, str]:
     package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     inherited = {name: value for name, value in os.environ.items() if name not in OWN or name == "PYTHONPATH"}
     path = inherited.get("PYTHONPATH", "")
-    return inherited | {
-        "PYTHONPATH": os.pathsep.join(part for part in (package_parent, path) if part),
-        "PYTHONUNBUFFERED": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        "TMPDIR": _made(os.path.join(template, "tmp")),
-        **cache_variables(os.path.join(template, "cache")),
-    }
+    return (
+        inherited
+        | {
+            "PYTHONPATH": os.pathsep.join(part for part in (package_parent, path) if part),
+            "PYTHONHASHSEED": "0",  # the order of sets, and with it what a compiler does, is the same in every process
+            "PYTHONUNBUFFERED": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+            "TMPDIR": _made(os.path.join(template, "tmp")),
+            **cache_variables(os.path.join(template, "cache")),
+        }
+    )
 
 
 def cache_variables(folder: str) -> dict[str, str]:
@@ -73,7 +78,7 @@ def enter(variables: Mapping[str, str]) -> None:
     tempfile.tempdir = None
 
 
-def template_folder() -> str:
+def template_folder(processor: str = "") -> str:
     """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
     base = os.environ.get("TORCHSTONE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "torchstone"
@@ -83,7 +88,7 @@ def template_folder() -> str:
         platform.python_version(),
         sys.executable,
         read_compiler() or "none",
-        _processor(),
+        processor or _processor(),
     )
     name = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
     return _made(os.path.join(base, f"compiler-{name}"))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from torchstone.counting import describe_counted
 from torchstone.define import Benchmark
 from torchstone.measure import sources
 from torchstone.measure.environment import probe_environment
@@ -89,11 +90,17 @@ def _look_at(source: Source) -> dict[str, Any]:
     try:
         suite = load_source(source)
         benchmarks = [describe(benchmark) for benchmark in suite.collect()]
+        counted = [describe_counted(each) for each in suite.counted()]
     except SourceError as error:
         return {"source": source, "error": error.told()}
     except Exception as error:  # noqa: BLE001  (another package's code: told, not raised)
         return {"source": source, "error": {"message": f"{type(error).__name__}: {error}"}}
-    return {"source": source, "benchmarks": benchmarks, "libraries": list(suite.libraries)}
+    return {
+        "source": source,
+        "benchmarks": benchmarks,
+        "counted": counted,
+        "libraries": list(suite.libraries),
+    }
 
 
 def _third_party(modules: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Channel, Message
 from torchstone.measure.keeper import redirect
-from torchstone.measure.sources import SourceError, find_benchmark, import_modules, load_source, prepare
+from torchstone.measure.sources import SourceError, find_measured, import_modules, load_source, prepare
 
 LONGEST_TEXT = 100_000
 
@@ -123,10 +123,10 @@ def _probe(job: Message, clock: Any, result: Any) -> None:  # noqa: ANN401  (Pha
     import_modules(job.get("imports", []), job.get("folder", "."))
     if job["source"]["kind"] != "file":
         prepare(load_source(job["source"]))
-    benchmark = find_benchmark(job["source"], job["benchmark"])
+    measured = find_measured(job["source"], job["benchmark"], job["probe"])
     from torchstone.probes.run_case import run_case  # noqa: PLC0415  (imports torch)
 
-    run_case(benchmark, job, clock, result)
+    run_case(measured, job, clock, result)
 
 
 def _settle(job: Message) -> None:

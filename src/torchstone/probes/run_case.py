@@ -5,18 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from torchstone.counting import Counted
 from torchstone.define import Benchmark, Check
 from torchstone.probes.accuracy import AccuracyPlan, measure_accuracy
 from torchstone.probes.compile_cache import Scenario, measure_scenario
+from torchstone.probes.compiled_model import CompiledModel
 from torchstone.probes.device import Device
+from torchstone.probes.instructions import CountPlan, measure_instructions
 from torchstone.probes.performance import measure_performance
 from torchstone.probes.reply import PhaseClock, Result, settings_of
 from torchstone.probes.subject import Origin, Target, build
 from torchstone.probes.timing import StopRule
 
 
-def run_case(benchmark: Benchmark, job: dict[str, Any], clock: PhaseClock, result: Result) -> None:
+def run_case(benchmark: Benchmark | Counted, job: dict[str, Any], clock: PhaseClock, result: Result) -> None:
     """Build the benchmark as the job says, and measure what the job's probe measures."""
+    if isinstance(benchmark, Counted):
+        measure_instructions(benchmark, CountPlan(**job["counting"]), clock, result)
+        return
     variant = job["variant"]
     target = read_target(variant)
     target.device.activate()
@@ -27,6 +33,10 @@ def run_case(benchmark: Benchmark, job: dict[str, Any], clock: PhaseClock, resul
     make = partial(build, benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
     if job["probe"] == "compile_cache":
         measure_scenario(make, target, Scenario(**job["scenario"]), check, clock, result)
+        return
+    if job["probe"] == "instructions":
+        model = CompiledModel(benchmark.name, make, target)
+        measure_instructions(model, CountPlan(**job["counting"]), clock, result)
         return
     work = make()
     identity = job.get("identity", {})

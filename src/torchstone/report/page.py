@@ -8,6 +8,7 @@ hashes, and nothing else.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -16,6 +17,7 @@ from torchstone import __version__
 from torchstone.report.markup import NOTHING, Markup, element, join
 from torchstone.report.page_cache_section import render_caches
 from torchstone.report.page_charts import render_charts
+from torchstone.report.page_flame_section import render_explained
 from torchstone.report.page_rows import Page, title_of
 from torchstone.report.page_sections import (
     render_alerts,
@@ -33,14 +35,25 @@ _ICON = (
 )
 
 
+REPORT = ("page",)
+FLAME = ("page_flame",)
+
+
 def render_page(page: Page) -> str:
     """The whole file."""
-    body = element("body", _header(page), element("main", _sections(page), id="main"), _footer())
-    return f'<!doctype html>\n<html lang="en">\n{_head(page)}\n{body}\n</html>\n'
+    body = (_header(page), element("main", _sections(page), id="main"))
+    return render_document(title_of(page), body, REPORT + FLAME if page.explained else REPORT)
 
 
-def _head(page: Page) -> Markup:
-    style, script = read_asset("page.css"), read_asset("page.js")
+def render_document(title: str, body: Sequence[Markup], scripts: Sequence[str]) -> str:
+    """A whole file: what is in it, below a head that lets nothing else run but these scripts."""
+    return f'<!doctype html>\n<html lang="en">\n{_head(title, scripts)}\n{element("body", body, _footer())}\n</html>\n'
+
+
+def _head(title: str, scripts: Sequence[str]) -> Markup:
+    styles = dict.fromkeys(("page", *scripts))
+    style = "".join(read_asset(f"{name}.css") for name in styles)
+    script = "".join(read_asset(f"{name}.js") for name in scripts)
     policy = (
         f"default-src 'none'; style-src '{hash_of(style)}'; script-src '{hash_of(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -53,7 +66,7 @@ def _head(page: Page) -> Markup:
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="generator", content=f"torchstone {__version__}"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", title_of(page)),
+        element("title", title),
         element("link", rel="icon", href=_ICON),
         element("style", Markup(style)),
         element("script", Markup(script)),
@@ -77,6 +90,7 @@ def _header(page: Page) -> Markup:
         "speedups": ("Speedups", page.summary.speedup or page.summary.unsound),
         "compile-time": ("Compile time", page.summary.compile_time),
         "compile-caches": ("Compile caches", page.caches),
+        "explained": ("Where counts went", page.explained),
         "cases": ("All cases", page.rows),
         "breaks": ("Graph breaks", page.breaks),
         "environment": ("Environment", page.sources),
@@ -123,6 +137,7 @@ def _sections(page: Page) -> Markup:
         render_troubles(page),
         render_charts(page),
         render_caches(page),
+        render_explained(page.explained),
         render_table(page),
         render_breaks(page),
         render_environment(page),

@@ -17,7 +17,7 @@ from torchstone.model import Case, Measurement, Number, Outcome, Reading
 from torchstone.report.rows import Report, Words, describe
 from torchstone.results import Results
 from torchstone.units import format_change, format_number, format_value
-from torchstone.vocabulary import METRICS, PASSED, SKIPPED, Verdict
+from torchstone.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
 
 SPEEDUP = "speedup"
 MISSING = Verdict.MISSING.value
@@ -61,7 +61,7 @@ class CaseRow(Struct, frozen=True):
         """The sort of end it came to: ok, skip, fail, or absent where there is no outcome."""
         if self.outcome is None:
             return ABSENT
-        return {PASSED: OK, "": OK, SKIPPED: SKIP}.get(self.outcome.status, FAIL)
+        return {PASSED: OK, "": OK, SKIPPED: SKIP, NOT_AVAILABLE: SKIP}.get(self.outcome.status, FAIL)
 
     @property
     def is_good(self) -> bool:

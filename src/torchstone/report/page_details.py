@@ -191,6 +191,7 @@ def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
     """Where the time went, why capture stopped, and whatever else an outcome says."""
     extra = dict(outcome.extra or {})
     extra.pop("cautions", None)
+    extra.pop("profile", None)  # has a section of its own
     duration, phases = as_number(extra.get("duration")), _phases(extra.get("phases"))
     if duration is not None or phases:
         extra.pop("duration", None)

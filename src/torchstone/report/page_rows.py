@@ -12,6 +12,7 @@ from torchstone.model import Reading
 from torchstone.report.page_cache import WARM, CacheCase, format_percent, make_cases
 from torchstone.report.page_case import CaseRow, Finding, format_ratio, make_rows, shared_axes
 from torchstone.report.page_facts import Facts, collect_facts
+from torchstone.report.page_flame_section import Explained, explain_rows
 from torchstone.report.page_summary import (
     MEMORY,
     BreakGroup,
@@ -34,7 +35,8 @@ MANY = 1_000  # from so many rows on, the page is kept compact
 _COLUMNS = (
     *("speedup", "abs_latency", "compilation_latency", "dynamo_compilation_latency", "compression_ratio"),
     *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
-    "iteration_time",
+    *("python_calls", "compile_time_python_calls", "cpu_seconds", "compile_time_cpu_seconds"),
+    *("import_time_us", "iteration_time"),
 )
 _CACHE_COLUMNS = (
     *("cold_compile_seconds", "warm_compile_seconds", "warm_saved", "warm_hit_rate"),
@@ -98,6 +100,7 @@ class Page(Struct, frozen=True):
     rows: tuple[CaseRow, ...]
     breaks: tuple[BreakGroup, ...]
     caches: tuple[CacheCase, ...]
+    explained: tuple[Explained, ...]
     facts: Facts
     room: Room
 
@@ -115,7 +118,8 @@ def make_page(results: Results, report: Report | None = None) -> Page:
     wrong = wrong_cases(rows)
     summary = summarise(rows, wrong)
     axes, groups = group_rows(rows, wrong)
-    cautions = [caution for reading in results.readings for caution in reading.cautions]
+    explained, unusable = explain_rows(rows, report)
+    cautions = [*(caution for reading in results.readings for caution in reading.cautions), *unusable]
     return Page(
         _headline(summary),
         tuple(_source(reading) for reading in results.readings),
@@ -131,6 +135,7 @@ def make_page(results: Results, report: Report | None = None) -> Page:
         tuple(rows),
         tuple(group_breaks(rows)),
         tuple(make_cases(rows)),
+        explained,
         collect_facts(results.readings),
         Room(_text_limit(rows), _points(rows), len(rows) > MANY),
     )

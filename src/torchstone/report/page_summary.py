@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 from torchstone.model import Case
 from torchstone.report.page_cache import Total, total_starts
 from torchstone.report.page_case import ABSENT, FAIL, OK, SPEEDUP, CaseRow, as_number
-from torchstone.vocabulary import Probe
+from torchstone.report.page_counts import CountTotal, total_counts
+from torchstone.vocabulary import NOT_AVAILABLE, Probe
 
 COMPILE_TIMES = ("compilation_latency", "dynamo_compilation_latency")
 RATIO, EAGER_MEMORY, MEMORY = "compression_ratio", "eager_peak_mem", "dynamo_peak_mem"
@@ -30,7 +31,10 @@ class Spread(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """What some cases come to. ``unsound`` are those with a speedup that does not count, for their results are wrong."""
+    """What some cases come to. ``unsound`` are those with a speedup that does not count, for their results are wrong.
+
+    ``unavailable`` are those that cannot be measured here; they are not among the ``planned``.
+    """
 
     planned: int
     passed: int
@@ -43,6 +47,8 @@ class Summary(Struct, frozen=True):
     memory: Spread | None
     caches: tuple[Total, ...]
     duration: float | None
+    counts: tuple[CountTotal, ...] = ()
+    unavailable: int = 0
 
     @property
     def share(self) -> float:
@@ -97,12 +103,13 @@ def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
     """The summary of some rows. ``wrong`` are the cases whose accuracy failed, as ``wrong_cases`` gives them."""
     fast = [row for row in rows if row.kind == OK and (row.value(SPEEDUP) or 0) > 0]
     sound = [row for row in fast if _timed_case(row.case) not in wrong]
-    good = [row for row in rows if row.is_good]
+    possible = [row for row in rows if row.status != NOT_AVAILABLE]
+    good = [row for row in possible if row.is_good]
     compile_metric = next((m for m in COMPILE_TIMES if any(row.measurement(m) for row in rows)), "")
     durations = [number for row in rows if (number := _duration(row)) is not None]
     ratios = [row for row in good if (row.value(RATIO) or 0) > 0]
     return Summary(
-        len(rows),
+        len(possible),
         len(good),
         tuple(_count_statuses(rows)),
         _spread(sound, SPEEDUP, geometric_mean),
@@ -113,6 +120,8 @@ def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
         _spread(good, MEMORY, _mean),
         total_starts(rows),
         fsum(durations) if durations else None,
+        total_counts(good),
+        len(rows) - len(possible),
     )
 
 
@@ -178,6 +187,8 @@ def group_rows(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> tuple[list[st
 
 def _group_of(case: Case) -> tuple[str, ...]:
     variant = case.variant
+    if case.probe == Probe.INSTRUCTIONS and not variant.dtype:  # each has axes of its own
+        return case.suite, "", "", "", "", "", case.probe
     dynamic = "" if variant.dynamic is None else "dynamic" if variant.dynamic else "static"
     return case.suite, variant.device, variant.backend, variant.mode, variant.dtype, dynamic, case.probe
 

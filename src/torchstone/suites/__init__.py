@@ -12,6 +12,7 @@ BUILT_IN = {
     "huggingface_llm": "torchstone.suites.huggingface_llm",
     "timm": "torchstone.suites.timm",
     "torchbench": "torchstone.suites.torchbench",
+    "compile_time": "torchstone.suites.compile_time",
 }
 ENTRY_POINTS = "torchstone.suites"
 

@@ -1,0 +1,161 @@
+"""``torchstone pr-time``: PyTorch's ``pr_time_benchmarks``, with its files in and its files out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from torchstone.cli import run_options
+from torchstone.cli.clicked import make_command
+from torchstone.cli.plain import Option
+from torchstone.cli.run import run_benchmarks
+from torchstone.disk import read_text, replace_text, write_text
+from torchstone.errors import InputError, UsageError, printable
+from torchstone.formats import pr_time, read_file
+from torchstone.measure.runner import RUNS
+from torchstone.model import Outcome
+from torchstone.units import count_of
+from torchstone.vocabulary import COUNTERS, PASSED, Probe
+
+OPTIONS = (
+    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed."),
+    Option("--counter", "counter", "NAME", f"What counts: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
+    Option("--repeat", "repeat", "N", "Count N iterations; by default as many as the file asks for, else what the counter needs."),
+    Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
+    Option("--timeout", "timeout", "TIME", "End a benchmark that takes longer; by default 30m."),
+    Option("--jobs", "jobs", "N", "Benchmarks at once; by default as many as there are cores.", short="-j"),
+)  # fmt: skip
+_SEPARATORS = re.compile(r"[%/\\:\x00-\x1f\x7f]")
+
+
+def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401  (click gives texts, flags and tuples)
+    """Count the instructions of files that were written for PyTorch's pr_time_benchmarks.
+
+    FILES say 'from benchmark_base import BenchmarkBase', and in their main()
+    which benchmarks there are; they run as they are, and need nothing of
+    PyTorch's repository. Suites work too, such as compile_time, and files with
+    @torchstone.counted. The rows are name,metric,value, the smallest count of
+    all iterations. A benchmark that fails has no row, is named, and makes the
+    exit code 1.
+
+    'torchstone run' takes the same files, and has more options. The run file
+    of this command is in .torchstone/runs.
+
+    \b
+    Examples:
+      torchstone pr-time add_loop.py mm_loop.py --output results.csv
+      torchstone pr-time compile_time -k add_loop --counter python
+      torchstone check results.csv --baseline expected_results.csv
+    """
+    output = given["output"]
+    if output:
+        _check_output(output)
+    run_file = _new_run_file()
+    with contextlib.nullcontext() if output else contextlib.redirect_stdout(sys.stderr):
+        code = run_benchmarks(targets, **_request(run_file, given))
+    if not os.path.exists(run_file):
+        return code
+    run = read_file(run_file).run
+    if not run.finished:
+        command = f"torchstone export {shlex.quote(run_file)} --to pr-time"
+        sys.stderr.write(
+            f"no rows were written; once the run is finished, these are its rows:\n  {command}\n"
+        )
+        return code
+    outcomes = sorted(run.outcomes, key=lambda outcome: run.plan.index(outcome.case))
+    _refuse_namesakes(outcomes, run_file)
+    counted = [outcome for outcome in outcomes if outcome.status == PASSED and outcome.measurements]
+    _write(counted, output)
+    _name_missing([outcome for outcome in outcomes if outcome not in counted])
+    return code if counted else code or 1
+
+
+def _check_output(path: str) -> None:
+    """Find out before measuring, not after, that nothing can be written there."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise InputError("this is a folder, expected a file", path=path, advice="such as results.csv")
+    if path.endswith(".json"):
+        raise UsageError(f"--output {path}: the rows are CSV", advice="such as results.csv")
+    if not os.path.isdir(folder):
+        raise InputError("there is no such folder", path=folder, advice="make it first")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise InputError("nothing can be written there", path=path)
+
+
+def _new_run_file() -> str:
+    """A name where runs are kept unless somebody says where."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    return os.path.join(RUNS, f"{now}-{secrets.token_hex(3)}.jsonl")
+
+
+def _request(run_file: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The same as options of ``torchstone run``."""
+    request: dict[str, Any] = {
+        option.name: () if option.multiple else None if option.metavar else False
+        for option in run_options.OPTIONS
+    }
+    passed_on = {name: value for name, value in given.items() if name != "output"}
+    return request | passed_on | {"probes": (Probe.INSTRUCTIONS.value,), "output": run_file}
+
+
+def _refuse_namesakes(outcomes: Sequence[Outcome], run_file: str) -> None:
+    """Refuse rows that nobody could tell apart: they have only a name."""
+    suites: dict[str, str] = {}
+    for outcome in outcomes:
+        name, suite = outcome.case.benchmark, outcome.case.suite
+        if name in suites:
+            raise UsageError(
+                f"{printable(name)} is in {suites[name]} and in {suite}, so its rows could not be told apart; nothing was written",
+                advice=f"measure one of the two, or look into {run_file}, which has both",
+            )
+        suites[name] = suite
+
+
+def _write(outcomes: Sequence[Outcome], output: str | None) -> None:
+    rows = "".join(map(pr_time.write_rows, outcomes))
+    if not output:
+        print(rows, end="")
+        return
+    if not outcomes:
+        return
+    _append(output, rows)
+    folder = os.path.dirname(os.path.abspath(output))
+    for outcome in outcomes:
+        write_text(os.path.join(folder, file_name(outcome.case.benchmark)), pr_time.write_records(outcome))
+    print(f"wrote {count_of(len(outcomes), 'benchmark')} to {output}, and a JSON file for each beside it")
+
+
+def _append(path: str, rows: str) -> None:
+    """Add rows to what is there, each on a line of its own; what is no regular file is only written to."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        write_text(path, rows)
+        return
+    before = read_text(path) if os.path.exists(path) else ""
+    end = "" if not before or before.endswith("\n") else "\n"
+    replace_text(path, before, f"{before}{end}{rows}")
+
+
+def file_name(benchmark: str) -> str:
+    """The name of a benchmark's JSON file, which lies in the folder it is written into, whatever the benchmark is called.
+
+    >>> file_name("add_loop_eager"), file_name("../a/b")
+    ('add_loop_eager.json', '..%2Fa%2Fb.json')
+    """
+    return _SEPARATORS.sub(lambda found: f"%{ord(found[0]):02X}", benchmark) + ".json"
+
+
+def _name_missing(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        why = f": {printable(outcome.failure.message, 200)}" if outcome.failure else ""
+        sys.stderr.write(f"no row for {printable(outcome.case.name, 200)} ({outcome.status}{why})\n")
+
+
+pr_time_command = make_command("pr-time", run_pr_time, OPTIONS, "FILES...", required=True)

@@ -1,0 +1,124 @@
+"""Workers that valgrind executes, for the simulated counter: forked from a zygote of their own, which loads torch under valgrind once.
+
+Everything that makes counts wander is pinned: Python's hash seed, one thread, the allocator, the variables of whatever shell or job this runs in, and code for a processor
+that valgrind knows (it does not execute AVX-512). Valgrind itself puts memory at the same addresses every time. What such workers compile is other code than what the
+machine's own processor would get, so their caches start from a template of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+
+from torchstone.measure import surroundings
+from torchstone.measure.channel import Message
+from torchstone.measure.counters import find_valgrind_problem
+from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Worker
+
+READY_TIMEOUT = 1200.0
+PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
+"""What valgrind can execute of today's processors, for torch's own kernels and for those that it compiles."""
+ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""The C library's allocator as it is by default, but without its adapting to what has been freed."""
+AMBIENT = re.compile(
+    r"(_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|TERM|TERM_.*|PS\d|LS_COLORS|MAIL|LOGNAME|USER|HOSTNAME|DISPLAY|EDITOR|PAGER|INVOCATION_ID|JOURNAL_STREAM"
+    r"|(SSH|XDG|DBUS|TMUX|STY|VSCODE|GITHUB|GITLAB|RUNNER|BUILDKITE|CIRCLE|JENKINS|BUILD|CI)(_.*)?)\Z"
+)
+"""Variables of a shell, a terminal or a CI job: they have no part in the work, but their length moves everything in memory."""
+COMMAND = (
+    "valgrind",
+    "--tool=callgrind",
+    "-q",
+    "--instr-atstart=no",  # until the counting begins nothing is counted, which is several times as fast
+    "--collect-atstart=no",
+    "--dump-line=no",
+    "--compress-pos=no",
+    "--trace-children=no",  # a compiler that is started runs by itself, uncounted
+)
+"""How valgrind is started; where it writes is added."""
+
+
+def counting_folder(scratch: str) -> str:
+    """Where valgrind writes what it has counted."""
+    folder = os.path.join(scratch, "counted")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLauncher, str]:
+    """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
+    if problem := find_valgrind_problem():
+        raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")
+    template = surroundings.template_folder("simulated")
+    inherited = surroundings.worker_variables(template)
+    variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}
+    variables |= PROCESSOR | ALLOCATOR
+    request = {"sources": list(sources), "devices": ["cpu"], "template": template}
+    log = os.path.join(scratch, "simulation.log")
+    _fill_template(variables, request, log)
+    out = os.path.join(counting_folder(scratch), "callgrind.%p")
+    keeper = KeptLauncher("fork", variables, request, log, before=(*COMMAND, f"--callgrind-out-file={out}"))
+    try:
+        _require_ready(keeper, log, "under valgrind")
+    except BaseException:
+        keeper.close()
+        raise
+    return keeper, template
+
+
+def _fill_template(variables: dict[str, str], request: Message, log: str) -> None:
+    """Have the compiler probed and its headers precompiled by a process that is not simulated: it is done sooner by far."""
+    from torchstone.measure.priming import is_filled  # noqa: PLC0415  (only here)
+
+    if is_filled(request["template"]):
+        return
+    plain = KeptLauncher("fork", variables, request, log)
+    with contextlib.closing(plain):
+        _require_ready(plain, log, "before valgrind is started")
+
+
+def _require_ready(keeper: KeptLauncher, log: str, when: str) -> None:
+    answer = keeper.wait_until_ready(READY_TIMEOUT)
+    if problem := answer.get("broken") or answer.get("blocked"):
+        said = ""
+        with contextlib.suppress(OSError), open(log, errors="replace") as file:
+            said = file.read()[-1000:].strip().replace("\n", " | ")
+        raise CannotMeasureError(
+            f"torch cannot be loaded {when}: {problem}", advice=said or "use another --counter"
+        )
+
+
+class BothLaunchers:
+    """Starts simulated workers for jobs that are to be counted by simulation, once ``simulated`` is there, and ordinary ones for all others."""
+
+    def __init__(self, ordinary: Launcher) -> None:
+        self._ordinary = ordinary
+        self.simulated: Launcher | None = None
+        self.start = ordinary.start
+
+    def launch(self, job: Message) -> Worker:
+        """Start a worker with its job."""
+        return (self.simulated if is_simulated(job) and self.simulated else self._ordinary).launch(job)
+
+    def preload(self, libraries: Sequence[str]) -> str:
+        """Import these once for all ordinary workers."""
+        return self._ordinary.preload(libraries)
+
+    def poll(self) -> None:
+        """Note which workers have ended."""
+        self._ordinary.poll()
+        if self.simulated is not None:
+            self.simulated.poll()
+
+    def close(self) -> None:
+        """End everything that was started."""
+        if self.simulated is not None:
+            self.simulated.close()
+        self._ordinary.close()
+
+
+def is_simulated(job: Message) -> bool:
+    """Whether a job is to be counted by simulation."""
+    return job.get("probe") == "instructions" and (job.get("counting") or {}).get("counter") == "simulated"
