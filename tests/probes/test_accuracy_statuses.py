@@ -137,7 +137,11 @@ REACHED: dict[str, tuple[Callable[[Path], Ended], str]] = {
     "fail_batch_invariance_at_N": (lambda _: in_batches(lambda x: x - x.mean(0)), "first 4 results"),
     "fail_to_run_at_batch_N": (lambda _: in_batches(unhappy_with_two), "never two"),
 }
-OF_OTHERS = {"timeout", "worker_died"}  # of a process that can no longer say anything: tests/measure
+OF_OTHERS = {
+    "not_available",
+    "timeout",
+    "worker_died",
+}  # of a process that can no longer say anything: tests/measure
 LEGACY = {"worker_fail", "eager_variation", "infra_error", "0.0000", "failed"}
 
 

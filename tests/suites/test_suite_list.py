@@ -11,13 +11,13 @@ from torchstone.define import MODES
 from torchstone.suites import BUILT_IN, load_suite
 
 # Of torchbench there are as many as are installed.
-COUNTS = {"smoke": 8, "huggingface": 32, "huggingface_llm": 14, "timm": 18}
+COUNTS = {"smoke": 8, "huggingface": 32, "huggingface_llm": 14, "timm": 18, "compile_time": 54}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_suite_has_its_benchmarks_in_the_order_of_their_names_each_once(name: str) -> None:
     suite = load_suite(name)
-    names = [benchmark.name for benchmark in suite.collect()]
+    names = [each.name for each in (*suite.collect(), *suite.counted())]
     assert suite.name == name
     assert len(names) == COUNTS.get(name, len(names)) > 0
     assert names == sorted(set(names))
@@ -41,6 +41,7 @@ import sys
 from torchstone.suites import BUILT_IN, load_suite
 for name in BUILT_IN:
     load_suite(name).collect()
+    load_suite(name).counted()
 heavy = {"torch", "transformers", "timm", "torchvision", "numpy", "torchbenchmark", "msgspec", "click"}
 print(sorted(heavy & set(sys.modules)))
 """

@@ -23,8 +23,11 @@ from torchstone.probes.device import is_out_of_memory
 from torchstone.probes.perf_events import CounterError
 from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as
 
-ITERATIONS = {"hardware": 5, "simulated": 2, "python": 3, "cpu_time": 5}
-"""How often each counter counts: counts that repeat need few iterations, times need many."""
+ITERATIONS = {"hardware": 5, "simulated": 5, "python": 3, "cpu_time": 5}
+"""How often each counter counts, unless something else is said."""
+ENOUGH = 500_000_000
+"""Simulated instructions after which there are no more iterations: of so much work one count repeats better than the smallest of several, for nothing has happened
+before the first but what always happens; and it takes seconds."""
 WARM_UP_SECONDS = 2.0
 WARM_UP_ITERATIONS = 20
 NOT_AVAILABLE = "not_available"
@@ -88,7 +91,8 @@ def _measures_itself(counted: Counted) -> bool:
 
 def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
     counted, counter = counting.counted, counting.counter
-    iterations = plan.iterations or counted.iterations or ITERATIONS[counter.name]
+    asked = plan.iterations or counted.iterations
+    iterations = asked or ITERATIONS[counter.name]
     samples: dict[str, list[float]] = {}
     own: dict[str, list[float]] = {}
     threads = threading.active_count()
@@ -97,6 +101,8 @@ def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
             samples.setdefault(metric, []).append(amount)
         for metric, amount in counted.measured().items():
             own.setdefault(metric, []).append(amount)
+        if not asked and counter.name == "simulated" and sum(next(iter(samples.values()))) >= ENOUGH:
+            break
     if own:  # what it measures itself is not what is counted meanwhile
         samples = {}
     for metric, amounts in samples.items():
