@@ -109,7 +109,8 @@ def measure_spread(processes: int, names: Sequence[str]) -> bool:
             with busy_core(wanted=busy), simulation() as count:
                 for name, outcome in count(cases_of(names)).items():
                     counts[name].append(value_of(outcome))
-            print(f"  {number + 1} of {processes}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+            took = time.monotonic() - began
+            print(f"  {number + 1} of {processes}, {took:.0f} s: {counts}", file=sys.stderr, flush=True)
         found[busy] = counts
     print(f"| benchmark | instructions | spread of {processes}, other core idle | other core busy |")
     print("|---|---|---|---|")

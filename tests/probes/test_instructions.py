@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -213,6 +215,17 @@ def test_threads_that_are_started_are_cautioned_about() -> None:
     result = count(CountedFunction(starting, "starting"))
     ends.set()
     assert result.extra["cautions"] == ["it started threads, whose work is not counted"]
+
+
+def test_processes_that_are_started_are_cautioned_about() -> None:
+    command = [sys.executable, "-c", "sum(range(1_000_000))"]
+
+    def starting() -> Any:  # noqa: ANN401
+        return lambda: subprocess.run(command, check=True)
+
+    result = count(CountedFunction(starting, "starting"), iterations=1)
+    assert result.extra["cautions"] == ["it started processes: what these do is not in its count"]
+    assert "cautions" not in count(steps()).extra
 
 
 def test_torch_is_left_as_it_was() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ ITERATIONS = {"hardware": 5, "simulated": 5, "python": 3, "cpu_time": 5}
 ENOUGH = 500_000_000
 """Simulated instructions after which there are no more iterations: of so much work one count repeats better than the smallest of several, for nothing has happened
 before the first but what always happens; and it takes seconds."""
+Samples = dict[str, list[float]]
 WARM_UP_SECONDS = 2.0
 WARM_UP_ITERATIONS = 20
 NOT_AVAILABLE = "not_available"
@@ -90,29 +92,45 @@ def _measures_itself(counted: Counted) -> bool:
 
 
 def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
+    """Count iteration by iteration, and keep all counts; what the work measures itself is kept instead of a count."""
     counted, counter = counting.counted, counting.counter
-    asked = plan.iterations or counted.iterations
-    iterations = asked or ITERATIONS[counter.name]
-    samples: dict[str, list[float]] = {}
-    own: dict[str, list[float]] = {}
-    threads = threading.active_count()
-    for _ in range(iterations):
-        for metric, amount in counting.iterate().items():
-            samples.setdefault(metric, []).append(amount)
-        for metric, amount in counted.measured().items():
-            own.setdefault(metric, []).append(amount)
-        if not asked and counter.name == "simulated" and sum(next(iter(samples.values()))) >= ENOUGH:
-            break
-    if own:  # what it measures itself is not what is counted meanwhile
-        samples = {}
+    threads, others = threading.active_count(), _seconds_of_others()
+    samples, own = _iterate(counting, plan.iterations or counted.iterations)
+    for metric, amounts in own.items():
+        result.add(metric, amounts)
+    if own:
+        return
     for metric, amounts in samples.items():
         if not all(amounts):
             raise Stopped("fail_to_run", _nothing_counted(counted, counter.name))
         result.add(metric, amounts, counter=counter.name)
-    for metric, amounts in own.items():
-        result.add(metric, amounts)
-    if threading.active_count() > threads and counter.name != "hardware":
+    if counter.name == "hardware":
+        return
+    if threading.active_count() > threads:
         result.caution("it started threads, whose work is not counted")
+    if counted.counts == "all" and _seconds_of_others() > others:
+        result.caution("it started processes: what these do is not in its count")
+
+
+def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:
+    """What was counted, and what the work has measured itself: samples by metric."""
+    samples: Samples = {}
+    own: Samples = {}
+    for _ in range(asked or ITERATIONS[counting.counter.name]):
+        for metric, amount in counting.iterate().items():
+            samples.setdefault(metric, []).append(amount)
+        for metric, amount in counting.counted.measured().items():
+            own.setdefault(metric, []).append(amount)
+        is_simulated = counting.counter.name == "simulated"
+        if not asked and is_simulated and sum(next(iter(samples.values()))) >= ENOUGH:
+            break
+    return samples, own
+
+
+def _seconds_of_others() -> float:
+    """Processor time of processes that this one has started, and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _nothing_counted(counted: Counted, counter: str) -> str:
