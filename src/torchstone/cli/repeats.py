@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -11,9 +10,7 @@ from torchstone.cli.display import Display, make_display
 from torchstone.cli.quantities import parse_count
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
-from torchstone.measure.collect import hash_file
-from torchstone.measure.revision import read_revision
-from torchstone.measure.runner import choose_limits, look_again
+from torchstone.measure.runner import choose_limits, find_edits, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.model import Case, Outcome, Reading, Run
@@ -39,7 +36,7 @@ def measure_again(reading: Reading, cases: Sequence[Case], repeats: int) -> list
     settings = structs.replace(
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
-    _refuse_changes(_find_edits(run))
+    _refuse_changes(find_edits(run))
     display = make_display()
     taken: list[Outcome] = []
     found = []
@@ -70,19 +67,6 @@ def _measure(run: Run, settings: Settings, planned: Run, title: str, display: Di
                 outcomes.append(outcome)
                 display.finished(outcome)
     return outcomes
-
-
-def _find_edits(run: Run) -> list[str]:
-    """How the code differs from the code that the run has measured."""
-    changed = []
-    now = read_revision(os.getcwd(), run.revision.label)
-    if run.revision.commit and now.commit != run.revision.commit:
-        changed.append(f"the revision is {now.commit[:12] or 'none'}, was {run.revision.commit[:12]}")
-    return changed + [
-        f"{source['path']} has been edited since"
-        for source in run.settings.get("sources", {}).values()
-        if source.get("hash") not in (None, "", hash_file(source.get("path", "")))
-    ]
 
 
 def _refuse_changes(changed: Sequence[str]) -> None:

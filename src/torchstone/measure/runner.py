@@ -160,19 +160,26 @@ def look_again(run: Run, suites: Collection[str], session: Session) -> dict[str,
 def check_same_world(run: Run, session: Session) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
-    changed = differences(found["environment"], run.environment)
-    then, now = run.revision, read_revision(os.getcwd(), run.revision.label)
-    if then.commit and now.commit != then.commit:
-        changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
-    elif then.dirty is False and now.dirty:
-        changed.append("files of the revision have been changed since")
-    for source in run.settings.get("sources", {}).values():
-        if source.get("hash") not in (None, "", hash_file(source.get("path", ""))):
-            changed.append(f"{source['path']} has been edited since")
+    changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
     if changed:
         raise UsageError(
             f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"
         )
+
+
+def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
+    """How the code differs from the code that a run has measured; also by files that are not committed, if these count."""
+    changed = []
+    then, now = run.revision, read_revision(os.getcwd(), run.revision.label)
+    if then.commit and now.commit != then.commit:
+        changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
+    elif dirty_too and then.dirty is False and now.dirty:
+        changed.append("files of the revision have been changed since")
+    return changed + [
+        f"{source['path']} has been edited since"
+        for source in run.settings.get("sources", {}).values()
+        if source.get("hash") not in (None, "", hash_file(source.get("path", "")))
+    ]
 
 
 def default_output(run: Run) -> str:
