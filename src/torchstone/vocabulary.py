@@ -122,6 +122,12 @@ SCENARIOS: dict[str, str] = {
 DEFAULT_SCENARIOS = ("cold", "warm", "portable")
 """What is measured unless other scenarios are asked for: torch's precompiling is young, and fails for some models."""
 
+LOOK_UPS = HIT, MISS, BYPASS = "hit", "miss", "bypass"
+"""What a look-up in a compile cache comes to."""
+
+KERNEL_CACHE = "kernel"
+"""Torch's table of the Triton kernels that a process has compiled or loaded: asked for kernels, where other caches are asked for graphs."""
+
 _OF_A_SCENARIO = (
     ("compile_seconds", "s", "lower", "five compiled calls less five eager calls"),
     ("first_result_seconds", "s", "lower", "from asking for the worker to the first result"),
@@ -135,10 +141,10 @@ _OF_A_SCENARIO = (
     ("load_seconds", "s", "lower", "loading saved artifacts, before the first call"),
     ("cache_files", "files", "lower", "files in the cache folders afterwards"),
     ("cache_bytes", "bytes", "lower", "bytes in the cache folders afterwards"),
-    ("cache_hit", "look-ups", "higher", "look-ups in any cache that found something"),
-    ("cache_miss", "look-ups", "lower", "look-ups in any cache that found nothing"),
+    ("cache_hit", "look-ups", "higher", "look-ups of graphs, in any cache, that found something"),
+    ("cache_miss", "look-ups", "lower", "look-ups of graphs, in any cache, that found nothing"),
     ("cache_bypass", "look-ups", "lower", "graphs that a cache refused to look up or to save"),
-    ("hit_rate", "% of look-ups", "higher", "share of the look-ups that found something"),
+    ("hit_rate", "% of look-ups", "higher", "share of the look-ups of graphs that found something"),
 )
 SAVED = ("saved", "%", "higher", "share of the cold start's compile seconds that it saves")
 _WITH_ARTIFACTS = ("portable", "precompile")

@@ -33,7 +33,7 @@ def noting(number: int) -> Built:
     return timed_model(number, time.sleep)
 
 
-@torchstone.benchmark(parameters={"number": [0, 1]})
+@torchstone.benchmark(parameters={"number": [0, 1, 2, 3]})
 def roomy(number: int) -> Built:
     """Needs all the room there is: out of memory while another such is at work."""
     room = os.open(f"{NOTES}.room", os.O_RDWR | os.O_CREAT, 0o600)

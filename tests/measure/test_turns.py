@@ -68,10 +68,11 @@ def test_waiting_for_ones_turn_is_not_counted_as_ones_own_time(bench: Bench) -> 
     assert {outcome.status for outcome in outcomes.values()} == {"pass"}
 
 
-def test_a_case_that_ran_out_of_memory_beside_another_is_measured_again_alone(
-    notes: Path, bench: Bench
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_a_case_that_ran_out_of_memory_beside_others_is_measured_again_with_fewer(
+    notes: Path, bench: Bench, jobs: int
 ) -> None:
-    outcomes = bench.measure(TURNS, ["roomy(number=0)", "roomy(number=1)"], jobs=2)
+    outcomes = bench.measure(TURNS, [f"roomy(number={number})" for number in range(jobs)], jobs=jobs)
     assert "no-room:" in notes.read_text()
     assert {outcome.status for outcome in outcomes.values()} == {"pass"}
 

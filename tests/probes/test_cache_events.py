@@ -6,9 +6,12 @@ import json
 import logging
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from torch._dynamo import utils
+from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
+from torch._inductor.codecache import CodeCacheFuture
 from torch._logging._internal import trace_structured
 
 from torchstone.probes import cache_events
@@ -148,6 +151,16 @@ def test_look_ups_are_counted_by_cache_and_by_what_came_of_them() -> None:
         "fx_graph": {"hit": 3, "miss": 1, "bypass": 0},
         "precompile": {"hit": 1, "miss": 0, "bypass": 0},
     }
+
+
+@pytest.mark.usefixtures("counters")
+def test_torch_counts_every_look_up_of_a_kernel_as_a_miss_and_those_that_hit_are_not_misses() -> None:
+    kernels = AsyncCompile()
+    CompiledTritonKernels._cache[CompiledTritonKernels.key("known")] = CodeCacheFuture()
+    with patch.object(AsyncCompile, "use_process_pool", return_value=True):
+        kernels.triton("kernel", "known")
+    assert utils.counters["inductor"]["async_compile_cache_miss"] == 1  # that is torch's way
+    assert read_look_ups() == {"kernel": {"hit": 1, "miss": 0, "bypass": 0}}
 
 
 @pytest.mark.usefixtures("counters")

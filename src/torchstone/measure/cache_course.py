@@ -16,7 +16,7 @@ from torchstone.measure.cache_reasons import find_native_reason, find_reasons
 from torchstone.measure.channel import Message
 from torchstone.measure.surroundings import CaseFolders, ColdCache
 from torchstone.model import Case, Failure, Measurement, Outcome
-from torchstone.vocabulary import DEFAULT_SCENARIOS, PASSED, SCENARIOS, SKIPPED
+from torchstone.vocabulary import DEFAULT_SCENARIOS, HIT, KERNEL_CACHE, LOOK_UPS, PASSED, SCENARIOS, SKIPPED
 
 COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
 PREPARATION = "precompile, made ready"
@@ -216,13 +216,12 @@ class _Notes:
             total = counted.setdefault(cache, dict.fromkeys(states, 0))
             for state, count in states.items():
                 total[state] = total.get(state, 0) + count
-        for state in ("hit", "miss", "bypass"):
-            count = sum(states.get(state, 0) for states in look_ups.values())
+        of_graphs = [states for cache, states in look_ups.items() if cache != KERNEL_CACHE]
+        totals = {state: sum(states.get(state, 0) for states in of_graphs) for state in LOOK_UPS}
+        for state, count in totals.items():
             self._samples.setdefault(f"{scenario}_cache_{state}", []).append(count)
-        asked = sum(sum(states.values()) for states in look_ups.values())
-        if asked:
-            hits = sum(states.get("hit", 0) for states in look_ups.values())
-            self._samples.setdefault(f"{scenario}_hit_rate", []).append(100 * hits / asked)
+        if asked := sum(totals.values()):
+            self._samples.setdefault(f"{scenario}_hit_rate", []).append(100 * totals[HIT] / asked)
         events = extra.get("events", [])
         if scenario == COLD:
             self._cold_events = events

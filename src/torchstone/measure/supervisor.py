@@ -103,14 +103,18 @@ class Supervisor:
         self._active: dict[int, _Active] = {}
         self._turn: int | None = None
         self._queue: deque[int] = deque()
+        self._at_once = limits.jobs
 
     def execute(self, cases: Sequence[Case]) -> Generator[Outcome, None, None]:
-        """The outcome of each case, as soon as it is there. Closing the iterator ends all workers."""
+        """The outcome of each case, as soon as it is there. Closing the iterator ends all workers.
+
+        What ran out of memory beside others comes again, last, and from then on half as many run at once: it may fit then.
+        """
         waiting = deque(enumerate(cases))
-        again: deque[tuple[int, Case]] = deque()
         try:
-            while waiting or again or self._active:
-                yield from self._fill(waiting, again)
+            while waiting or self._active:
+                while waiting and len(self._active) < self._at_once:
+                    yield from self._start(*waiting.popleft())
                 self._wait()
                 for number in [n for n, each in self._active.items() if self._is_over(each)]:
                     active = self._active.pop(number)
@@ -120,7 +124,8 @@ class Supervisor:
                     self._cleanup(number)
                     outcome = active.course.outcome()
                     if active.crowded and not active.killed and outcome.status in _OUT_OF_MEMORY:
-                        again.append((number, active.case))
+                        self._at_once = min(self._at_once, (len(self._active) + 1) // 2) or 1
+                        waiting.append((number, active.case))
                     else:
                         yield outcome
                 self._watcher.tick()
@@ -130,15 +135,6 @@ class Supervisor:
                 active.worker.close()
                 self._cleanup(number)
             self._active = {}
-
-    def _fill(
-        self, waiting: deque[tuple[int, Case]], again: deque[tuple[int, Case]]
-    ) -> Generator[Outcome, None, None]:
-        """Start as many cases as allowed. What ran out of memory beside others comes last, and alone: it may fit then."""
-        while waiting and len(self._active) < self._limits.jobs:
-            yield from self._start(*waiting.popleft())
-        if again and not waiting and not self._active:
-            yield from self._start(*again.popleft())
 
     def _start(self, number: int, case: Case) -> Generator[Outcome, None, None]:
         """Start the first worker of a case; one that cannot even begin has its outcome at once."""

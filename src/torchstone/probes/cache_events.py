@@ -11,14 +11,14 @@ from typing import Any
 
 from torch._dynamo import utils
 
+from torchstone.vocabulary import HIT, KERNEL_CACHE, LOOK_UPS, MISS
+
 MOST_EVENTS = 2_000
 MOST_PARTS = 2_000
 LONGEST_NAME = 200
 LONGEST_PART = 20_000
 MOST_TEXT = 4_000_000  # characters of parts, all events together: beyond it only what shows that a part has changed is kept
 LONGEST_REASON = 2_000
-HIT, MISS, BYPASS = "hit", "miss", "bypass"
-STATES = (HIT, MISS, BYPASS)
 # The caches that report every look-up as an event, by the word their events begin with.
 _REPORTED = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph"}
 # The caches that count: torch's group of counters, and what its names begin with.
@@ -26,7 +26,7 @@ _COUNTED = {
     "aot_autograd": ("aot_autograd", "autograd_cache"),
     "fx_graph": ("inductor", "fxgraph_cache"),
     "precompile": ("dynamo_cache", "dynamo_cache"),
-    "kernel": ("inductor", "async_compile_cache"),
+    KERNEL_CACHE: ("inductor", "async_compile_cache"),
 }
 # Who warns when a graph that was compiled cannot be saved.
 _WARNED = {
@@ -47,7 +47,7 @@ class CacheEvents:
     def add(self, metadata: dict[str, Any], payload: str) -> None:
         """Take one of torch's structured log records, if it is about a cache."""
         name, _, state = str((metadata.get("artifact") or {}).get("name", "")).rpartition("_")
-        if name not in _REPORTED or state not in STATES:
+        if name not in _REPORTED or state not in LOOK_UPS:
             return  # about something else
         if len(self.seen) >= MOST_EVENTS:
             self.more += 1
@@ -115,8 +115,10 @@ def read_look_ups() -> dict[str, dict[str, int]]:
     found = {}
     for cache, (group, prefix) in _COUNTED.items():
         counts = utils.counters[group]
-        states = {state: counts[f"{prefix}_{state}"] for state in STATES}
+        states = {state: counts[f"{prefix}_{state}"] for state in LOOK_UPS}
         states[MISS] += sum(counts[f"{prefix}_{kind}"] for kind in _ALSO_MISSES)
+        if cache == KERNEL_CACHE:  # where torch counts every look-up as a miss first
+            states[MISS] = max(0, states[MISS] - states[HIT])
         if any(states.values()):
             found[cache] = states
     return found
