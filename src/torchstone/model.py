@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ from msgspec import Struct
 from torchstone.vocabulary import ACCURACY, METRICS
 
 Number = int | float
+
+TRIALS = "trials"
+"""The key of a measurement's ``extra`` that says how many samples each trial gave."""
 
 AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
 
@@ -109,14 +113,35 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
     @property
     def value(self) -> Number:
         """The one number that stands for the samples, by the metric's estimator."""
-        if len(self.samples) == 1:
-            return self.samples[0]
-        metric = METRICS.get(self.metric)
-        if metric and metric.estimator == "min":
-            return min(self.samples)
-        ordered = sorted(self.samples)
-        middle = len(ordered) // 2
-        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+        return estimate(self.metric, self.samples)
+
+    @property
+    def trials(self) -> tuple[tuple[Number, ...], ...]:
+        """The samples of each trial: ``extra["trials"]`` says how many each gave. Where it says nothing that fits, all are of one trial."""
+        counts = self.extra.get(TRIALS) if self.extra else None
+        if not isinstance(counts, list) or not all(type(count) is int and count > 0 for count in counts):
+            return (self.samples,)
+        if sum(counts) != len(self.samples):
+            return (self.samples,)
+        ends = list(accumulate(counts))
+        return tuple(self.samples[end - count : end] for count, end in zip(counts, ends, strict=True))
+
+    @property
+    def trial_values(self) -> tuple[Number, ...]:
+        """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
+        return tuple(estimate(self.metric, samples) for samples in self.trials)
+
+
+def estimate(metric: str, samples: Sequence[Number]) -> Number:
+    """The one number that stands for samples of this metric, by its estimator."""
+    if len(samples) == 1:
+        return samples[0]
+    known = METRICS.get(metric)
+    if known and known.estimator == "min":
+        return min(samples)
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
