@@ -34,6 +34,8 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/run_suite.py
 	$(BIN)/python benchmarks/compile_cache.py
 	$(BIN)/python benchmarks/instructions.py
+	$(BIN)/python benchmarks/compare_speed.py
+	$(BIN)/python benchmarks/verdicts.py simulate
 
 # Write the pages that are generated: docs/cli.md.
 docs: $(VENV)/installed

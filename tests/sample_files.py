@@ -1,9 +1,13 @@
-"""Realistic files of every kind. Those in CANONICAL are written the way torchstone writes them, byte for byte."""
+"""Realistic files of every kind. Those in CANONICAL are written the way torchstone writes them, byte for byte, if it writes that kind.
+
+Those in tests/formats/data were written by the tools themselves; only names and paths of a machine were taken out, and some of what is not read.
+"""
 
 from __future__ import annotations
 
 import json
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from torchstone.formats import FORMATS
@@ -175,6 +179,8 @@ CACHEBENCH = (
     )
     + "\n"
 )
+DATA = Path(__file__).parent / "formats" / "data"
+TOOLS = ("pytest-benchmark", "pyperf", "asv", "hyperfine")
 CANONICAL = {
     "run": RUN,
     "performance": PERFORMANCE,
@@ -186,6 +192,7 @@ CANONICAL = {
     "v3": V3,
     "cachebench": CACHEBENCH,
     "ddp": DDP,
+    **{tool: (DATA / f"{tool}.json").read_text() for tool in TOOLS},
 }
 QUARANTINE = (
     "# cases that may not block\n"

@@ -16,7 +16,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # From the bottom up: a module imports from its own package and from layers below, never from a neighbour.
 LAYERS: list[set[str]] = [
-    {"errors", "units"},
+    {"clock", "errors", "units"},
     {"vocabulary", "disk", "fingerprint"},
     {"model"},
     {"codec", "toml_file"},

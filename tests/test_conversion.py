@@ -28,12 +28,13 @@ from sample_files import (
     PR_TIME,
     PR_TIME_EXPECTED,
     RUN,
+    TOOLS,
     V3,
     read_as,
 )
 from torchstone.conversion import convert, merge_runs
 from torchstone.errors import UsageError
-from torchstone.formats import FORMATS
+from torchstone.formats import FORMATS, WRITTEN
 from torchstone.model import Case, Measurement, Outcome, Reading, Revision, Run, Variant
 
 COUNTS_LOST = [
@@ -49,7 +50,7 @@ COUNTS_LOST = [
 ]
 # What is lost from one kind to another; a pair that is not here cannot be converted.
 LOSSES: dict[tuple[str, str], list[str]] = {
-    **{(kind, kind): [] for kind in FORMATS},
+    **{(kind, kind): [] for kind in WRITTEN},
     **{(kind, "run"): [] for kind in FORMATS},
     ("run", "accuracy"): [
         "revision",
@@ -121,6 +122,10 @@ LOSSES: dict[tuple[str, str], list[str]] = {
     ],
     ("cachebench", "v3"): [],
     ("ddp", "v3"): ["settings"],
+    ("pyperf", "expected"): ["environment", "suite", "the status pass", "samples of seconds", "trials"],
+    ("pyperf", "v3"): ["environment", "trials"],
+    ("hyperfine", "expected"): ["suite", "n", "the status pass", "samples of seconds", "trials"],
+    ("hyperfine", "v3"): ["n", "trials"],
 }
 PAIRS = [(source, target) for source in FORMATS for target in FORMATS]
 
@@ -152,6 +157,9 @@ def test_every_pair_of_kinds_converts_names_its_losses_or_is_refused(source: str
 )
 def test_what_loses_nothing_can_be_turned_back(source: str, through: str) -> None:
     text, _ = convert(read_as(source, CANONICAL[source]).run, through)
+    if source not in WRITTEN:
+        assert read_as(through, text).run == read_as(source, CANONICAL[source]).run
+        return
     back, losses = convert(read_as(through, text).run, source)
     if (source, through) != ("pr-time", "pr-time-expected"):
         assert (same(source, back), losses) == (same(source, CANONICAL[source]), [])
@@ -350,6 +358,24 @@ def test_import_and_export_give_the_same_file_again(
     ran = torchstone("export", "run.jsonl", "--to", kind, "--output", "again")
     assert (ran.code, ran.err) == (0, "")
     assert same(kind, (tmp_path / "again").read_text()) == same(kind, text)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_files_of_other_tools_are_read_but_never_written(
+    tool: str, torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("file", CANONICAL[tool])
+    assert torchstone("import", "file", "--output", "run.jsonl").code == 0
+    for baseline in ("file", "run.jsonl"):
+        assert torchstone("check", "file", "--baseline", baseline).code == 0
+    ran = torchstone("export", "file", "--to", tool)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"'{tool}' is not one of 'run', " in ran.err
+    slower = (tmp_path / "run.jsonl").read_text().replace('"samples":[', f'"samples":[{"9," * 20}')
+    ran = torchstone("accept", write("slower.jsonl", slower), "--baseline", "file")
+    assert (ran.code, ran.out) == (2, "")
+    assert "torchstone import FILE --output run.jsonl" in ran.err
+    assert (tmp_path / "file").read_text() == CANONICAL[tool]
 
 
 def test_import_of_a_run_that_did_not_finish_says_so_and_keeps_it(

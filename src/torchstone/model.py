@@ -22,6 +22,9 @@ Number = int | float
 TRIALS = "trials"
 """The key of a measurement's ``extra`` that says how many samples each trial gave."""
 
+PAIRS = "pairs"
+"""The key of a measurement's ``extra`` that names, as a text, the session whose trials took turns: the i-th trials of its two files belong together."""
+
 AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
 
 

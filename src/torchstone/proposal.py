@@ -2,7 +2,8 @@
 
 Several files of results may be shards, repeats, or both. A status or a count is adopted by majority, and one that the files do not agree
 on is held back unless asked for. A number is the median over the files, and adopted only if it moved by more than a third of what its rule allows: smaller
-moves are noise, and would make every update touch every row. Where counts were measured again for that, their spread also gives each row its margin.
+moves are noise, and would make every update touch every row. Where counts were measured again for that, their spread also gives each row its margin; where there
+are past runs to learn from, they do.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from msgspec import Struct, structs
 from torchstone.baseline import Baseline, expects_status, has_numbers, main_metric
 from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes
 from torchstone.errors import UsageError
-from torchstone.gate.margins import TOO_WIDE, find_failed_repeat, find_other_counter, settle
-from torchstone.gate.rules import RuleBook, margin_of
+from torchstone.gate.margins import (
+    Lessons,
+    allowance,
+    as_written,
+    find_failed_repeat,
+    find_other_counter,
+    settle,
+    settle_row,
+)
+from torchstone.gate.rules import SHARES, RuleBook, margin_of
 from torchstone.gate.sanity import contradictions
 from torchstone.model import (
     Case,
@@ -32,10 +41,8 @@ from torchstone.model import (
     matches_name,
 )
 from torchstone.results import is_selected
-from torchstone.units import truncate_digits
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
-SIGNIFICANT_DIGITS = 4
 _STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
 Value = TypeVar("Value", bound="str | Number")
 
@@ -50,6 +57,14 @@ class Wish(Struct, frozen=True):
     include_unstable: bool = False
     margins: bool = False
     """Whether the first file was measured again, and each further one is such a repeat, from which margins are to be found."""
+    lessons: Lessons | None = None
+    """What past runs say, if margins are to be learned from them."""
+
+    def settles_margin(self, rule: Rule, values: int) -> bool:
+        """Whether a metric with this rule is to get a margin from what was measured so many times."""
+        if self.lessons is not None:
+            return rule.kind in SHARES
+        return self.margins and rule.kind == "margin" and values > 1
 
 
 class Proposal(Struct, frozen=True):
@@ -121,6 +136,13 @@ def find_repeatable(baseline: Reading, reading: Reading, wish: Wish) -> list[Cas
         and outcome.status == PASSED
         and not any(contradictions(outcome.measurements))
     ]
+
+
+def find_lessons(baseline: Reading, past: Sequence[Reading], wish: Wish, false_alarms: float) -> Lessons:
+    """What past runs, oldest first, measured of each case that has a row in a baseline or could get one."""
+    found = _collect(Baseline([baseline]), baseline.kind, past, wish)
+    of_rows = {baseline.run.outcomes[number].case: outcomes for number, outcomes in found.by_row.items()}
+    return Lessons({case: tuple(outcomes) for case, outcomes in (found.new | of_rows).items()}, false_alarms)
 
 
 def _further_counts(
@@ -269,8 +291,9 @@ def _compare_metric(
             yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
     elif rule.kind in {"count", "any"}:
         yield from _vote(case, old.metric, old.value, values, wish, line)
-    elif wish.margins and rule.kind == "margin" and len(values) > 1:
-        yield _settle_with_margin(case, old, _measurements(outcomes, old.metric), rule, line)
+    elif wish.settles_margin(rule, len(values)):
+        found = _measurements(outcomes, old.metric)
+        yield settle_row(case, old, found, rule, wish.lessons, line)
     else:
         yield from _settle(case, old, values, rule, line)
 
@@ -278,8 +301,8 @@ def _compare_metric(
 def _rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
     """The rule that says how large a change is worth adopting; any change is, where nothing says so."""
     found = rules.find(measurement.metric, case)
-    counted = wish.margins and case.probe == Probe.INSTRUCTIONS
-    return found or Rule("any" if measurement.margin is None and not counted else "margin")
+    settled = wish.lessons is not None or (wish.margins and case.probe == Probe.INSTRUCTIONS)
+    return found or Rule("any" if measurement.margin is None and not settled else "margin")
 
 
 def _measurements(outcomes: Sequence[Outcome], metric: str) -> list[Measurement]:
@@ -318,42 +341,12 @@ def _settle(
 ) -> Iterator[Change]:
     """Adopt the median if it moved by more than a third of what the rule allows."""
     middle, before = median(values), old.value
-    allowed = margin_of(rule, old.margin) if rule.kind == "margin" else abs(1 - (rule.ratio or 1))
-    new = _as_written(middle, rule, allowed)
+    allowed = allowance(rule, old.margin)
+    new = as_written(middle, rule, allowed)
     moved = abs(middle - before) / abs(before) if before else 1.0
     if moved > allowed / 3 and new != before:
         note = f"median of {len(values)}" if len(values) > 1 else ""
         yield Change("change", case, old.metric, before, new, note, line)
-
-
-def _settle_with_margin(
-    case: Case, old: Measurement, found: Sequence[Measurement], rule: Rule, line: int
-) -> Change:
-    """Adopt the median if it moved by more than a third of the margin that the spread asks for, and that margin."""
-    before, stated = old.value, margin_of(rule, old.margin)
-    new = settle(found, before, lambda value, margin: _as_written(value, rule, margin))
-    if not new.is_usable:
-        return Change("hold", case, old.metric, before, new.value, TOO_WIDE, line, None, stated, new.spread)
-    action = "keep" if new.value == before and new.margin == old.margin else "change"
-    notes = [f"median of {len(found)}"] if new.value != before else []
-    notes += ["a rule has a margin of its own, which comes first"] if rule.margin is not None else []
-    return Change(
-        action, case, old.metric, before, new.value, "; ".join(notes), line, new.margin, stated, new.spread
-    )
-
-
-def _as_written(value: Number, rule: Rule, margin: float) -> Number:
-    """A number with as many digits as a baseline keeps of it: for counts four, or as many as its margin needs."""
-    if not isinstance(value, int) and value != int(value):
-        rounded = round(value, 6)
-        return rounded if abs(rounded - value) <= 1e-4 * abs(value) else float(f"{value:.6g}")
-    if rule.kind != "margin":
-        return value
-    whole = int(value)
-    digits = SIGNIFICANT_DIGITS
-    while abs(whole - truncate_digits(whole, digits)) > margin / 3 * abs(whole):
-        digits += 1
-    return truncate_digits(whole, digits)
 
 
 def _customary_margin(baseline: Reading) -> float | None:
@@ -395,7 +388,7 @@ def _new_row_of(
     agreeing = [outcome for outcome in outcomes if outcome.status == status]
     like = agreeing[-1]
     new = [
-        _new_expectation(measurement, agreeing, rules, wish, margin)
+        _new_expectation(case, measurement, agreeing, rules, wish, margin)
         for measurement in like.measurements
         if has_numbers(like) and _wants_new_metric(measurement.metric, like.case, rules, wish)
     ]
@@ -413,7 +406,12 @@ def _new_row_of(
 
 
 def _new_expectation(
-    measurement: Measurement, agreeing: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
+    case: Case,
+    measurement: Measurement,
+    agreeing: Sequence[Outcome],
+    rules: RuleBook,
+    wish: Wish,
+    margin: float | None,
 ) -> tuple[Measurement, float | None]:
     """What a new row is to expect of one metric, and how far repeats lie apart if there were any."""
     metric, extra = measurement.metric, measurement.extra or {}
@@ -423,17 +421,17 @@ def _new_expectation(
     value: Number = median(values)
     if why := find_other_counter(None, found):
         raise _HeldBackError(why, metric)
-    if wish.margins and rule.kind == "margin" and len(values) > 1:
-        new = settle(found, None, lambda value, margin: _as_written(value, rule, margin))
+    if wish.settles_margin(rule, len(values)):
+        new = settle(case, found, None, rule, wish.lessons)
         if not new.is_usable:
-            raise _HeldBackError(TOO_WIDE, metric, value)
+            raise _HeldBackError(new.why, metric, value)
         return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
     if rule.kind == "count":
         value, agreed, counts = _majority(values, wish)
         if not agreed:
             raise _HeldBackError(f"the files disagree: {counts}", metric, value)
     whole = len(values) == 1 and rule.kind != "margin"
-    kept = measurement.samples if whole else (_as_written(value, rule, margin_of(rule, margin)),)
+    kept = measurement.samples if whole else (as_written(value, rule, margin_of(rule, margin)),)
     usual = {} if rule.usual is None else {"margin": rule.usual}
     return Measurement(metric, kept, {**usual, **extra} or None), None
 

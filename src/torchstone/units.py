@@ -57,6 +57,15 @@ def format_limit(ratio: float) -> str:
     return f"{ratio:.6g}"
 
 
+def format_share(share: float) -> str:
+    """A share of the whole, as people write it.
+
+    >>> format_share(0.02), format_share(0.0295131)
+    ('2%', '2.95%')
+    """
+    return f"{100 * share:.3g}%"
+
+
 def exact_text(value: float) -> str:
     """A number as a file holds it: whole numbers plainly, others with six decimals unless that would lose digits.
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-
-from msgspec import Struct
+from typing import NamedTuple
 
 
 class Verdict(StrEnum):
@@ -96,7 +95,7 @@ PROBES: dict[Probe, str] = {
 }
 
 
-class Metric(Struct, frozen=True):
+class Metric(NamedTuple):
     """A named quantity. Two definitions never share a name.
 
     ``better`` is ``lower``, ``higher``, or ``equal`` where any change is worth a look. ``estimator`` says which one number stands for
@@ -189,6 +188,7 @@ def _counted_metrics() -> tuple[Metric, ...]:
 
 
 ACCURACY = "accuracy"
+SECONDS, BYTES, TRACKED = "seconds", "bytes", "tracked_value"
 _BOTH = (Probe.PERFORMANCE, Probe.ACCURACY)
 
 METRICS: dict[str, Metric] = {
@@ -232,6 +232,11 @@ METRICS: dict[str, Metric] = {
             "iteration_time", "s", "lower", "one training iteration, all ranks' samples", (Probe.SCALING,)
         ),
         *_scenario_metrics(),
+        Metric(SECONDS, "s", "lower", "time of one call or run, as another benchmark tool measured it"),
+        Metric(BYTES, "bytes", "lower", "memory, as another benchmark tool measured it"),
+        Metric(
+            TRACKED, "number", "equal", "a number that a benchmark of another tool tracks, whatever it means"
+        ),
     )
 }
 

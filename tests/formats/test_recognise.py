@@ -15,12 +15,13 @@ from sample_files import (
     PR_TIME,
     PR_TIME_EXPECTED,
     RUN,
+    TOOLS,
     V3,
     V3_RECORDS,
     rewrite,
 )
 from torchstone.errors import InputError
-from torchstone.formats import FORMATS, read_file, recognise
+from torchstone.formats import FORMATS, WRITTEN, read_file, recognise
 
 
 def refused(text: str) -> InputError:
@@ -34,7 +35,8 @@ def refused(text: str) -> InputError:
 @pytest.mark.parametrize("kind", list(FORMATS))
 def test_every_kind_is_recognised_from_what_is_in_it(kind: str, tmp_path: Path) -> None:
     text = CANONICAL[kind]
-    for variation in (text, "\ufeff" + text, "\n\n" + text, text.replace("\n", "\r\n"), rewrite(kind, text)):
+    rewritten = rewrite(kind, text) if kind in WRITTEN else json.dumps(json.loads(text), sort_keys=True)
+    for variation in (text, "\ufeff" + text, "\n\n" + text, text.replace("\n", "\r\n"), rewritten):
         assert recognise("any name at all", variation) == kind
     path = tmp_path / "x"
     path.write_text(text, encoding="utf-8")
@@ -70,6 +72,22 @@ def test_variations_of_a_kind_are_recognised_too(text: str, kind: str) -> None:
 @pytest.mark.parametrize(("text", "kind"), [(RUN, "run"), (V3, "v3")])
 def test_a_model_that_is_called_like_another_kinds_field_does_not_mislead(text: str, kind: str) -> None:
     assert recognise("x", text.replace('"sam"', '"benchmark_results"')) == kind
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_somebody_notes_in_a_tools_file_does_not_mislead(tool: str) -> None:
+    noted = json.loads(CANONICAL[tool]) | {"extra_info": {"metric": {"name": "x"}, "runs": 3, "times": {}}}
+    assert recognise("x", json.dumps(noted)) == tool
+    last = dict(sorted(noted.items(), key=lambda item: len(json.dumps(item[1])), reverse=True))
+    assert recognise("x", json.dumps(last | {"aside": "x" * 200_000})) == tool
+    assert recognise("x", json.dumps({"aside": "x" * 200_000} | last)) == tool
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_v3_record_that_names_a_tools_fields_is_still_v3(tool: str) -> None:
+    names = {"benchmarks": 1, "runs": 2, "results": 3, "command": 4, "times": 5, tool: 6}
+    record = V3_RECORDS[0] | {"dependencies": names}
+    assert recognise("x", json.dumps(record)) == "v3"
 
 
 def test_a_file_of_a_known_kind_with_a_fault_is_recognised_all_the_same() -> None:

@@ -42,7 +42,7 @@ class Clock:
 @pytest.fixture
 def seconds(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(reply, "time", clock)
+    monkeypatch.setattr(reply, "monotonic", clock.monotonic)
     return clock
 
 

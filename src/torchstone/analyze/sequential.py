@@ -7,13 +7,14 @@ effect is all that is assumed.
 For every effect that might be the true one, a gambler bets on the sign of what is left of each log ratio, without an edge if that effect is the true one: the stake grows by
 2 / (1 + exp(-2 bet x)), of which x and -x have the mean 1. Such a stake is not above 1 / alpha at any time, however long one plays, with a probability of 1 - alpha (Ville, "Étude critique de
 la notion de collectif", 1939). Effects that have made a gambler that rich are out, and what is left is an interval that holds at all times at once. The bets are a mix of six, from
-timid to bold, in units of the spread seen before. (Confidence sequences: Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
+timid to bold, in units of the spread seen before; a log ratio that is more than three of these away counts as three, which keeps the symmetry and lets no single pair decide. (Confidence sequences: Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
 nonasymptotic confidence sequences", Annals of Statistics 49, 2021; stakes for symmetric laws: de la Peña, "A general class of exponential inequalities for martingales and ratios", Annals of
 Probability 27, 1999.)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import insort
 from collections.abc import Sequence
@@ -25,7 +26,10 @@ FIRST_SPREAD = 0.01
 ALPHA = 0.01
 MARGIN = 0.02
 FAR = 20.0  # of a logarithm: beyond it everything is excluded
+_FOUR_OF_FIVE = 1.2816  # standard deviations, within which four of five lie where noise is normal
+_FARTHEST = 3.0  # spreads: what lies farther out counts as much as that, so that one wild pair does not ruin all gamblers
 _STEPS = 50
+_LOG_2 = math.log(2)
 
 
 class Effect(NamedTuple):
@@ -37,100 +41,127 @@ class Effect(NamedTuple):
 
 
 class PairedTest:
-    """Takes one log ratio of cost (B's to A's) after another; at any time it has an interval and a decision."""
+    """Takes one log ratio of cost (B's to A's) after another; at any time it has an interval and a decision.
+
+    >>> test = PairedTest()
+    >>> for log_ratio in [0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06, 0.05]:
+    ...     test.add(log_ratio)
+    >>> test.decision()
+    'slower'
+    """
 
     def __init__(self, margin: float = MARGIN, alpha: float = ALPHA) -> None:
         if not 0 < margin < 1 or not 0 < alpha < 1:
             raise ValueError("a margin and an alpha are shares between 0 and 1")
-        self._margin = math.log1p(margin)
         self._wealth = math.log(2 / alpha)  # two sides, half of alpha each
+        reach = math.log1p(margin)
+        self._larger = {effect: _Gamblers(effect) for effect in (0.0, -reach)}
+        self._smaller = {
+            effect: _Gamblers(effect) for effect in (0.0, -reach)
+        }  # these see log ratios negated
+        self._reach = reach
         self._seen: list[float] = []
         self._ordered: list[float] = []
         self._spreads: list[float] = []
-        self._low, self._high = -math.inf, math.inf
 
     def add(self, log_ratio: float) -> None:
         """Take the next pair."""
         if not math.isfinite(log_ratio):
             raise ValueError("a log ratio has to be finite")
-        self._spreads.append(
-            self._next_spread()
-        )  # from what was seen before, or the bets would know how they end
+        spread = self._next_spread()  # from what was seen before, or the bets would know how they end
+        self._spreads.append(spread)
         self._seen.append(log_ratio)
         insort(self._ordered, log_ratio)
-        self._low = max(self._low, self._bound(+1))
-        self._high = min(self._high, self._bound(-1))
+        for gamblers in self._larger.values():
+            gamblers.bet(log_ratio, spread)
+        for gamblers in self._smaller.values():
+            gamblers.bet(-log_ratio, spread)
 
     @property
     def pairs(self) -> int:
         """How many pairs there were."""
         return len(self._seen)
 
-    def effect(self) -> Effect:
-        """The estimate (the median of all means of two log ratios; Hodges and Lehmann, 1963) and the interval that held at all times."""
-        middle = hodges_lehmann(self._ordered) if self._seen else 0.0
-        low, high = min(self._low, middle), max(self._high, middle)
-        return Effect(math.exp(middle), _exp(low), _exp(high))
-
     def decision(self) -> str:
         """``same`` if the effect is within the margin, else ``slower`` or ``faster`` if it is certain which; empty as long as neither is certain."""
-        if self._low > -self._margin and self._high < self._margin:
+        larger, smaller = (
+            {effect: gamblers.richest >= self._wealth for effect, gamblers in side.items()}
+            for side in (self._larger, self._smaller)
+        )
+        if larger[-self._reach] and smaller[-self._reach]:
             return "same"
-        if self._low > 0:
+        if larger[0.0]:
             return "slower"
-        return "faster" if self._high < 0 else ""
+        return "faster" if smaller[0.0] else ""
 
-    def more_pairs(self) -> int | None:
-        """About how many more pairs a decision takes, if they go on as before; 0 if there is one, None if nothing can be said."""
+    def effect(self) -> Effect:
+        """The estimate (the median of all means of two log ratios; Hodges and Lehmann, 1963) and its interval."""
+        middle = hodges_lehmann(self._ordered) if self._seen else 0.0
+        return Effect(_exp(middle), _exp(self._bound(+1, middle)), _exp(self._bound(-1, middle)))
+
+    def more_pairs(self, most: int = 500) -> int | None:
+        """About how many more pairs a decision takes, if they go on as before; 0 if there is one, None if it is more than ``most``, or nothing can be said."""
         if self.decision():
             return 0
         if len(self._seen) < 2:
             return None
-        for total in range(len(self._seen) + 1, 20 * len(self._seen) + 20):
-            copy = PairedTest.__new__(PairedTest)
-            copy.__dict__ = self.__dict__ | {
-                "_seen": _stretched(self._seen, total),
-                "_spreads": _stretched(self._spreads, total, last=self._next_spread()),
-            }
-            copy._low, copy._high = copy._bound(+1), copy._bound(-1)
-            if copy.decision():
-                return total - len(self._seen)
+        ahead = PairedTest(math.expm1(self._reach), 2 * math.exp(-self._wealth))
+        for number, log_ratio in enumerate(
+            itertools.islice(itertools.cycle(self._seen), len(self._seen) + most)
+        ):
+            ahead.add(log_ratio)
+            if number >= len(self._seen) and ahead.decision():
+                return number + 1 - len(self._seen)
         return None
 
     def _next_spread(self) -> float:
-        """What the spread of the next log ratio is thought to be: the usual one at first, then what was seen (the median absolute deviation)."""
+        """What the spread of the next log ratio is thought to be: the usual one at first, then what was seen: what four of five deviate by at most."""
         count = len(self._ordered)
         if not count:
             return FIRST_SPREAD
         middle = _median(self._ordered)
-        deviation = 1.4826 * _median(sorted(abs(each - middle) for each in self._ordered))
+        deviations = sorted(abs(each - middle) for each in self._ordered)
+        deviation = deviations[math.ceil(0.8 * count) - 1] / _FOUR_OF_FIVE
         return max(1e-9, (2 * FIRST_SPREAD + count * deviation) / (2 + count))
 
-    def _bound(self, side: int) -> float:
+    def _bound(self, side: int, middle: float) -> float:
         """The effect nearest to the estimate that is excluded from below (+1) or from above (-1); infinite where none is."""
-        middle = side * hodges_lehmann(sorted(self._seen))
-        if self._log_stake(side, middle - FAR) < self._wealth:
+        excluded, possible = side * middle - FAR, side * middle
+        if self._richest(side, excluded) < self._wealth:
             return -side * math.inf
-        excluded, possible = middle - FAR, middle + FAR
         for _ in range(_STEPS):
             between = (excluded + possible) / 2
-            if self._log_stake(side, between) >= self._wealth:
+            if self._richest(side, between) >= self._wealth:
                 excluded = between
             else:
                 possible = between
         return side * excluded
 
-    def _log_stake(self, side: int, effect: float) -> float:
-        """How rich the gamblers have become who bet that the effect is larger than this (for side -1: the negated effects); falls with the effect."""
-        stakes = [
-            sum(
-                math.log(2) - _softplus(-2 * bet / spread * (side * each - effect))
-                for each, spread in zip(self._seen, self._spreads, strict=True)
-            )
-            for bet in BETS
+    def _richest(self, side: int, effect: float) -> float:
+        """How rich gamblers have been at most who bet that the effect is larger than this one (for side -1: all negated); falls with the effect."""
+        gamblers = _Gamblers(effect)
+        for log_ratio, spread in zip(self._seen, self._spreads, strict=True):
+            gamblers.bet(side * log_ratio, spread)
+        return gamblers.richest
+
+
+class _Gamblers:
+    """Six gamblers with a sixth of the stake each, who bet that log ratios lie above an effect; logarithms of what they have."""
+
+    def __init__(self, effect: float) -> None:
+        self._effect = effect
+        self._logs = [-math.log(len(BETS))] * len(BETS)
+        self.richest = 0.0
+
+    def bet(self, log_ratio: float, spread: float) -> None:
+        """Play once."""
+        distance = 2 * max(-_FARTHEST, min(_FARTHEST, (log_ratio - self._effect) / spread))
+        self._logs = [
+            log + _LOG_2 - _softplus(-bet * distance) for log, bet in zip(self._logs, BETS, strict=True)
         ]
-        best = max(stakes)
-        return best + math.log(sum(math.exp(stake - best) for stake in stakes) / len(BETS))
+        best = max(self._logs)
+        together = best + math.log(sum(math.exp(log - best) for log in self._logs))
+        self.richest = max(self.richest, together)
 
 
 def hodges_lehmann(ordered: Sequence[float]) -> float:
@@ -142,14 +173,6 @@ def hodges_lehmann(ordered: Sequence[float]) -> float:
     return _median(
         sorted((one + other) / 2 for index, one in enumerate(ordered) for other in ordered[index:])
     )
-
-
-def _stretched(values: Sequence[float], total: int, last: float | None = None) -> list[float]:
-    """As many values, with the same order of size among them: what was seen goes on."""
-    return [
-        *values,
-        *((last if last is not None else values[i % len(values)]) for i in range(total - len(values))),
-    ]
 
 
 def _median(ordered: Sequence[float]) -> float:

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from torchstone.baseline import require_common_probe
 from torchstone.baseline_edit import Change
 from torchstone.cli.clicked import make_command
@@ -44,6 +46,19 @@ OPTIONS = (
         "N",
         "Measure the counted cases N more times, show their spread, and adopt a margin for each from it.",
     ),
+    Option(
+        "--learn-margins",
+        "past",
+        "PAST",
+        "Learn a margin for each row from past runs: a file, a folder of files, or a pattern in quotation marks. Repeatable.",
+        multiple=True,
+    ),
+    Option(
+        "--false-alarms",
+        "false_alarms",
+        "RATE",
+        "How many values a learned margin may leave out though nothing has changed; default 1%.",
+    ),
     Option("--dry-run", "dry_run", "", "Show the changes and a unified diff; write nothing."),
     Option("--diff", "diff", "", "Show a unified diff as well."),
     Option("--yes", "yes", "", "Do not ask."),
@@ -72,6 +87,8 @@ def accept(
     prune: bool,
     include_unstable: bool,
     repeat: str | None,
+    past: tuple[str, ...],
+    false_alarms: str | None,
     dry_run: bool,
     diff: bool,
     yes: bool,
@@ -87,7 +104,8 @@ def accept(
     majority, and held back where the files disagree; a number is the median,
     and adopted only if it moved by more than a third of its margin. Row
     order, comments, blank lines and margins of the baseline stay as they are.
-    With --repeat, counts are measured again, and get margins that fit them.
+    With --repeat, counts are measured again, and get margins that fit them;
+    with --learn-margins, rows get the margins that past runs ask for.
 
     \b
     Examples:
@@ -96,6 +114,7 @@ def accept(
       torchstone accept results.csv --baseline new.csv --add-new
       torchstone accept results.csv --baseline expected.csv --dry-run
       torchstone accept run.jsonl --baseline expected.csv --repeat 5
+      torchstone accept run.jsonl --baseline base.jsonl --learn-margins runs/
     """
     settings = load_settings(config)
     path = _baseline_path(baseline, settings.baselines)
@@ -103,6 +122,8 @@ def accept(
         raise UsageError(
             "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
         )
+    if repeat is not None and past:
+        raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
     wish = Wish(only, metrics, prune, add_new, include_unstable, repeat is not None)
     with patience("comparing"):
         readings = read_results(arguments, kind, assignments)
@@ -114,9 +135,10 @@ def accept(
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
     repeats = _measure_again(old, readings, wish, repeat, assignments) if repeat is not None else []
     with patience("comparing"):
+        wish, cautions = _learn(old, readings, wish, past, false_alarms, kind, assignments)
         proposal = propose(old, text, [*readings, *repeats], rule_book, wish)
     _show(proposal, path)
-    for caution in (caution for reading in (*readings, old) for caution in reading.cautions):
+    for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
         print(f"caution: {caution}")
     if not proposal.adopted:
         print("nothing was written")
@@ -144,11 +166,7 @@ def _measure_again(
         )
     if assignments:
         raise UsageError("--repeat measures the cases as they are, so --set has no place")
-    if old.kind not in _HOLDING_MARGINS:
-        raise UsageError(
-            f"{old.path}: a {old.kind} file cannot hold the margins that --repeat finds",
-            advice=f"use a baseline of the kind {' or '.join(_HOLDING_MARGINS)}",
-        )
+    _require_place_for_margins(old, "--repeat")
     cases = find_repeatable(old, readings[0], wish)
     if not cases:
         raise UsageError(
@@ -156,6 +174,38 @@ def _measure_again(
             advice="look at --only and --add-new, and at what 'torchstone run --probe instructions' has measured",
         )
     return measure_again(readings[0], cases, repeats)
+
+
+def _learn(
+    old: Reading,
+    readings: Sequence[Reading],
+    wish: Wish,
+    names: Sequence[str],
+    false_alarms: str | None,
+    kind: str | None,
+    assignments: Sequence[str],
+) -> tuple[Wish, list[str]]:
+    """The wish with what --learn-margins finds in past runs, and what is to be said about them."""
+    if not names:
+        if false_alarms is not None:
+            raise UsageError("--false-alarms is for --learn-margins", advice="name past runs to learn from")
+        return wish, []
+    from torchstone.cli.learning import learn_from, parse_false_alarms, read_past  # noqa: PLC0415
+
+    rate = parse_false_alarms(false_alarms)
+    _require_place_for_margins(old, "--learn-margins")
+    past = read_past("--learn-margins", names, readings, [old.path], kind, assignments)
+    lessons = learn_from(past, old, wish, rate)
+    return structs.replace(wish, lessons=lessons), [*past.cautions, *past.tell_apart()]
+
+
+def _require_place_for_margins(old: Reading, option: str) -> None:
+    """Refuse a kind of baseline that has no place for a margin."""
+    if old.kind not in _HOLDING_MARGINS:
+        raise UsageError(
+            f"{old.path}: a {old.kind} file cannot hold the margins that {option} finds",
+            advice=f"use a baseline of the kind {' or '.join(_HOLDING_MARGINS)}",
+        )
 
 
 def _write(path: str, text: str, proposal: Proposal, *, yes: bool) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.baseline import Baseline, require_common_probe, select_pair
 from torchstone.cli.plain import Option
@@ -48,6 +48,10 @@ QUARANTINE_NAME = "quarantine.toml"
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
 _POLICY_HELP = "strict (the default), or upstream: decide as the original scripts do."
 _BASELINE_KIND_HELP = "The kind of the baseline files, if it is not to be recognised."
+_HISTORY_HELP = (
+    "Past runs, in which to look for small moves that add up: a file, a folder of files, or a pattern in quotation marks. "
+    "Repeatable."
+)
 
 OPTIONS = (
     Option("--baseline", "baselines", "FILE", "What is expected. Repeatable.", multiple=True),
@@ -87,6 +91,7 @@ OPTIONS = (
     Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS),
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
+    Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True),
     Option(
         "--format",
         "style",
@@ -140,6 +145,7 @@ class Request(Struct, frozen=True):
     baseline_kind: str | None
     compare_anyway: bool
     cross_environment: bool
+    history: tuple[str, ...]
     style: str | None
     output: str | None
     reports: tuple[str, ...]
@@ -186,7 +192,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
             "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
         )
     outputs = [path for path in (request.output, *(path for _, path in reports)) if path]
-    refuse_overwriting(outputs, (*request.results, *baselines))
+    refuse_overwriting(outputs, (*request.results, *baselines, *request.history))
     conditions = _conditions(
         request, settings, baselines, styles={request.style, *(style for style, _ in reports)}
     )
@@ -214,7 +220,7 @@ def _conditions(
         parse_day("--as-of", request.as_of) or date.today(),
         request.compare_anyway,
         request.cross_environment,
-        keep_quiet=bool(styles & {"json", "junit"}),
+        keep_quiet=bool(styles & {"json", "junit"} or request.history),
     )
 
 
@@ -241,7 +247,28 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
         return Report(Judgement(conditions.policy, [], Counts(), [], [], [], []), context, scaling)
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
     baseline = Baseline(selected, expected, dtypes)
-    return Report(judge(results, baseline, conditions), context, scaling)
+    judgement = judge(results, baseline, conditions)
+    if request.history:
+        judgement = _look_back(judgement, results, request, baselines)
+    return Report(judgement, context, scaling)
+
+
+def _look_back(
+    judgement: Judgement, results: Results, request: Request, baselines: Sequence[str]
+) -> Judgement:
+    """The judgement with cautions about what has drifted since the past runs that --history names."""
+    from torchstone.cli.learning import read_past  # noqa: PLC0415  (most checks look at no history)
+    from torchstone.gate.warnings import tell_drifts  # noqa: PLC0415
+
+    past = read_past(
+        "--history", request.history, results.readings, baselines, request.kind, request.assignments
+    )
+    apart = {} if request.cross_environment else past.apart
+    told = tell_drifts(judgement.rows, results, past.readings, apart)
+    left_out = past.tell_apart("times and memory are ") if apart else []
+    if not past.cases & {outcome.case for _, _, outcome in results}:
+        left_out.append("--history has none of the cases that were judged: nothing was looked for")
+    return structs.replace(judgement, cautions=[*judgement.cautions, *told, *past.cautions, *left_out])
 
 
 def _repeated_names(readings: Sequence[Reading]) -> frozenset[str]:

@@ -6,18 +6,19 @@ import sys
 
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
-from torchstone.cli.reading import KIND, KINDS, ONLY, SET, patience, read_results
+from torchstone.cli.reading import KIND, ONLY, SET, patience, read_results
 from torchstone.cli.show import refuse_overwriting
 from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
+from torchstone.formats import WRITTEN
 from torchstone.results import is_selected, merge, select
 from torchstone.units import count_of
 
 _OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.", short="-o")
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
-    Option("--to", "to", "KIND", f"The format to write: {', '.join(KINDS)}.", choices=KINDS),
+    Option("--to", "to", "KIND", f"The format to write: {', '.join(WRITTEN)}.", choices=WRITTEN),
     _OUTPUT,
     Option("--lossy", "lossy", "", "Write even if the format cannot hold everything; what is lost is said."),
     ONLY,
@@ -68,7 +69,7 @@ def export_files(
       torchstone export results.csv --to expected --lossy --output expected.csv
     """
     if not to:
-        raise UsageError("which format?", advice=f"say --to and one of {', '.join(KINDS)}")
+        raise UsageError("which format?", advice=f"say --to and one of {', '.join(WRITTEN)}")
     return _convert(arguments, to, output, only, assignments, kind, lossy=lossy)
 
 

@@ -102,7 +102,11 @@ class LiveDisplay(Display):
         with (
             super().showing(run),
             Live(
-                self._view(), console=_console(), auto_refresh=False, transient=True, redirect_stdout=False
+                self._view(),
+                console=make_console(),
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
             ) as live,
         ):
             self._live = live
@@ -184,7 +188,8 @@ def clock_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def _console() -> Console:
+def make_console() -> Console:
+    """A terminal, with colors if the person wants them."""
     from rich.console import Console  # noqa: PLC0415
 
     return Console(color_system="auto" if wants_color(is_terminal=True) else None, highlight=False)

@@ -18,7 +18,10 @@ COMMANDS = {
     "repro": "torchstone.cli.repro",
     "cachebench": "torchstone.cli.cachebench",
     "pr-time": "torchstone.cli.pr_time",
+    "ab": "torchstone.cli.ab",
+    "selftest": "torchstone.cli.selftest",
     "check": "torchstone.cli.check",
+    "compare": "torchstone.cli.compare",
     "accept": "torchstone.cli.accept",
     "quarantine": "torchstone.cli.quarantine",
     "report": "torchstone.cli.report",
@@ -43,6 +46,8 @@ class LazyGroup(click.Group):
         module = import_module(COMMANDS[name])
         if name == "check":
             return make_command("check", module.check, module.OPTIONS, "[RESULTS]...", required=False)
+        if name == "compare":
+            return make_command("compare", module.compare, module.OPTIONS, "BASE NEW", required=False)
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
 
@@ -56,6 +61,10 @@ def torchstone() -> None:
     Measure a suite, or your own models:
       torchstone run smoke
       torchstone run bench_mine.py
+    Decide whether a change made something slower, on this machine:
+      torchstone ab bench_mine.py --a rev=main --b rev=HEAD
+    Compare two runs:
+      torchstone compare main.jsonl new.jsonl
     Judge results against a committed baseline:
       torchstone check results.csv --baseline expected.csv
     Adopt the results as the new baseline:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
 
 from torchstone.disk import reason
 from torchstone.errors import TorchstoneError, UsageError, printable
+
+_PLAIN = ("check", "compare")
+"""The commands whose plain form does without click."""
 
 
 def run(arguments: list[str]) -> int:
@@ -50,15 +53,15 @@ def _refuse_undecodable(arguments: list[str]) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments and arguments[0] == "check":
-        from torchstone.cli.check import OPTIONS, check  # noqa: PLC0415  (other commands do not need it)
+    if arguments and arguments[0] in _PLAIN:
         from torchstone.cli.plain import parse_plainly  # noqa: PLC0415
 
-        plain = parse_plainly(arguments[1:], OPTIONS)
+        command = import_module(f"torchstone.cli.{arguments[0]}")  # other commands do not need it
+        plain = parse_plainly(arguments[1:], command.OPTIONS)
         if plain is not None:
             positional, values = plain
-            given: dict[str, Any] = values
-            return check(positional, **given)
+            code: int = getattr(command, arguments[0])(positional, **values)
+            return code
     from torchstone.cli.group import run_group  # noqa: PLC0415  (click takes longer to import than a gate to judge)
 
     return run_group(arguments)

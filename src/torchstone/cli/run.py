@@ -124,7 +124,7 @@ def _carry_out(
     try:
         with (
             closing(journal),
-            _terminated_as_interrupted(),
+            terminated_as_interrupted(),
             display.showing(run),
             closing(measure(run, settings, journal, session, display)) as measured,
         ):
@@ -158,7 +158,7 @@ def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """Take a CI job's polite end, or a closed terminal, for Ctrl-C: end the workers, and say how to go on."""
 
     def interrupt(*_: object) -> None:

@@ -34,6 +34,21 @@ def check_outputs(output: str | None, csv: str | None, v3: str | None) -> None:
                 raise InputError("nothing can be written into this folder", path=folder)
 
 
+def check_place(path: str | None) -> None:
+    """Find out before measuring that a file can be written, or replaced, there in the end."""
+    if not path:
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise InputError(
+            "the folder that it should be in is not there", path=path, advice=f"make it: mkdir -p {folder}"
+        )
+    if os.path.isdir(path):
+        raise InputError("this is a folder", path=path, advice="name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InputError("nothing can be written into its folder", path=path)
+
+
 def write_outputs(run: Run, csv: str | None, v3: str | None, say: Callable[[str], None]) -> None:
     """Write the CSV files of PyTorch's runner and the records of its database, a file for each combination of axes."""
     for folder, kinds in ((csv, (Probe.ACCURACY.value, Probe.PERFORMANCE.value)), (v3, ("v3",))):

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from torchstone.disk import BOM, read_text
-from torchstone.errors import InputError
+from torchstone.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from torchstone.model import Reading, Run
 
 
 class Format(Struct, frozen=True):
-    """A kind of file: where its reader and writer are, and what it holds, in words."""
+    """A kind of file: where its reader and writer are, and what it holds, in words. Kinds without a writer are only read."""
 
     kind: str
     module: str
@@ -33,6 +33,11 @@ class Format(Struct, frozen=True):
 
     def write(self, run: Run) -> str:
         """The text of a file of this kind from records."""
+        if not self.writer:
+            raise UsageError(
+                f"nothing can be written as {self.kind}: torchstone only reads this kind of file",
+                advice="'torchstone import FILE --output run.jsonl' makes a run file of it, which every command takes",
+            )
         return self._call(self.writer, run)  # type: ignore[no-any-return]
 
     def _call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401  (typed by the two callers)
@@ -94,8 +99,21 @@ FORMATS: dict[str, Format] = {
             "JSON of PyTorch's compile-cache benchmark",
         ),
         Format("ddp", "torchstone.formats.ddp", "read", "write", "report of PyTorch's DDP benchmark"),
+        Format(
+            "pytest-benchmark",
+            "torchstone.formats.pytest_benchmark",
+            "read",
+            "",
+            "JSON of pytest-benchmark (only read)",
+        ),
+        Format("pyperf", "torchstone.formats.pyperf", "read", "", "JSON of pyperf (only read)"),
+        Format("asv", "torchstone.formats.asv", "read", "", "a result file of asv (only read)"),
+        Format("hyperfine", "torchstone.formats.hyperfine", "read", "", "JSON of hyperfine (only read)"),
     )
 }
+
+WRITTEN = tuple(kind for kind, known in FORMATS.items() if known.writer)
+"""The kinds that torchstone also writes."""
 
 
 def read_file(path: str, kind: str = "") -> Reading:
@@ -117,6 +135,15 @@ def recognise(path: str, text: str) -> str:
     return kind
 
 
+# Fields that only files of these tools have together, each with what its value starts with.
+_FIELDS_OF_TOOLS = {
+    "pytest-benchmark": {"machine_info": "", "benchmarks": r"\["},
+    "pyperf": {"benchmarks": r"\[", "runs": r"\["},
+    "asv": {"commit_hash": "", "results": r"\{"},
+    "hyperfine": {"results": r"\[", "command": '"', "times": r"\["},
+}
+
+
 def _recognise_json(start: str) -> str:
     head = start[:100_000]
     first_line = head.partition("\n")[0]
@@ -126,7 +153,22 @@ def _recognise_json(start: str) -> str:
         return "ddp"
     if re.search(r'"name"\s*:\s*"TorchCache Benchmark"', head):
         return "cachebench"
-    return "v3" if '"metric"' in start or start.strip("[] \r\n\t") == "" else ""
+    if tool := _recognise_tool(head):
+        return tool
+    if re.search(r'"metric"\s*:\s*\{', head):
+        return "v3"
+    return _recognise_tool(start) or ("v3" if '"metric"' in start or start.strip("[] \r\n\t") == "" else "")
+
+
+def _recognise_tool(text: str) -> str:
+    for kind, fields in _FIELDS_OF_TOOLS.items():
+        if text[0] == "{" and all(_has_field(text, *field) for field in fields.items()):
+            return kind
+    return ""
+
+
+def _has_field(text: str, name: str, value: str) -> bool:
+    return f'"{name}"' in text and re.search(rf'"{name}"\s*:\s*{value}', text) is not None
 
 
 def _recognise_table(path: str, text: str) -> str:

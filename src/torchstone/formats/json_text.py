@@ -1,6 +1,6 @@
 """JSON text as Python values with line numbers: one value, a list of them, or one a line.
 
-Stricter than the standard: no NaN, no repeated keys, no half of a surrogate pair.
+Stricter than the standard: no NaN unless a format is known to write it, no repeated keys, no half of a surrogate pair.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def _finite(text: str) -> float:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant
 )
+_DECODER_OF_ANYTHING = json.JSONDecoder()  # the quickest, for what was decoded before
+_DECODER_OF_NAN = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
 def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
@@ -65,6 +67,48 @@ def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
         following = _skip_space(text, end)
         line += text.count("\n", start, following)
         start = following
+
+
+def read_object(path: str, text: str) -> tuple[int, dict[str, Any]]:
+    """The one object that a text is, and its line. Python's NaN and Infinity are let through, for the reader to judge."""
+    text = text.removeprefix(BOM)
+    start = _skip_space(text, 0)
+    if start == len(text):
+        raise InputError("the file is empty", path=path, line=1, advice="expected JSON")
+    line = 1 + text.count("\n", 0, start)
+    value, end = _read_value(path, text, start, line, _DECODER_OF_NAN)
+    if (rest := _skip_space(text, end)) < len(text):
+        raise _broken(path, text, rest, "something follows the end of the object")
+    return line, Fields(path, line, value).value
+
+
+def lines_of_list(text: str, field: str) -> list[int]:
+    """The line of each element of a list that is a field of the object that a text is; ``read_object`` has read it before."""
+    text = text.removeprefix(BOM)
+    position = _skip_space(text, _skip_space(text, 0) + 1)
+    while text[position] != "}":
+        key, end = _DECODER_OF_ANYTHING.raw_decode(text, position)
+        position = _skip_space(text, _skip_space(text, end) + 1)
+        if key == field:
+            break
+        position = _skip_past(text, position)
+    if text[position] != "[":
+        return []
+    position, lines = _skip_space(text, position + 1), []
+    line = 1 + text.count("\n", 0, position)
+    while text[position] != "]":
+        lines.append(line)
+        following = _skip_past(text, position)
+        line += text.count("\n", position, following)
+        position = following
+    return lines
+
+
+def _skip_past(text: str, start: int) -> int:
+    """Where the next element or the end is, after the value that starts here."""
+    _, end = _DECODER_OF_ANYTHING.raw_decode(text, start)
+    end = _skip_space(text, end)
+    return _skip_space(text, end + 1) if text[end] == "," else end
 
 
 def _read_list(path: str, text: str, start: int) -> Iterator[tuple[int, Any]]:
@@ -88,9 +132,11 @@ def _read_list(path: str, text: str, start: int) -> Iterator[tuple[int, Any]]:
         raise _broken(path, text, rest, "something follows the end of the list")
 
 
-def _read_value(path: str, text: str, start: int, line: int) -> tuple[Any, int]:
+def _read_value(
+    path: str, text: str, start: int, line: int, decoder: json.JSONDecoder = _DECODER
+) -> tuple[Any, int]:
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = decoder.raw_decode(text, start)
         if _HALF_PAIR_WRITTEN.search(text, start, end) and _HALF_PAIR.search(
             json.dumps(value, ensure_ascii=False)
         ):
@@ -169,6 +215,11 @@ class Fields:
         value = self.value.get(field)
         name = f"{self._name}.{field}" if self._name else field
         return Fields(self._path, self._line, {} if value is None else value, name)
+
+    def element(self, field: str, number: int) -> Fields:
+        """An object that is an element of a list."""
+        name = f"{self._name}.{field}" if self._name else field
+        return Fields(self._path, self._line, self.items(field)[number], f"{name}[{number}]")
 
     def items(self, field: str) -> list[Any]:
         """A list, or an empty one where the field is absent or null."""

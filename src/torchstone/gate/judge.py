@@ -10,16 +10,25 @@ from torchstone.baseline import Baseline, ExpectedRow, expects_status, has_numbe
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.gate.comparable import Apart, Comparability, counter_of
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
-from torchstone.gate.rules import NEEDS_NO_BASELINE, SHARES, decide_number, decide_status, limits_of
+from torchstone.gate.rules import (
+    NEEDS_NO_BASELINE,
+    SHARES,
+    decide_number,
+    decide_status,
+    is_our_ratio,
+    limits_of,
+)
 from torchstone.gate.sanity import contradictions
 from torchstone.gate.tally import Tally
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
-from torchstone.model import Case, Measurement, Outcome, Reading, Rule, Run, matches_name
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_name
 from torchstone.results import Results
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
 _BY_OWN_MARGIN = Rule("margin")
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
+NEAR_EDGE = 0.8
+"""The share of what a rule allows from which on a value that passes is worth a caution."""
 _NO_READING = Reading("", "", Run("", (), ()), ())
 
 
@@ -37,7 +46,7 @@ def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judge
         tally.take([judging.unmeasured_row(case, reading)], planned=True)
     for row in baseline.unclaimed():
         tally.take(judging.missing_rows(row))
-    return tally.finish(results, baseline, judging.comparability.cautions())
+    return tally.finish(results, baseline, [*judging.comparability.cautions(), *judging.near_edges()])
 
 
 class _Judging:
@@ -58,6 +67,7 @@ class _Judging:
             else self._asked
         )
         self._spoken_of: list[str] | None = None
+        self._near: list[tuple[Case, str, Number, Number, float]] = []  # what passed, but only just
         self._only_reading = results.readings[0] if len(results.readings) == 1 else _NO_READING
         devices = (
             frozenset(outcome.case.variant.device for _, _, outcome in results)
@@ -240,8 +250,8 @@ class _Judging:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
             return self._row(verdict, outcome.case, metric, outcome, expected, rule)
         wanted, found = _measurement(expected, metric), _measurement(outcome, metric)
-        if rule is None and wanted is not None and wanted.margin is not None:
-            rule = _BY_OWN_MARGIN
+        if wanted is not None and (rule is None or (is_our_ratio(rule) and not self._upstream)):
+            rule = use_own_margin(rule, wanted.margin)
         if rule is None:
             detail = f"no rule for {metric}"
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, detail)
@@ -262,7 +272,7 @@ class _Judging:
         detail = self._hindrance(rule, metric, found, wanted, apart)
         if detail:
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
-        verdict = self._decide(rule, metric, found, wanted)
+        verdict = self._decide(rule, outcome.case, metric, found, wanted)
         return self._row(verdict, outcome.case, metric, outcome, expected, rule)
 
     def _hindrance(
@@ -276,15 +286,31 @@ class _Judging:
         why = self.comparability.obstacle(apart, metric, found, wanted)
         return f"not comparable: {why}" if why else ""
 
-    def _decide(self, rule: Rule, metric: str, found: Measurement, wanted: Measurement | None) -> Verdict:
+    def _decide(
+        self, rule: Rule, case: Case, metric: str, found: Measurement, wanted: Measurement | None
+    ) -> Verdict:
         value = wanted.value if wanted else None
         if found.value == value and (rule.kind == "count" or (rule.kind in SHARES and value <= 0)):
             return Verdict.PASS
         limits = limits_of(rule, value, wanted.margin if wanted else None)
         better = METRICS[metric].better if metric in METRICS else "lower"
         verdict = decide_number(rule, found.value, value, limits, better)
-        unnoticed = self._upstream and verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio")
-        return Verdict.PASS if unnoticed else verdict
+        if self._upstream:
+            unnoticed = verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio")
+            return Verdict.PASS if unnoticed else verdict
+        if verdict is Verdict.PASS and value is not None and rule.kind in SHARES:
+            edge = limits.high if found.value > value else limits.low
+            if edge is not None and abs(found.value - value) > NEAR_EDGE * abs(edge - value):
+                self._near.append((case, metric, found.value, value, edge))
+        return verdict
+
+    def near_edges(self) -> list[str]:
+        """The cautions about values that passed, but only just."""
+        if not self._near:
+            return []
+        from torchstone.gate.warnings import tell_near  # noqa: PLC0415  (most values are nowhere near)
+
+        return tell_near(self._near)
 
     def invalid_rows(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
         """The rows of a result that contradicts itself; the original does not look."""
@@ -355,6 +381,17 @@ class _Judging:
         told = row.remarks
         remarks = Remarks(told.detail, place, expected.place if expected else "", told.quarantine, repro)
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
+
+
+def use_own_margin(rule: Rule | None, margin: float | None) -> Rule | None:
+    """The rule for a number whose baseline row states a margin: the usual ratio gives way to it, and it will do where there is no rule at all."""
+    if margin is None:
+        return rule
+    if rule is None:
+        return _BY_OWN_MARGIN
+    if not is_our_ratio(rule):
+        return rule
+    return Rule(rule.kind, ratio=1 - margin if rule.kind == "ratio_floor" else 1 + margin)
 
 
 def _told_by(outcome: Outcome) -> str:

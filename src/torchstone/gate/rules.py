@@ -39,6 +39,8 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_compilation_latency"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "iteration_time"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "seconds"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "bytes"),
     ScopedRule(Rule("count", better="lower"), "graph_breaks"),
     ScopedRule(Rule("count", better="lower"), "unique_graph_breaks"),
     ScopedRule(Rule("count", better="lower"), "fallbacks_to_eager"),
@@ -65,8 +67,11 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ignore"), "cache_lookup_latency"),
     ScopedRule(Rule("ignore"), "autograd_captures"),
     ScopedRule(Rule("ignore"), "autograd_compiles"),
+    ScopedRule(Rule("ignore"), "tracked_value"),
     *_scenario_rules(),
 )
+
+_OUR_RATIOS = frozenset(id(scoped.rule) for scoped in DEFAULT_RULES if scoped.rule.kind.startswith("ratio_"))
 
 SHARES = frozenset({"ratio_floor", "ratio_ceiling", "margin"})  # limits that are a share of what is expected
 NEEDS_NO_BASELINE = frozenset({"must_pass", "floor", "ceiling", "between"})
@@ -142,6 +147,11 @@ def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> Limi
             return Limits(below, above)
         case _:
             return Limits(rule.low, rule.high)
+
+
+def is_our_ratio(rule: Rule) -> bool:
+    """Whether this is one of our own ratios for times, memory and speedups, and none that somebody has chosen."""
+    return id(rule) in _OUR_RATIOS
 
 
 def margin_of(rule: Rule, stated: float | None) -> float:

@@ -11,8 +11,10 @@ from torchstone.vocabulary import METRICS, Probe
 _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute a ratio from
 _RATIO_TOLERANCE = 0.01
 _COUNTED = frozenset(name for name, metric in METRICS.items() if Probe.INSTRUCTIONS in metric.probes)
-_NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time"}
-_MAY_BE_NEGATIVE = frozenset({"compilation_latency"})  # a difference of two times
+_NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
+_MAY_BE_NEGATIVE = frozenset(
+    {"compilation_latency", "tracked_value"}
+)  # a difference of two times; any number at all
 
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:

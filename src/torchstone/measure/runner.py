@@ -65,7 +65,7 @@ def prepare_run(request: Request, session: Session) -> Run:
         f"{now}-{secrets.token_hex(3)}",
         tuple(cases),
         (),
-        read_revision(os.getcwd(), request.label),
+        read_revision(settings.folder or os.getcwd(), request.label),
         environment | {"fingerprint": fingerprint(environment)},
         to_builtins(settings),
         finished=False,
@@ -95,7 +95,7 @@ def survey_for(request: Request, session: Session) -> dict[str, Any]:
         {
             "sources": sources,
             "imports": list(request.settings.imports),
-            "folder": os.getcwd(),
+            "folder": request.settings.folder or os.getcwd(),
             "devices": list(request.axes.devices),
             "libraries": libraries_of(sources),
             "threads": request.settings.threads,

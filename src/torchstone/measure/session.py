@@ -23,6 +23,8 @@ from torchstone.measure.priming import is_filled, read_probing_seconds
 from torchstone.measure.settings import Settings, case_file, make_job
 from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.surroundings import World
+from torchstone.measure.trials import TrialsCourse
 from torchstone.model import Case
 from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
 
@@ -44,8 +46,11 @@ _OF_STACKS = (
 class Session:
     """Starts workers for one command, and leaves nothing behind. ``tell`` is given what a person should know meanwhile."""
 
-    def __init__(self, start: str, cache: str, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, start: str, cache: str, tell: Callable[[str], None], world: World = surroundings.HERE
+    ) -> None:
         self._start = start
+        self.world = world
         self._kept_cache = os.path.abspath(KEPT_CACHE) if cache == "warm" else None
         self._tell = tell
         self._launcher: Launcher | None = None
@@ -55,7 +60,7 @@ class Session:
         self.cautions: list[str] = []
 
     def __enter__(self) -> Session:
-        self.template = surroundings.template_folder()
+        self.template = surroundings.template_folder(world=self.world)
         self.scratch = surroundings.make_scratch()
         return self
 
@@ -76,13 +81,13 @@ class Session:
 
     def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
         """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
-        variables = surroundings.worker_variables(self.template)
+        variables = surroundings.worker_variables(self.template, self.world)
         if not sys.platform.startswith("linux"):
             if self._start == "fork":
                 raise UsageError(
                     "--start fork works on Linux only", advice="leave it out, or use --start spawn"
                 )
-            self._launcher = Spawner(variables)
+            self._launcher = Spawner(variables, self.world.python)
             return
         if self._start != "spawn":
             # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
@@ -99,7 +104,7 @@ class Session:
         """Start what starts the workers; gives the reason why it cannot be used, if so."""
         log_path = os.path.join(self.scratch, "keeper.log")
         told = {**request, "template": self.template, "scratch": self.scratch}
-        keeper = KeptLauncher(start, variables, told, log_path)
+        keeper = KeptLauncher(start, variables, told, log_path, self.world.python)
         self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
         answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if "broken" in answer:
@@ -117,7 +122,7 @@ class Session:
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
             said = file.read()
         if "No module named 'torch'" in problem:
-            return _no_torch()
+            return _no_torch(self.world.python)
         return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
 
     def survey(self, job: Message, timeout: float = SURVEY_TIMEOUT) -> dict[str, Any]:
@@ -129,7 +134,7 @@ class Session:
         answer = answer_of(self.launcher.launch({"job": "survey", **job}), self.launcher, patience)
         if "error" in answer:
             if "No module named 'torch'" in str(answer["error"].get("message")):
-                raise _no_torch()
+                raise _no_torch(self.world.python)
             raise source_error(answer["error"])
         found: dict[str, Any] = answer["survey"]
         for source in found["sources"]:
@@ -142,7 +147,7 @@ class Session:
         if libraries:
             self.launcher.preload(libraries)
 
-    def _prime(self, case: Case) -> None:
+    def prime(self, case: Case) -> None:
         """Fill the template before the first case that needs it, where no zygote has done so: else that case would pay for it."""
         if self._is_primed or case.variant.device != "cpu" or case.variant.backend == "none":
             return
@@ -175,7 +180,17 @@ class Session:
         """A supervisor whose workers measure cases of these settings."""
 
         def course(case: Case, number: int) -> Course:
-            self._prime(case)
+            if (settings.trials or 1) == 1:
+                return one_trial(case, number)
+
+            def begin() -> Course:
+                cleanup(number)  # what the trial before has left: a compile is to be as cold as the first
+                return one_trial(case, number)
+
+            return TrialsCourse(begin, settings.trials or 1)
+
+        def one_trial(case: Case, number: int) -> Course:
+            self.prime(case)
             job = make_job(case, settings, self.launcher.start)
             if case.probe == Probe.INSTRUCTIONS:
                 return SingleCourse(self._counting_job(job, number))
@@ -202,10 +217,8 @@ class Session:
         return Supervisor(self.launcher, limits, course, cleanup, watcher)
 
 
-def _no_torch() -> CannotMeasureError:
-    return CannotMeasureError(
-        f"torch is not installed for {sys.executable}", advice="install it: pip install torch"
-    )
+def _no_torch(python: str) -> CannotMeasureError:
+    return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
 
 
 @contextlib.contextmanager

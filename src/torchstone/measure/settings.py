@@ -17,7 +17,10 @@ CACHES = ("cold", "warm")
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start."""
+    """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
+
+    ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
+    """
 
     sources: dict[str, dict[str, str]] = {}
     folder: str = ""
@@ -30,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     timeout: float = 1800.0
     memory_limit: int | None = None
     repeat: int | None = None
+    trials: int | None = None
     precision: float | None = None
     budget: float | None = None
     size: str = "full"
@@ -44,6 +48,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     load_artifacts: str = ""
     counter: str = ""
     profile: bool = False
+    pairing: dict[str, Any] = {}
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -54,6 +59,14 @@ def settings_of_run(run: Run, path: str) -> Settings:
             path=path,
             line=1,
             column="settings",
+        )
+    if run.settings.get("pairing"):
+        raise InputError(
+            "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
+            path=path,
+            line=1,
+            column="settings",
+            advice=f"both sides again: {run.settings['pairing'].get('command', 'torchstone ab')}",
         )
     try:
         settings = msgspec.convert(run.settings, Settings)

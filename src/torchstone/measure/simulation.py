@@ -1,6 +1,6 @@
 """Workers that valgrind executes, for the simulated counter: forked from a zygote of their own, which loads torch under valgrind once.
 
-Everything that makes counts wander is pinned: Python's hash seed, one thread, the allocator, the variables of whatever shell or job this runs in, and code for a processor
+Everything that makes counts wander is pinned: Python's hash seed, clocks and chance (measure.repeatable), one thread, the allocator, the variables of whatever shell or job this runs in, and code for a processor
 that valgrind knows (it does not execute AVX-512). Valgrind itself puts memory at the same addresses every time. What such workers compile is other code than what the
 machine's own processor would get, so their caches start from a template of their own.
 """
@@ -31,6 +31,7 @@ COMMAND = (
     "valgrind",
     "--tool=callgrind",
     "-q",
+    "--vgdb=no",  # nobody attaches a debugger; it would leave files with the process's number in their names
     "--instr-atstart=no",  # until the counting begins nothing is counted, which is several times as fast
     "--collect-atstart=no",
     "--dump-line=no",
@@ -55,7 +56,7 @@ def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLaun
     inherited = surroundings.worker_variables(template)
     variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}
     variables |= PROCESSOR | ALLOCATOR
-    request = {"sources": list(sources), "devices": ["cpu"], "template": template}
+    request = {"sources": list(sources), "devices": ["cpu"], "template": template, "repeatable": True}
     log = os.path.join(scratch, "simulation.log")
     _fill_template(variables, request, log)
     out = os.path.join(counting_folder(scratch), "callgrind.%p")

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import metadata
 
 from torchstone.errors import InputError
@@ -36,19 +37,43 @@ OWN = (
 )
 """Variables that are set here, and so say nothing about the user's environment."""
 
+OF_THE_COMPILER = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "PATH", "TORCH")
+"""How the names of variables begin on which it depends what the compiler's probes find."""
+
 DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """Without it, matrix products on CUDA may differ from call to call, whatever torch is told about determinism."""
 
 
-def worker_variables(template: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class World:
+    """What processes are started in: an interpreter, and its surroundings.
+
+    ``version`` and ``torch`` are the versions of its Python and its torch, ``variables`` come besides the inherited ones, and ``path`` is where it looks for
+    modules first, if not where this process does.
+    """
+
+    python: str = sys.executable
+    version: str = platform.python_version()
+    torch: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+    path: tuple[str, ...] | None = None
+
+
+HERE = World()
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def worker_variables(template: str, world: World = HERE) -> dict[str, str]:
     """The environment for a process that loads torch: single-threaded until a worker says otherwise, caches in the template."""
-    package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     inherited = {name: value for name, value in os.environ.items() if name not in OWN or name == "PYTHONPATH"}
-    path = inherited.get("PYTHONPATH", "")
+    path = world.path
+    if path is None:
+        path = (os.path.dirname(PACKAGE), inherited.get("PYTHONPATH", ""))
     return (
         inherited
+        | dict(world.variables)
         | {
-            "PYTHONPATH": os.pathsep.join(part for part in (package_parent, path) if part),
+            "PYTHONPATH": os.pathsep.join(part for part in path if part),
             "PYTHONHASHSEED": "0",  # the order of sets, and with it what a compiler does, is the same in every process
             "PYTHONUNBUFFERED": "1",
             "OPENBLAS_NUM_THREADS": "1",
@@ -78,17 +103,28 @@ def enter(variables: Mapping[str, str]) -> None:
     tempfile.tempdir = None
 
 
-def template_folder(processor: str = "") -> str:
+def inherited_path() -> tuple[str, ...]:
+    """Where this process was told to look for modules first."""
+    return tuple(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)
+
+
+def inherited_programs() -> str:
+    """Where this process looks for programs."""
+    return os.environ.get("PATH", os.defpath)
+
+
+def template_folder(processor: str = "", world: World = HERE) -> str:
     """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
     base = os.environ.get("TORCHSTONE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "torchstone"
     )
     known = (
-        _torch_version(),
-        platform.python_version(),
-        sys.executable,
+        world.torch or _torch_version(),
+        world.version,
+        world.python,
         read_compiler() or "none",
         processor or _processor(),
+        *("=".join(each) for each in world.variables if each[0].startswith(OF_THE_COMPILER)),
     )
     name = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
     return _made(os.path.join(base, f"compiler-{name}"))

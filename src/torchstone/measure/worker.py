@@ -9,10 +9,10 @@ import resource
 import signal
 import socket
 import sys
-import time
 import traceback
 from typing import Any
 
+from torchstone.clock import monotonic
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Channel, Message
 from torchstone.measure.keeper import redirect
@@ -41,6 +41,14 @@ class WorkerReporter:
     def end_turn(self) -> None:
         """Let another worker time."""
         self._channel.send({"done": "turn"})
+
+    def exchange(self, message: Message) -> Message:
+        """Say something, and wait for what the parent says to it."""
+        self._channel.send(message)
+        answer = self._channel.receive()
+        if answer is None:
+            os._exit(1)  # as above
+        return answer
 
 
 def run_worker(channel_fd: int, log_fd: int | None) -> None:
@@ -93,10 +101,10 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
 
     result = Result()
     clock = PhaseClock(reporter, result)
-    started = time.monotonic()
+    started = monotonic()
     failure: Message | None = None
     try:
-        _probe(job, clock, result)
+        _probe(job, reporter, clock, result)
     except Stopped as stop:
         result.status = stop.status
         failure = _failure(clock.phase, stop.message or _told(stop.error or stop), stop.error)
@@ -106,7 +114,7 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
     clock.leave()
     if failure is None and result.message:
         failure = {"message": result.message}
-    result.extra["duration"] = round(time.monotonic() - started, 3)
+    result.extra["duration"] = round(monotonic() - started, 3)
     return {
         "status": result.status,
         "measurements": result.measurements,
@@ -115,7 +123,7 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
     }
 
 
-def _probe(job: Message, clock: Any, result: Any) -> None:  # noqa: ANN401  (PhaseClock and Result, which import torch)
+def _probe(job: Message, reporter: WorkerReporter, clock: Any, result: Any) -> None:  # noqa: ANN401  (PhaseClock and Result, which import torch)
     clock.enter("load")
     with contextlib.suppress(OSError):
         os.chdir(job.get("folder", "."))
@@ -126,7 +134,7 @@ def _probe(job: Message, clock: Any, result: Any) -> None:  # noqa: ANN401  (Pha
     measured = find_measured(job["source"], job["benchmark"], job["probe"])
     from torchstone.probes.run_case import run_case  # noqa: PLC0415  (imports torch)
 
-    run_case(measured, job, clock, result)
+    run_case(measured, job, clock, result, reporter.exchange)
 
 
 def _settle(job: Message) -> None:

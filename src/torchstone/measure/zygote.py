@@ -12,10 +12,10 @@ import contextlib
 import importlib
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torchstone.clock import monotonic
 from torchstone.measure import sources
 from torchstone.measure.channel import encode
 from torchstone.measure.keeper import open_line, serve
@@ -31,6 +31,10 @@ _COMPILER = ("torch._inductor.compile_fx", "torch._inductor.codecache", "torch._
 def main() -> None:
     """Load everything, say so, then fork on request until the parent hangs up."""
     control, request = open_line(int(sys.argv[1]))
+    if request.get("repeatable"):
+        from torchstone.measure.repeatable import repeat_itself  # noqa: PLC0415  (only where counts are simulated)
+
+        repeat_itself()
     with dying_with_parent():
         answer = preload(request)
     control.send(encode(answer))
@@ -39,7 +43,7 @@ def main() -> None:
 
 def preload(request: dict[str, Any]) -> dict[str, Any]:
     """Import torch and the suites' libraries and compile a tiny graph; the answer says what stands in the way of forking."""
-    started = time.monotonic()
+    started = monotonic()
     try:
         _import_all(_FIRST)
         import torch  # noqa: PLC0415
@@ -56,7 +60,7 @@ def preload(request: dict[str, Any]) -> dict[str, Any]:
     wants_cpu = "cpu" in request.get("devices", []) or not (request.get("devices") or touches_device)
     if wants_cpu and (problem := _warm_up(request["template"], here=not touches_device)):
         notes.append(f"no warm-up compile: {problem}")
-    return {"ready": time.monotonic() - started, "blocked": _why_not_fork(), "notes": notes}
+    return {"ready": monotonic() - started, "blocked": _why_not_fork(), "notes": notes}
 
 
 def _prepare_source(source: Mapping[str, str]) -> list[str]:

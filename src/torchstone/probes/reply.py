@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from torchstone.clock import monotonic
 
 PHASES = ("load", "eager", "compile", "run", "compare")
 
@@ -65,7 +66,7 @@ class PhaseClock:
         self._reporter = reporter
         self._seconds: dict[str, float] = result.extra.setdefault("phases", {})
         self._phase = ""
-        self._since = time.monotonic()
+        self._since = monotonic()
 
     def enter(self, phase: str) -> None:
         """End the phase before, and begin this one."""
@@ -75,7 +76,7 @@ class PhaseClock:
 
     def leave(self) -> None:
         """End the present phase."""
-        now = time.monotonic()
+        now = monotonic()
         if self._phase:
             self._seconds[self._phase] = round(self._seconds.get(self._phase, 0.0) + now - self._since, 4)
         self._phase, self._since = "", now

@@ -16,10 +16,17 @@ from torchstone.probes.performance import measure_performance
 from torchstone.probes.reply import PhaseClock, Result, settings_of
 from torchstone.probes.subject import Origin, Target, build
 from torchstone.probes.timing import StopRule
+from torchstone.probes.turns import Exchange, find_strays, pin, scatter_memory, take_turns
 
 
-def run_case(benchmark: Benchmark | Counted, job: dict[str, Any], clock: PhaseClock, result: Result) -> None:
-    """Build the benchmark as the job says, and measure what the job's probe measures."""
+def run_case(
+    benchmark: Benchmark | Counted,
+    job: dict[str, Any],
+    clock: PhaseClock,
+    result: Result,
+    exchange: Exchange | None = None,
+) -> None:
+    """Build the benchmark as the job says, and measure what the job's probe measures; ``exchange`` is the way to take turns with another worker."""
     if isinstance(benchmark, Counted):
         measure_instructions(benchmark, CountPlan(**job["counting"]), clock, result)
         return
@@ -38,12 +45,20 @@ def run_case(benchmark: Benchmark | Counted, job: dict[str, Any], clock: PhaseCl
         model = CompiledModel(benchmark.name, make, target)
         measure_instructions(model, CountPlan(**job["counting"]), clock, result)
         return
+    scattered = scatter_memory(job.get("layout"))
     work = make()
     identity = job.get("identity", {})
+    if job.get("turns") and exchange is not None:
+        take_turns(work, target, job, clock, result, exchange)
+        del scattered  # which had to be there until now
+        return
+    pin(job.get("cores"))
     if job["probe"] == "accuracy":
         measure_accuracy(Origin(work, make), target, check, _accuracy_plan(job), clock, result, identity)
     else:
         measure_performance(work, target, _stop_rule(job), clock, result, identity)
+    if job.get("tree"):
+        result.extra["strays"] = find_strays(**job["tree"])
 
 
 def read_target(variant: dict[str, Any]) -> Target:

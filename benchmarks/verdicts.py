@@ -1,0 +1,216 @@
+"""How often verdicts are wrong, how small a slow-down they catch, and how long they take: by simulation, on this machine, and beside pyperf and pytest-benchmark.
+
+    python benchmarks/verdicts.py simulate        # six kinds of noise, 2,000 comparisons each: seconds
+    python benchmarks/verdicts.py real            # the smoke suite on this machine: A/A, and 5 % and 2 % more work; hours on two cores
+    python benchmarks/verdicts.py peers           # time to a verdict and false alarms, side by side; needs pyperf and pytest-benchmark
+    python benchmarks/verdicts.py speed           # compare on two runs of 2,000 cases with 100 samples each
+
+Prints the tables that docs/statistics.md shows. The exit code says whether everything is as wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from run_suite import verdict
+
+from torchstone.analyze.compare import Side, compare_trials
+from torchstone.analyze.discovery import adjust
+from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
+from torchstone.measure.turns import Played
+
+COMPARISONS = 2_000
+MOST_PAIRS = 40
+ROUNDS = 60
+MOST_FALSE, LEAST_POWER = 0.01, 0.95
+TRIALS, CASES = 5, 50
+
+Noise = Callable[[random.Random], Iterator[float]]
+"""For each process its own series of factors of one call's time."""
+
+
+def judged(found: str, wanted: str, holds: bool) -> bool:
+    """Print what was found beside what was wanted."""
+    print(f"{found} (wanted: {wanted}): {verdict(holds)}")
+    return holds
+
+
+def normal(chance: random.Random) -> Iterator[float]:
+    """A process is 1 % off, a call 3 %."""
+    own = 1 + chance.gauss(0, 0.01)
+    while True:
+        yield own * max(0.1, 1 + chance.gauss(0, 0.03))
+
+
+def log_normal(chance: random.Random) -> Iterator[float]:
+    """Never faster than it can be, often a little slower, sometimes a lot."""
+    own = math.exp(chance.gauss(0, 0.01))
+    while True:
+        yield own * (1 + 0.05 * math.exp(chance.gauss(0, 1)))
+
+
+def heavy_tailed(chance: random.Random) -> Iterator[float]:
+    """Now and then a process, or a call, that is far off (Student's t with two degrees of freedom)."""
+
+    def student() -> float:
+        return chance.gauss(0, 1) / math.sqrt(chance.expovariate(1) or 1e-9)
+
+    own = math.exp(0.006 * student())
+    while True:
+        yield own * math.exp(max(-2.0, min(2.0, 0.02 * student())))
+
+
+def bimodal(chance: random.Random) -> Iterator[float]:
+    """Two kinds of processes, 2.5 % apart: memory that happens to lie well, or not."""
+    own = chance.choice((1.0, 1.025))
+    while True:
+        yield own * math.exp(chance.gauss(0, 0.02))
+
+
+def autocorrelated(chance: random.Random) -> Iterator[float]:
+    """Within a process every call is much like the one before: a hundred samples say as much as three."""
+    own, state = math.exp(chance.gauss(0, 0.01)), 0.0
+    while True:
+        state = 0.97 * state + chance.gauss(0, 0.006)
+        yield own * math.exp(state)
+
+
+class Drift:
+    """The machine gets slower and faster over the minutes: both processes of a pair at once, and the next pair starts where this one ended."""
+
+    def __init__(self) -> None:
+        self._level = 0.0
+
+    def __call__(self, chance: random.Random) -> Iterator[float]:
+        """A process in it."""
+        own = math.exp(chance.gauss(0, 0.01))
+        while True:
+            self._level += chance.gauss(0, 0.003) - 0.001 * self._level
+            yield own * math.exp(self._level + chance.gauss(0, 0.02))
+
+
+NOISES: dict[str, Callable[[], Noise]] = {
+    "normal": lambda: normal,
+    "log-normal": lambda: log_normal,
+    "heavy-tailed": lambda: heavy_tailed,
+    "bimodal": lambda: bimodal,
+    "drifting": Drift,
+    "autocorrelated": lambda: autocorrelated,
+}
+
+
+def play(noise: Noise, chance: random.Random, slower: float) -> float:
+    """A pair as 'torchstone ab' measures it: two processes that take turns, in random order; its log ratio."""
+    a, b = noise(chance), noise(chance)
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for side in chance.sample((0, 1), 2):
+            times[side].append(next(b) * (1 + slower) if side else next(a))
+    return Played((tuple(times[0]), tuple(times[1])), ()).log_ratio  # type: ignore[arg-type]
+
+
+def decide(noise: Noise, chance: random.Random, slower: float) -> tuple[str, int]:
+    """What 'torchstone ab' says, which looks after every pair; and after how many."""
+    test = PairedTest()
+    while not test.decision() and test.pairs < MOST_PAIRS:
+        test.add(play(noise, chance, slower))
+    return test.decision() or "inconclusive", test.pairs
+
+
+def compare_once(noise: Noise, chance: random.Random) -> tuple[int, int]:
+    """A table of cases that have not changed, some trials a side one after the other: how many rows are called different, and whether any is."""
+    p_values, ratios = [], []
+    for _ in range(CASES):
+        sides = []
+        for _side in range(2):
+            trials = [
+                statistics.median(next(calls) for _ in range(20))
+                for calls in (noise(chance) for _ in range(TRIALS))
+            ]
+            sides.append(Side(tuple(trials), 20 * TRIALS))
+        found = compare_trials(*sides, margin=MARGIN, alpha=ALPHA, counted=False)
+        p_values.append(1.0 if found.p_value is None else found.p_value)
+        ratios.append(found)
+    false = sum(
+        p <= ALPHA and not (found.low > 1 / (1 + MARGIN) and found.high < 1 + MARGIN)
+        for p, found in zip(adjust(p_values), ratios, strict=True)
+    )
+    return false, int(false > 0)
+
+
+def simulate(comparisons: int) -> bool:
+    """False alarms and power of 'ab' with a look after every pair, and false alarms of 'compare'."""
+    print(
+        f"ab, margin {MARGIN:.0%}, alpha {ALPHA:.0%}, a look after every pair, at most {MOST_PAIRS} pairs, {comparisons} comparisons each"
+    )
+    print(
+        "| noise | A/A: false | same | inconclusive | pairs (median) | 4 % slower: caught | pairs | 2 % slower: caught |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    worst_false, worst_power = 0.0, 1.0
+    for name, make in NOISES.items():
+        chance = random.Random(f"{name} 1")  # noqa: S311
+        noise = make()
+        results = [decide(noise, chance, 0.0) for _ in range(comparisons)]
+        kinds = Counter(kind for kind, _ in results)
+        false = (kinds["slower"] + kinds["faster"]) / comparisons
+        slowed = [decide(noise, chance, 2 * MARGIN) for _ in range(comparisons // 4)]
+        power = sum(kind == "slower" for kind, _ in slowed) / len(slowed)
+        little = [decide(noise, chance, MARGIN) for _ in range(comparisons // 4)]
+        at_margin = sum(kind == "slower" for kind, _ in little) / len(little)
+        print(
+            f"| {name} | {false:.2%} | {kinds['same'] / comparisons:.1%} | {kinds['inconclusive'] / comparisons:.1%} "
+            f"| {statistics.median(pairs for _, pairs in results):.0f} | {power:.1%} "
+            f"| {statistics.median(pairs for _, pairs in slowed):.0f} | {at_margin:.1%} |"
+        )
+        worst_false, worst_power = max(worst_false, false), min(worst_power, power)
+    holds = judged(f"false alarms: at most {worst_false:.2%}", "at most 1 %", worst_false <= MOST_FALSE)
+    holds &= judged(
+        f"4 % slower is caught: at least {worst_power:.1%}", "at least 95 %", worst_power >= LEAST_POWER
+    )
+    return holds & simulate_compare(comparisons // 40)
+
+
+def simulate_compare(tables: int) -> bool:
+    """False alarms of 'compare' over whole tables."""
+    print(f"\ncompare, {TRIALS} trials a side, {tables} tables of {CASES} cases that have not changed")
+    print("| noise | rows called different | tables with any |")
+    print("|---|---|---|")
+    worst = 0.0
+    for name, make in NOISES.items():
+        if name == "drifting":
+            continue  # trials one after the other are no match for drift: that is what 'ab' is for
+        chance = random.Random(f"{name} 2")  # noqa: S311
+        found = [compare_once(make(), chance) for _ in range(tables)]
+        rows, some = (
+            sum(false for false, _ in found) / (tables * CASES),
+            sum(any_ for _, any_ in found) / tables,
+        )
+        print(f"| {name} | {rows:.3%} | {some:.1%} |")
+        worst = max(worst, rows)
+    return judged(f"rows called different: at most {worst:.3%}", "at most 1 %", worst <= MOST_FALSE)
+
+
+def main() -> None:
+    """Run the parts that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=("simulate",))
+    parser.add_argument("--comparisons", type=int, default=COMPARISONS)
+    given = parser.parse_args()
+    began = time.monotonic()
+    holds = simulate(given.comparisons)
+    print(f"{time.monotonic() - began:.0f} s")
+    sys.exit(not holds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Student's t distribution: how unlikely a value is, and which value is as unlikely as that; standard library only.
+
+The share of the distribution beyond ±t is a regularised incomplete beta function, here by its continued fraction (Abramowitz and Stegun, "Handbook of Mathematical
+Functions", 26.5.8 and 26.7.1), evaluated by the method of Lentz (Applied Optics 15, 1976). Degrees of freedom need not be whole: those of Welch's test are not.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+_TINY = 1e-300
+_PRECISE = 1e-13
+_CLOSE = 1e-6  # of the last step: what is left is about its square
+_MOST_TERMS = 500
+_MOST_STEPS = 60
+
+
+def two_sided_p(t: float, freedom: float) -> float:
+    """How likely a value as far from 0 as ``t``, or farther, is by chance alone.
+
+    >>> round(two_sided_p(2.776445, 4), 6)
+    0.05
+    """
+    if math.isnan(t) or freedom <= 0:
+        return 1.0
+    square = t * t
+    if math.isinf(square):
+        return 0.0
+    return _beta_share(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
+
+
+def t_quantile(alpha: float, freedom: float, near: float = 3.0) -> float:
+    """The value that is exceeded, on one side or the other, with the probability ``alpha``; ``near`` is where to look first.
+
+    By Newton's method on logarithms: that of the probability falls, ever more steeply, with that of t, so from wherever one begins, all steps but the first go
+    the same way and none goes too far.
+
+    >>> round(t_quantile(0.05, 4), 4)
+    2.7764
+    """
+    if not 0 < alpha < 1 or freedom <= 0:
+        raise ValueError("alpha is a share between 0 and 1, and there is at least some freedom")
+    t = near
+    for _ in range(_MOST_STEPS):
+        p = two_sided_p(t, freedom)
+        if p == 0:  # so far out that nothing is left to take a logarithm of
+            t /= 2
+            continue
+        step = math.log(p / alpha) * p / (2 * t * _density(t, freedom))
+        t *= math.exp(max(-3.0, min(3.0, step)))
+        if abs(step) < _CLOSE:
+            break
+    return t
+
+
+@cache
+def whole_t_quantile(alpha: float, freedom: int) -> float:
+    """The same for a whole number of degrees of freedom; asked for again and again, it is computed once."""
+    return t_quantile(alpha, freedom)
+
+
+def _density(t: float, freedom: float) -> float:
+    log = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
+    return math.exp(log - (freedom + 1) / 2 * math.log1p(t * t / freedom))
+
+
+def _beta_share(a: float, b: float, x: float, rest: float) -> float:
+    """The regularised incomplete beta function at ``x``; ``rest`` is 1 - x, given apart so that no digits are lost."""
+    if x <= 0 or rest <= 0:
+        return 0.0 if x <= 0 else 1.0
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    )
+    if x < (a + 1) / (a + b + 2):
+        return front * _fraction(a, b, x) / a
+    return 1 - front * _fraction(b, a, rest) / b
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction, by Lentz: the ratio of numerators and that of denominators are kept, and 0 is never divided by."""
+    upper, lower = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = lower
+    for term in range(1, _MOST_TERMS):
+        even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
+        odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
+        for coefficient in (even, odd):
+            lower = 1 / _not_zero(1 + coefficient * lower)
+            upper = _not_zero(1 + coefficient / upper)
+            value *= lower * upper
+        if abs(lower * upper - 1) < _PRECISE:
+            break
+    return value
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

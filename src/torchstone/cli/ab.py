@@ -1,0 +1,337 @@
+"""``torchstone ab``: whether B is slower than A, on this machine, now."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import structs
+
+from torchstone.cli.ab_display import (
+    AbDisplay,
+    costs_of,
+    effect_text,
+    headline_of,
+    make_ab_display,
+    print_result,
+    sort_by_verdict,
+)
+from torchstone.cli.clicked import make_command
+from torchstone.cli.display import clock_text
+from torchstone.cli.plain import Option
+from torchstone.cli.quantities import parse_count, parse_seconds, parse_share
+from torchstone.cli.run import INTERRUPTED, terminated_as_interrupted
+from torchstone.cli.run_options import OPTIONS as RUN_OPTIONS
+from torchstone.cli.run_options import make_request
+from torchstone.cli.run_outputs import check_outputs, check_place
+from torchstone.disk import write_text
+from torchstone.errors import UsageError
+from torchstone.fingerprint import differences
+from torchstone.measure.ab import METRICS, Contest, Match, Terms, decide, make_contests, write
+from torchstone.measure.journal import Journal, create_journal
+from torchstone.measure.runner import RUNS, Request
+from torchstone.measure.sides import KEYS, Side, Spec, open_side, parse_spec
+from torchstone.measure.supervisor import Limits
+from torchstone.report.page_ab import AbPage, AbRow, render_ab
+from torchstone.units import count_of, format_share
+from torchstone.vocabulary import Probe
+
+SECONDS_A_CASE = 60.0
+NO_COMPILER = "none"
+_SHARED = (
+    "devices", "backends", "modes", "dtypes", "dynamics", "batch_sizes", "size", "compile_mode", "compile_options", "fullgraph", "filters", "exclusions",
+    "only", "threads", "compile_threads", "timeout", "memory_limit", "start", "imports",
+)  # fmt: skip
+_OTHER_HELP = {"threads": "Threads for torch, and cores that both sides take turns on; by default 1."}
+
+OPTIONS = (
+    Option("--a", "a", "KEY=VALUE", f"What A is: {KEYS}. Repeatable; nothing means: as things are.", multiple=True),
+    Option("--b", "b", "KEY=VALUE", "What B is, in the same words.", multiple=True),
+    Option("--metric", "metric", "METRIC", "latency: the time of a compiled call. compile: the time of a cold compile.", choices=tuple(METRICS)),
+    Option("--margin", "margin", "SHARE", "How much of a change matters; by default 2%."),
+    Option("--alpha", "alpha", "SHARE", "How often a verdict may be wrong; by default 0.01."),
+    Option("--budget", "budget", "TIME", "Stop measuring after this long, whatever is undecided; by default 60s a case."),
+    Option("--min-trials", "min_trials", "N", "No verdict before so many pairs; by default 3."),
+    Option("--seed", "seed", "N", "For the random order of sides; by default another one every time."),
+    Option("--recompile", "recompile", "", "Have every trial compile from nothing: by default, those of a side share a cache."),
+    Option("--strict", "strict", "", "Exit with 1 if anything is inconclusive."),
+    Option("--output-a", "output_a", "FILE", "The run file of A; by default a dated name in .torchstone/runs."),
+    Option("--output-b", "output_b", "FILE", "The run file of B."),
+    Option("--output", "output", "FILE", "Also write the result as an HTML page.", short="-o"),
+    *(structs.replace(each, help=_OTHER_HELP.get(each.name, each.help)) for each in RUN_OPTIONS if each.name in _SHARED),
+)  # fmt: skip
+
+
+def compare_sides(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401  (the options, by name)
+    """Decide whether B is slower than A, on this machine, now.
+
+    TARGETS are what 'torchstone run' takes. A worker of A and a worker of B
+    take turns, pair after pair, until each case is a regression, an
+    improvement, or the same (within the margin), or the budget is spent.
+
+    \b
+    Examples:
+      torchstone ab smoke --a rev=HEAD~1 --b rev=HEAD
+      torchstone ab bench_mine.py --b python=../other-torch/.venv
+      torchstone ab bench_mine.py --b env:TORCHINDUCTOR_CPP_WRAPPER=1
+      torchstone ab smoke -k mlp --a mode=default --b mode=max-autotune
+
+    Exit codes: 0 no regression, 1 a regression, or B fails where A does not,
+    2 bad input or usage, 3 nothing could be measured.
+    """
+    if not targets:
+        raise UsageError(
+            "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
+        )
+    specs = (parse_spec("--a", given["a"]), parse_spec("--b", given["b"]))
+    request = make_ab_request(targets, given, specs)
+    terms = make_terms(given)
+    for name in ("output_a", "output_b"):
+        check_outputs(given[name], None, None)
+    check_place(given["output"])
+    if given["output"] and not os.path.isdir(os.path.dirname(os.path.abspath(given["output"]))):
+        raise UsageError(f"--output {given['output']}: there is no such folder")
+    given = {**given, "seed": str(terms.seed)}
+    display = make_ab_display()
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(terminated_as_interrupted())
+            sides = [
+                stack.enter_context(open_side(*each, request, display.say))
+                for each in zip("AB", specs, strict=True)
+            ]
+            return _measure(sides, terms, targets, given, display)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped before the first pair; nothing was written\n")
+        return INTERRUPTED
+
+
+def make_ab_request(targets: tuple[str, ...], given: dict[str, Any], specs: Sequence[Spec]) -> Request:
+    """What is measured of both sides: as 'torchstone run' would, with what differs left open."""
+    for name, option, is_open in (
+        ("backends", "--backend", any(spec.backend for spec in specs)),
+        ("compile_mode", "--compile-mode", any(spec.compile_mode or spec.options for spec in specs)),
+        ("compile_options", "--option", any(spec.compile_mode or spec.options for spec in specs)),
+    ):
+        if given[name] and is_open:
+            raise UsageError(
+                f"{option} is for both sides, and one of them has its own",
+                advice="say it of each, with --a and --b",
+            )
+    unset = {each.name: () if each.multiple else None if each.metavar else False for each in RUN_OPTIONS}
+    shared = {name: given[name] for name in _SHARED}
+    request = make_request(targets, {**unset, **shared, "probes": (Probe.PERFORMANCE.value,)})
+    if given["metric"] == "compile" and NO_COMPILER in (
+        *request.axes.backends,
+        *(spec.backend for spec in specs),
+    ):
+        raise UsageError(
+            f"the backend {NO_COMPILER} compiles nothing, so --metric compile has nothing to measure"
+        )
+    # One thread unless more are asked for: both sides take turns on as many cores, and one core is the quietest.
+    return structs.replace(
+        request, settings=structs.replace(request.settings, threads=request.settings.threads or 1)
+    )
+
+
+def make_terms(given: dict[str, Any]) -> Terms:
+    """How the two are compared; a budget of 0 is still to be chosen, when the cases are known."""
+    usual = Terms()
+    seed = given["seed"]
+    if seed is not None and not (seed.isascii() and seed.isdigit() and len(seed) < 16):
+        raise UsageError(f"--seed {seed}: expected a whole number from 0")
+    return Terms(
+        given["metric"] or usual.metric,
+        parse_share("--margin", given["margin"]) or usual.margin,
+        parse_share("--alpha", given["alpha"]) or usual.alpha,
+        parse_seconds("--budget", given["budget"]) or 0.0,
+        parse_count("--min-trials", given["min_trials"]) or usual.fewest_pairs,
+        int(seed) if seed is not None else secrets.randbelow(2**31),
+        f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}",
+        given["recompile"],
+    )
+
+
+def _measure(
+    sides: Sequence[Side], terms: Terms, targets: tuple[str, ...], given: dict[str, Any], display: AbDisplay
+) -> int:
+    """Load both sides, measure, and say what came of it."""
+    for side in sides:
+        with display.busy(f"loading torch for {side.name} ({' '.join(side.spec.texts) or 'as things are'})"):
+            side.load()
+    contests, cautions = make_contests(sides, terms)
+    if not terms.budget:
+        terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests))
+    _say_first(sides, terms, cautions, display)
+    with ExitStack() as stack:
+        journals = [
+            stack.enter_context(closing(each)) for each in _journals(sides, contests, terms, targets, given)
+        ]
+        try:
+            return _decide(sides, contests, terms, journals, targets, given, display)
+        except UsageError:  # a side that is not what it should be: nothing that was measured means anything
+            for journal in journals:
+                os.unlink(journal.path)
+            raise
+
+
+def _say_first(sides: Sequence[Side], terms: Terms, cautions: Sequence[str], display: AbDisplay) -> None:
+    """What a person should know before the first verdict."""
+    a, b = sides
+    display.say(f"seed {terms.seed}, at most {clock_text(terms.budget)}")
+    for difference in differences(b.run.environment, a.run.environment):
+        display.say(f"B differs from A: {difference}")
+    own = [caution for side in sides for caution in side.session.cautions]
+    if a.spec == b.spec:
+        own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
+    for caution in dict.fromkeys((*cautions, *own)):
+        display.say(f"caution: {caution}")
+
+
+def _journals(
+    sides: Sequence[Side],
+    contests: Sequence[Contest],
+    terms: Terms,
+    targets: tuple[str, ...],
+    given: dict[str, Any],
+) -> list[Journal]:
+    """The two run files, with everything that is known before the first pair."""
+    plan = tuple(contest.case for contest in contests)
+    journals = []
+    for side in sides:
+        letter = side.name.lower()
+        pairing = {
+            "side": side.name,
+            "spec": list(side.spec.texts),
+            "session": terms.session,
+            "seed": terms.seed,
+            "metric": METRICS[terms.metric],
+            "margin": terms.margin,
+            "alpha": terms.alpha,
+            "command": _command(targets, given),
+        }
+        settings = {**side.run.settings, "pairing": pairing}
+        run = structs.replace(side.run, id=f"{terms.session}-{letter}", plan=plan, settings=settings)
+        path = given[f"output_{letter}"] or os.path.join(RUNS, f"{run.id}.jsonl")
+        journals.append(create_journal(path, run))
+    return journals
+
+
+def _decide(
+    sides: Sequence[Side],
+    contests: Sequence[Contest],
+    terms: Terms,
+    journals: Sequence[Journal],
+    targets: tuple[str, ...],
+    given: dict[str, Any],
+    display: AbDisplay,
+) -> int:
+    settings = sides[0].run.settings
+    limits = Limits(settings.get("timeout", 1800.0), settings.get("memory_limit"))
+    match = Match(sides, terms, limits, display)
+    began = time.monotonic()
+
+    def repro(contest: Contest) -> str:
+        return _command(targets, {**given, "only": (contest.planned[0].id,)})
+
+    try:
+        with display.comparing(contests, terms), closing(decide(contests, match, journals, repro)) as decided:
+            for contest in decided:
+                display.measured(contest)
+    except KeyboardInterrupt:
+        for contest in contests:
+            if not contest.verdict and contest.pairs:
+                write(contest, journals, repro)
+        return _say_stopped(contests, journals, display)
+    print_result(contests, display, terms, time.monotonic() - began)
+    print(f"wrote {' and '.join(journal.path for journal in journals)}")
+    if given["output"]:
+        page = _page(sides, contests, terms, display, repro)
+        write_text(given["output"], render_ab(page))
+        print(f"wrote {given['output']}")
+    return _exit_code(contests, strict=given["strict"])
+
+
+def _page(
+    sides: Sequence[Side],
+    contests: Sequence[Contest],
+    terms: Terms,
+    display: AbDisplay,
+    repro: Callable[[Contest], str],
+) -> AbPage:
+    """What the HTML page shows."""
+    told = [(side.name, " ".join(side.spec.texts) or "as things are") for side in sides]
+    told += [("metric", METRICS[terms.metric]), ("margin", format_share(terms.margin))]
+    told += [("alpha", format_share(terms.alpha)), ("seed", str(terms.seed))]
+    rows = []
+    for contest in sort_by_verdict(contests):
+        effect = contest.effect
+        row = AbRow(
+            display.name(contest.case),
+            contest.verdict,
+            effect_text(effect),
+            costs_of(contest, terms),
+            contest.pairs,
+            effect.ratio if effect else None,
+            (effect.low, effect.high) if effect else None,
+            contest.reason,
+            repro(contest),
+        )
+        rows.append(row)
+    notes = [
+        f"B differs from A: {each}"
+        for each in differences(sides[1].run.environment, sides[0].run.environment)
+    ]
+    return AbPage(f"B against A: {headline_of(contests)}", tuple(told), tuple(rows), tuple(notes))
+
+
+def _say_stopped(contests: Sequence[Contest], journals: Sequence[Journal], display: AbDisplay) -> int:
+    """What is decided and what is not, after Ctrl-C."""
+    left = [contest for contest in contests if not contest.verdict]
+    names = ", ".join(display.name(contest.case) for contest in left[:5]) + (", ..." if len(left) > 5 else "")
+    sys.stderr.write(
+        f"\nstopped: {count_of(len(left), 'case')} of {len(contests)} undecided ({names}); "
+        f"what was measured is in {' and '.join(journal.path for journal in journals)}\n"
+    )
+    return INTERRUPTED
+
+
+def _exit_code(contests: Sequence[Contest], *, strict: bool) -> int:
+    verdicts = {contest.verdict for contest in contests}
+    if "regression" in verdicts:
+        return 1
+    if not any(contest.could_measure for contest in contests):
+        return 3
+    if "inconclusive" in verdicts:
+        print(
+            "inconclusive is no regression: --strict makes it one, a larger --budget or --margin may decide it"
+        )
+        return 1 if strict else 0
+    return 0
+
+
+_NOT_REPEATED = {"output_a", "output_b", "output", "strict"}
+
+
+def _command(targets: tuple[str, ...], given: dict[str, Any]) -> str:
+    """The command that measures this again."""
+    words = ["torchstone", "ab", *targets]
+    for option in OPTIONS:
+        value = given[option.name]
+        if not value or option.name in _NOT_REPEATED:
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        words += [
+            word for each in values for word in ((option.flag, each) if option.metavar else (option.flag,))
+        ]
+    return shlex.join(words)
+
+
+ab_command = make_command("ab", compare_sides, OPTIONS, "[TARGETS]...", required=False)

@@ -1,0 +1,171 @@
+"""The past that a command is told of: files, folders and patterns read, put in order of time, and what may not be compared set apart."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from glob import glob
+
+from msgspec import Struct
+
+from torchstone.analyze.learning import FEWEST
+from torchstone.cli.quantities import parse_share
+from torchstone.disk import read_text
+from torchstone.errors import InputError, UsageError
+from torchstone.fingerprint import differences
+from torchstone.formats import FORMATS, recognise
+from torchstone.gate.margins import Lessons
+from torchstone.gate.warnings import day_of
+from torchstone.model import Case, Reading, is_pattern
+from torchstone.proposal import Wish, find_lessons
+from torchstone.results import EXPECTED_KINDS, fill_in, merge, parse_axes, require_results
+from torchstone.units import count_of
+
+FALSE_ALARMS = 0.01
+MOST_FALSE_ALARMS = 0.5
+MOST_NAMED = 3
+_ENDINGS = (".jsonl", ".json", ".csv")
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Past(Struct, frozen=True):
+    """Past runs, oldest first; which of them are of another environment than the results, and why; and what is worth a caution."""
+
+    readings: list[Reading]
+    apart: dict[str, str]
+    cautions: list[str]
+
+    @property
+    def comparable(self) -> list[Reading]:
+        """The runs whose numbers may be compared with the results."""
+        return [reading for reading in self.readings if reading.path not in self.apart]
+
+    @property
+    def cases(self) -> set[Case]:
+        """All cases that some past run has a result of."""
+        return {outcome.case for reading in self.readings for outcome in reading.run.outcomes}
+
+    def tell_apart(self, what: str = "") -> list[str]:
+        """A caution for each reason to leave files, or something of them, out."""
+        by_reason: dict[str, list[str]] = {}
+        for path, why in self.apart.items():
+            by_reason.setdefault(why, []).append(path)
+        return [
+            f"of another environment ({why}), so {what}left out of the past: {_some(paths, ', ')}"
+            for why, paths in by_reason.items()
+        ]
+
+
+def read_past(
+    option: str,
+    names: Sequence[str],
+    readings: Sequence[Reading],
+    others: Sequence[str],
+    kind: str | None,
+    assignments: Sequence[str],
+) -> Past:
+    """Read the past that an option names. The results themselves (``readings``) and ``others`` are not part of it, though they may lie in the same folder."""
+    axes = parse_axes(assignments)
+    cautions: list[str] = []
+    seen = {os.path.realpath(path) for path in (*(reading.path for reading in readings), *others)}
+    found = []
+    for path, listed in _expand(option, names):
+        if os.path.realpath(path) in seen:
+            continue
+        seen.add(os.path.realpath(path))
+        reading = _read(path, kind, cautions if listed else None)
+        if reading is not None:
+            merge([reading])
+            found.append(fill_in(reading, axes))
+    if not found:
+        raise UsageError(
+            f"{option} {' '.join(names)}: there are no past runs",
+            advice="name files or folders of earlier results, other than those at hand",
+        )
+    return Past(_in_order(found), _set_apart(found, readings), cautions)
+
+
+def _expand(option: str, names: Sequence[str]) -> list[tuple[str, bool]]:
+    """The files that names mean, and whether each was listed rather than named itself: of a folder, those that may be results, in the order of their numbers."""
+    files: list[tuple[str, bool]] = []
+    for name in names:
+        if os.path.isdir(name):
+            listed = [entry for entry in os.listdir(name) if entry.endswith(_ENDINGS) and entry[0] != "."]
+            files += [(os.path.join(name, entry), True) for entry in sorted(listed, key=_numbered)]
+        elif not os.path.exists(name) and is_pattern(name):
+            matching = sorted(glob(name), key=_numbered)
+            if not matching:
+                raise UsageError(f"{option} {name}: no file matches")
+            files += [(path, True) for path in matching if os.path.isfile(path)]
+        else:
+            files.append((name, False))
+    return files
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    """The key that puts ``run2`` before ``run10``."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(name)]
+
+
+def _read(path: str, kind: str | None, cautions: list[str] | None) -> Reading | None:
+    """One file. What merely lies in a folder and is no file of results is left out, with a caution; what was named has to be one."""
+    text = read_text(path)
+    try:
+        known = kind or recognise(path, text)
+    except InputError:
+        if cautions is None:
+            raise
+        cautions.append(f"{path} is no file of results that torchstone knows: it is left out of the past")
+        return None
+    if known in EXPECTED_KINDS and not kind and cautions is not None:
+        cautions.append(f"{path} holds expected values, not results: it is left out of the past")
+        return None
+    reading = FORMATS[known].read(path, text)
+    require_results([reading], kind)
+    return reading
+
+
+def _in_order(readings: list[Reading]) -> list[Reading]:
+    """Oldest first, by the time that ids of runs begin with; as they were named, where one does not say."""
+    if all(day_of(reading.run) for reading in readings):
+        return sorted(readings, key=lambda reading: reading.run.id)
+    return readings
+
+
+def _set_apart(past: Sequence[Reading], readings: Sequence[Reading]) -> dict[str, str]:
+    """The past files of another environment than one of the results, and how they differ."""
+    apart = {}
+    for reading in past:
+        for new in readings:
+            if new.run.environment and reading.run.environment:
+                found = differences(new.run.environment, reading.run.environment)
+                if found:
+                    apart[reading.path] = _some(found, "; ")
+                    break
+    return apart
+
+
+def _some(texts: Sequence[str], between: str) -> str:
+    more = len(texts) - MOST_NAMED
+    return between.join(texts[:MOST_NAMED]) + (f"{between}and {more} more" if more > 0 else "")
+
+
+def parse_false_alarms(text: str | None) -> float:
+    """How many of all values may lie outside of a margin though nothing has changed, as a share."""
+    share = parse_share("--false-alarms", text)
+    if share is not None and share > MOST_FALSE_ALARMS:
+        raise UsageError(f"--false-alarms {text}: a gate that cries wolf every other time is none")
+    return FALSE_ALARMS if share is None else share
+
+
+def learn_from(past: Past, old: Reading, wish: Wish, false_alarms: float) -> Lessons:
+    """What the past says of each row. Too few runs for any margin are refused at once."""
+    usable = past.comparable
+    if len(usable) < FEWEST:
+        left = f", and {len(past.apart)} more of another environment" if past.apart else ""
+        raise UsageError(
+            f"--learn-margins: {count_of(len(usable), 'past run')} to learn from{left}; a margin needs {FEWEST} or more",
+            advice="name a folder, repeat the option, or put a pattern in quotation marks: --learn-margins 'runs/*.jsonl'",
+        )
+    return find_lessons(old, usable, wish, false_alarms)

@@ -1,0 +1,314 @@
+"""Comparing: every case of either side gets its rows, all of them are weighed together, and each gets a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+
+from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials, mean_effect
+from torchstone.baseline import has_numbers
+from torchstone.errors import InputError, UsageError
+from torchstone.fingerprint import differences
+from torchstone.gate.comparable import COUNTED_UNITS, Apart, Comparability
+from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
+from torchstone.gate.rules import decide_status
+from torchstone.gate.sanity import contradictions
+from torchstone.gate.settling import settle
+from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, side_of
+from torchstone.gate.terms import Terms
+from torchstone.gate.verdicts import Conditions
+from torchstone.model import Case, Measurement, Rule, matches_name
+from torchstone.units import count_of
+from torchstone.vocabulary import ACCURACY, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
+
+_STATUS_RULE = Rule("status_equal")
+_PASSING = frozenset({PASSED, SKIPPED, ""})
+
+
+def compare_files(base: Files, new: Files, terms: Terms) -> Compared:
+    """Compare all cases of two sides."""
+    return _Comparing(base, new, terms).finish()
+
+
+class _Comparing:
+    """What is known while cases are compared."""
+
+    def __init__(self, base: Files, new: Files, terms: Terms) -> None:
+        self._base, self._new, self._terms = base, new, terms
+        conditions = Conditions(
+            terms.policy,
+            terms.rules,
+            compare_anyway=terms.compare_anyway,
+            cross_environment=terms.cross_environment,
+        )
+        self._comparability = Comparability(conditions)
+        # Another one, for cautions about counters alone: environments have a place of their own in the report.
+        self._counters = Comparability(conditions)
+        self._seen: set[str] = set()
+        self._only_new: Counter[str] = Counter()
+        self._pairs: list[tuple[Gathered, Gathered]] = []
+        self._claimed: dict[int, Case] = {}
+        self._is_held_back = False
+
+    def finish(self) -> Compared:
+        """All rows, weighed together; and what they come to."""
+        drafts = [row for case in self._new.cases for row in self._rows_of(case)]
+        drafts += self._missing()
+        self._refuse_nothing_compared()
+        rows = settle(drafts, self._terms)
+        return Compared(
+            self._terms.policy,
+            self._terms.alpha,
+            rows,
+            len(self._pairs),
+            self._means(rows),
+            _pass_rate(self._pairs),
+            self._environment(),
+            self._is_held_back,
+            self._cautions(),
+        )
+
+    def _rows_of(self, case: Case) -> list[ComparedRow]:
+        """The rows of one case of the new side."""
+        new, anyway = self._new.of(case), self._terms.compare_anyway
+        match = self._base.table.find(case, by_name_only=anyway)
+        if match is None:
+            planned = case in self._base.unmeasured
+            detail = "BASE planned it, but has no outcome of it" if planned else "only NEW has this case"
+            row = ComparedRow(Verdict.NEW, case, _main_metric(new), new=new.outcome, detail=detail)
+            return [structs.replace(row, new_place=new.place)]
+        base = self._base.of(match.row.outcome.case)
+        if match.differences and not anyway:
+            self._base.table.touch(match.row)
+            told = "; ".join(match.differences).replace(", expected ", ", in BASE ")
+            row = self._row(Verdict.INCONCLUSIVE, _main_metric(new), base, new, f"not comparable: {told}")
+            return [row]
+        self._claim(match.row.number, base, new)
+        self._base.table.claim(match.row, 1)
+        self._pairs.append((base, new))
+        return [*self._status_rows(base, new), *self._number_rows(base, new)]
+
+    def _claim(self, number: int, base: Gathered, new: Gathered) -> None:
+        first = self._claimed.setdefault(number, new.outcome.case)
+        if first != new.outcome.case:
+            path, _, line = new.place.rpartition(":")
+            raise InputError(
+                f"{new.outcome.case.name}: {base.place} would have to be compared with two cases, {first.id} too",
+                path=path,
+                line=int(line),
+                advice="compare one of them with --only, or state the axis that tells them apart with --set",
+            )
+
+    def _row(
+        self,
+        verdict: Verdict,
+        metric: str,
+        base: Gathered,
+        new: Gathered,
+        detail: str = "",
+        comparison: Comparison | None = None,
+    ) -> ComparedRow:
+        return ComparedRow(
+            verdict,
+            new.outcome.case,
+            metric,
+            base.outcome,
+            new.outcome,
+            comparison,
+            better=self._terms.better_of(metric),
+            detail=detail,
+            base_place=base.place,
+            new_place=new.place,
+        )
+
+    def _status_rows(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
+        """One row for a case that ended otherwise than before, or that failed both times; of accuracy, always one."""
+        was, now = base.outcome.status or PASSED, new.outcome.status or PASSED
+        of_accuracy = new.outcome.case.probe == Probe.ACCURACY
+        self._seen |= {ACCURACY} if of_accuracy else set()
+        if was == now == PASSED and not (of_accuracy and self._terms.wants(ACCURACY, new.outcome.case)):
+            return
+        if now == NOT_AVAILABLE != was:
+            why = f"not available in NEW{_told_by(new)}"
+            yield self._row(Verdict.MISSING, ACCURACY, base, new, why)
+        elif was == NOT_AVAILABLE != now:
+            yield self._row(Verdict.NEW, ACCURACY, base, new, "it was not available in BASE")
+        else:
+            detail = "" if now == PASSED else f"the case failed{_told_by(new)}" if now != SKIPPED else ""
+            yield self._row(decide_status(_STATUS_RULE, now, was), ACCURACY, base, new, detail)
+
+    def _number_rows(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
+        """A row for each metric that both sides have, or only the base; none where a side failed."""
+        if not has_numbers(base.outcome) or not has_numbers(new.outcome):
+            return
+        case = new.outcome.case
+        wrong = _contradictions(base, "BASE") | _contradictions(new, "NEW")
+        for metric, why in wrong.items():
+            yield self._row(Verdict.INVALID, metric, base, new, why)
+        apart = self._apart(base, new)
+        there = {measurement.metric: measurement for measurement in new.outcome.measurements}
+        before = {measurement.metric: measurement for measurement in base.outcome.measurements}
+        self._seen |= there.keys() | before.keys()
+        self._only_new.update(m for m in there if m not in before and self._terms.wants(m, case))
+        for metric, measured in before.items():
+            if metric in wrong or not self._terms.wants(metric, case):
+                continue
+            if metric not in there:
+                yield self._row(Verdict.MISSING, metric, base, new, f"NEW has no {metric}")
+                continue
+            yield self._compare(base, new, measured, there[metric], apart)
+        self._counters.note_counters(new.readings[0], new.outcome, base.readings[0], base.outcome)
+
+    def _apart(self, base: Gathered, new: Gathered) -> Apart | None:
+        """How the environments of any two of the files differ that have trials of this case."""
+        files = (*new.readings, *base.readings)
+        pairs = ((one, other) for index, other in enumerate(files) for one in files[:index])
+        return next((apart for pair in pairs if (apart := self._comparability.between(*pair))), None)
+
+    def _compare(
+        self, base: Gathered, new: Gathered, before: Measurement, after: Measurement, apart: Apart | None
+    ) -> ComparedRow:
+        """A row with its comparison, without a verdict as yet."""
+        metric, alpha = after.metric, self._terms.alpha
+        margin = self._terms.margin_of(metric, new.outcome.case, before)
+        sides = side_of(before), side_of(after)
+        paired = are_paired(before, after)
+        # What took turns on one machine differs in what is compared, and in nothing else.
+        why = self._comparability.obstacle(None if paired else apart, metric, after, before)
+        self._is_held_back = self._is_held_back or bool(apart and why == apart.why)
+        why = why or next((str(m.extra[MIXED]) for m in (before, after) if m.extra and MIXED in m.extra), "")
+        if why:
+            comparison = Comparison(*sides, obstacle=f"not comparable: {why}")
+        elif paired:
+            trials = before.trials, after.trials
+            comparison = compare_pairs(*sides, trials, margin=margin, alpha=alpha)
+        else:
+            comparison = compare_trials(*sides, margin=margin, alpha=alpha, counted=_is_counted(metric))
+        row = self._row(Verdict.INCONCLUSIVE, metric, base, new, comparison=comparison)
+        return structs.replace(row, margin=margin)
+
+    def _missing(self) -> Iterator[ComparedRow]:
+        """The rows of cases that the new side should have: those of the base, and those that it planned itself."""
+        unmeasured = set(self._new.unmeasured)
+        planned = "planned, but NEW has no outcome of it"
+        for row in self._base.table.unclaimed():
+            if row.outcome.status == NOT_AVAILABLE:
+                continue
+            base = self._base.of(row.outcome.case)
+            detail = planned if row.outcome.case in unmeasured else "only BASE has this case"
+            unmeasured.discard(row.outcome.case)
+            yield ComparedRow(
+                Verdict.MISSING,
+                row.outcome.case,
+                _main_metric(base),
+                base.outcome,
+                detail=detail,
+                base_place=base.place,
+            )
+        for case in sorted(unmeasured, key=lambda case: case.id):
+            yield ComparedRow(Verdict.MISSING, case, ACCURACY, detail=planned)
+
+    def _means(self, rows: Sequence[ComparedRow]) -> list[MetricMean]:
+        """The geometric mean of each metric that scatters, over the cases that passed on both sides."""
+        ratios: dict[str, list[float]] = {}
+        for row in rows:
+            passed = all(outcome and outcome.status in {PASSED, ""} for outcome in (row.base, row.new))
+            if passed and row.ratio and row.ratio > 0 and not self._is_exact(row):
+                ratios.setdefault(row.metric, []).append(row.ratio)
+        return [
+            MetricMean(metric, self._terms.better_of(metric), mean_effect(found, self._terms.alpha))
+            for metric, found in ratios.items()
+        ]
+
+    def _is_exact(self, row: ComparedRow) -> bool:
+        rule = self._terms.rules.find(row.metric, row.case)
+        return rule is not None and rule.kind == "count"
+
+    def _environment(self) -> list[str]:
+        """In what the environments of the two sides differ."""
+        found = (
+            difference
+            for new in self._new.readings
+            for base in self._base.readings
+            for difference in differences(new.run.environment, base.run.environment)
+        )
+        return list(dict.fromkeys(found))
+
+    def _cautions(self) -> list[str]:
+        files = (*self._base.readings, *self._new.readings)
+        cautions = [caution for reading in files for caution in reading.cautions]
+        cautions += self._counters.cautions()
+        if self._only_new:
+            named = ", ".join(f"{metric} ({count_of(n, 'case')})" for metric, n in self._only_new.items())
+            cautions.append(f"only NEW has, and nothing can be said about: {named}")
+        return cautions
+
+    def _refuse_nothing_compared(self) -> None:
+        """No case in common, or a metric that nobody has, is a mistake rather than a result."""
+        if not self._pairs and not self._new.is_selection:
+            ours, theirs = ((*side.cases, *side.unmeasured) for side in (self._base, self._new))
+            examples = f"BASE has {_example(ours)}, NEW has {_example(theirs)}"
+            advice = f"{examples}; name, probe and all axes that both state have to agree, unless --compare-anyway is given"
+            raise UsageError("no case can be compared: none stands in both", advice=advice)
+        named = (name for name, _ in (*self._terms.margins, *self._terms.better))
+        for pattern in dict.fromkeys((*self._terms.metrics, *named)):
+            if not any(matches_name(pattern, metric) for metric in self._seen):
+                self._refuse_pattern(pattern)
+
+    def _refuse_pattern(self, pattern: str) -> None:
+        """Refuse a metric that nobody has; one that only a case has which could not be compared is none of these."""
+        files = (*self._base.readings, *self._new.readings)
+        outcomes = [outcome for reading in files for outcome in reading.run.outcomes]
+        there = {ACCURACY, *(m.metric for outcome in outcomes for m in outcome.measurements)}
+        if not any(matches_name(pattern, metric) for metric in there):
+            advice = f"there are: {', '.join(sorted(there))}"
+            raise UsageError(f"'{pattern}': neither BASE nor NEW has such a metric", advice=advice)
+
+
+def _main_metric(found: Gathered) -> str:
+    """The metric that stands for a case that only one side has."""
+    outcome = found.outcome
+    return outcome.measurements[0].metric if outcome.measurements and outcome.status in _PASSING else ACCURACY
+
+
+def _example(cases: Sequence[Case]) -> str:
+    return cases[0].id if cases else "none"
+
+
+def _told_by(found: Gathered) -> str:
+    """The reason that a failure gives, after a colon."""
+    failure = found.outcome.failure
+    return f": {failure.message}" if failure and failure.message else ""
+
+
+def _contradictions(found: Gathered, side: str) -> dict[str, str]:
+    """The metrics of one side that cannot be right, and why."""
+    measured = found.outcome.measurements
+    wild = {each.metric: f"{side}: a sample that is no finite number" for each in measured if _is_wild(each)}
+    sound = tuple(each for each in measured if each.metric not in wild) if wild else measured
+    return wild | {metric: f"{side}: {why}" for metric, why in contradictions(sound)}
+
+
+def _is_wild(measurement: Measurement) -> bool:
+    return not all(map(math.isfinite, measurement.samples))
+
+
+def _is_counted(metric: str) -> bool:
+    """Whether a metric may well be the very same number every time."""
+    return metric in METRICS and METRICS[metric].unit in COUNTED_UNITS
+
+
+def _pass_rate(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:
+    """How many of the cases of both sides pass, where both could be measured at all."""
+    statuses = [(new.outcome.case, base.outcome.status, new.outcome.status) for base, new in pairs]
+    statuses = [each for each in statuses if NOT_AVAILABLE not in each[1:]]
+    return PassRate(
+        len(statuses),
+        sum(was in _PASSING for _, was, _ in statuses),
+        sum(now in _PASSING for _, _, now in statuses),
+        tuple((case, now) for case, was, now in statuses if was in _PASSING and now not in _PASSING),
+        tuple((case, was) for case, was, now in statuses if was not in _PASSING and now in _PASSING),
+    )

@@ -1,0 +1,64 @@
+"""From comparisons to verdicts: what is certain is decided over all rows together, then each gets its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from torchstone.analyze.compare import EXACT, Comparison, more_trials
+from torchstone.analyze.discovery import adjust
+from torchstone.gate.compared import WITHIN, ComparedRow, is_blocking, relevance_of
+from torchstone.gate.terms import Terms
+from torchstone.vocabulary import Verdict
+
+_UNSETTLED = "its trials do not agree with each other: measure more of them"
+_AMONG_MANY = "certain by itself, but not among so many comparisons"
+_NO_DIRECTION = (
+    "changed for certain, but nothing says which way is better: --better {metric}=lower, or higher"
+)
+_LEAST_ALPHA = 1e-12
+
+
+def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
+    """The rows with their verdicts, and whether they block. Rows without a comparison have theirs already."""
+    tested = [n for n, row in enumerate(drafts) if row.comparison and row.comparison.p_value is not None]
+    p_values = [comparison.p_value or 0.0 for n in tested if (comparison := drafts[n].comparison)]
+    adjusted = dict(zip(tested, adjust(p_values), strict=True))
+    rows = (
+        _decide(row, row.comparison, adjusted.get(n), terms.alpha) if row.comparison else row
+        for n, row in enumerate(drafts)
+    )
+    return [structs.replace(row, blocks=is_blocking(terms.policy, row.verdict)) for row in rows]
+
+
+def _decide(row: ComparedRow, found: Comparison, adjusted: float | None, alpha: float) -> ComparedRow:
+    """``same`` within the margin, else better or worse if that is certain, else open."""
+    if found.obstacle:
+        verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
+        return structs.replace(row, verdict=verdict, detail=found.obstacle)
+    certain = found.low > 1 or found.high < 1
+    if found.method != EXACT:
+        certain = adjusted is not None and adjusted <= alpha
+    relevance = relevance_of(found, row.margin)
+    row = structs.replace(row, adjusted=adjusted, is_significant=certain, relevance=relevance)
+    if relevance == WITHIN:
+        return structs.replace(row, verdict=Verdict.PASS)
+    if not certain:
+        return _leave_open(row, found, adjusted, alpha)
+    if not row.better:
+        return structs.replace(row, detail=_NO_DIRECTION.format(metric=row.metric))
+    is_better = (found.ratio < 1) == (row.better == "lower") and row.better != "equal"
+    return structs.replace(row, verdict=Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION)
+
+
+def _leave_open(row: ComparedRow, found: Comparison, adjusted: float | None, alpha: float) -> ComparedRow:
+    """A row that cannot be decided: why, and how many more trials would do."""
+    if found.method == EXACT or adjusted is None:
+        return structs.replace(row, detail=_UNSETTLED)
+    if found.low <= 1 <= found.high:
+        return structs.replace(row, more=found.more)
+    # It takes what is certain by itself at a level that is as much stricter.
+    stricter = max(_LEAST_ALPHA, alpha * (found.p_value or 0.0) / adjusted)
+    more = more_trials(found.base, found.new, margin=row.margin, alpha=stricter)
+    return structs.replace(row, more=more, detail=_AMONG_MANY)

@@ -1,0 +1,115 @@
+"""One side of a comparison: one file or several, of which those that have the same case give trials of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from torchstone.analyze.compare import Side
+from torchstone.baseline import Baseline
+from torchstone.errors import UsageError, printable
+from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, Reading
+from torchstone.results import is_selected, merge, select
+from torchstone.vocabulary import PASSED
+
+MIXED = "mixed"
+"""The key of a measurement's ``extra`` that says how the trials of one side differ in the way they were measured."""
+_WAYS = ("counter", "start", "cache")
+
+
+class Gathered(Struct, frozen=True):
+    """All that one side says of a case: one outcome with all trials, where the first of them stands, and the files they are from."""
+
+    outcome: Outcome
+    place: str
+    readings: tuple[Reading, ...]
+
+
+class Files:
+    """The files of one side. The same case in several of them is one case with more trials."""
+
+    def __init__(self, readings: Sequence[Reading], only: Sequence[str] = ()) -> None:
+        _refuse_twice(readings)
+        self.is_selection = bool(only)
+        for reading in readings:
+            merge([reading])  # the same case twice in one file is a mistake
+        self.readings = tuple(
+            select(each, lambda case: is_selected(case, only)) if only else each for each in readings
+        )
+        found: dict[Case, list[tuple[Reading, int]]] = {}
+        for reading in self.readings:
+            for index, outcome in enumerate(reading.run.outcomes):
+                found.setdefault(outcome.case, []).append((reading, index))
+        self._found = found
+        self.table = Baseline([self._distinct(reading) for reading in self.readings])
+        planned = dict.fromkeys(case for reading in self.readings for case in reading.run.plan)
+        self.unmeasured = tuple(case for case in planned if case not in found)
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases that have an outcome."""
+        return tuple(self._found)
+
+    def of(self, case: Case) -> Gathered:
+        """What this side says of one of its cases."""
+        found = self._found[case]
+        outcomes = [reading.run.outcomes[index] for reading, index in found]
+        first, index = found[0]
+        return Gathered(
+            outcomes[0] if len(outcomes) == 1 else _join(outcomes),
+            first.place(index),
+            tuple(reading for reading, _ in found),
+        )
+
+    def _distinct(self, reading: Reading) -> Reading:
+        """A file without the cases that an earlier one has."""
+        return select(reading, lambda case: case in self._found and self._found[case][0][0] is reading)
+
+
+def _refuse_twice(readings: Sequence[Reading]) -> None:
+    paths = [reading.path for reading in readings]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise UsageError(
+                f"{path} is named twice on one side", advice="name it once: it is one set of trials"
+            )
+
+
+def _join(outcomes: Sequence[Outcome]) -> Outcome:
+    """Several outcomes of one case as one. Where one of them failed, that is what became of the case."""
+    failed = next((outcome for outcome in outcomes if outcome.status not in {PASSED, ""}), None)
+    by_metric: dict[str, list[Measurement]] = {}
+    for outcome in outcomes:
+        for measurement in outcome.measurements:
+            by_metric.setdefault(measurement.metric, []).append(measurement)
+    joined = tuple(_join_trials(found) for found in by_metric.values())
+    return structs.replace(failed or outcomes[0], measurements=joined)
+
+
+def _join_trials(found: Sequence[Measurement]) -> Measurement:
+    """Several measurements of one metric as one, with the trials of all."""
+    if len(found) == 1:
+        return found[0]
+    trials = [trial for measurement in found for trial in measurement.trials]
+    extra: dict[str, object] = {TRIALS: [len(trial) for trial in trials]}
+    for way in _WAYS:
+        ways = sorted({str((measurement.extra or {}).get(way) or "") for measurement in found} - {""})
+        if len(ways) > 1:
+            extra[MIXED] = f"the files of one side differ in {way}: {printable(', '.join(ways), 80)}"
+        elif ways:
+            extra[way] = ways[0]
+    return Measurement(found[0].metric, tuple(sample for trial in trials for sample in trial), extra)
+
+
+def side_of(measurement: Measurement) -> Side:
+    """The numbers of a measurement, as a comparison takes them."""
+    return Side(measurement.trial_values, len(measurement.samples))
+
+
+def are_paired(base: Measurement, new: Measurement) -> bool:
+    """Whether the trials of two measurements took turns: both name the same session, and there are equally many."""
+    ours, theirs = (new.extra or {}).get(PAIRS), (base.extra or {}).get(PAIRS)
+    if not isinstance(ours, str) or not ours or ours != theirs:
+        return False
+    return len(base.trials) == len(new.trials)

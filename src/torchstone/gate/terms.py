@@ -1,0 +1,63 @@
+"""What a comparison is asked: which metrics, how much of a change matters, how certain it has to be."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from torchstone.gate.policy import Policy
+from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of
+from torchstone.model import Case, Measurement, Rule, matches_name
+from torchstone.vocabulary import METRICS
+
+USUAL_MARGIN = 0.02
+USUAL_ALPHA = 0.01
+
+
+class Terms(Struct, frozen=True):
+    """What is compared, and by what measure. ``margin`` is for all metrics that may scatter, ``margins`` for those that match a pattern; ``better`` says of metrics which way is better."""
+
+    policy: Policy
+    rules: RuleBook
+    alpha: float = USUAL_ALPHA
+    margin: float | None = None
+    margins: tuple[tuple[str, float], ...] = ()
+    metrics: tuple[str, ...] = ()
+    better: tuple[tuple[str, str], ...] = ()
+    compare_anyway: bool = False
+    cross_environment: bool = False
+
+    def margin_of(self, metric: str, case: Case, base: Measurement) -> float:
+        """How much of a change matters: as asked, or as the gate would have it. Counts that capture makes may not change at all unless asked by name."""
+        for pattern, margin in reversed(self.margins):
+            if matches_name(pattern, metric):
+                return margin
+        rule = self.rules.find(metric, case)
+        if rule is not None and rule.kind == "count":
+            return rule.tolerance / base.value if rule.tolerance and base.value > 0 else 0.0
+        return self.margin if self.margin is not None else _margin_of_rule(rule, base)
+
+    def better_of(self, metric: str) -> str:
+        """Which way is better; empty where nothing says so."""
+        for pattern, better in reversed(self.better):
+            if matches_name(pattern, metric):
+                return better
+        return METRICS[metric].better if metric in METRICS else ""
+
+    def wants(self, metric: str, case: Case) -> bool:
+        """Whether a metric is compared: as asked; else what the gate would judge, less what follows from other metrics."""
+        if self.metrics:
+            return any(matches_name(pattern, metric) for pattern in self.metrics)
+        return not metric.endswith("_saved") and not self.rules.ignores(metric, case)
+
+
+def _margin_of_rule(rule: Rule | None, base: Measurement) -> float:
+    """What a rule allows. Our own ratios for times are wide, for a gate that has one value a side; a comparison of trials need not be."""
+    if rule is None or is_our_ratio(rule) or rule.usual:
+        return base.margin if base.margin is not None else USUAL_MARGIN
+    match rule.kind:
+        case "ratio_floor" | "ratio_ceiling" if rule.ratio:
+            return abs(rule.ratio - 1)
+        case "margin":
+            return margin_of(rule, base.margin)
+        case _:
+            return base.margin if base.margin is not None else USUAL_MARGIN

@@ -1,0 +1,304 @@
+"""The two sides of an A/B measurement: what makes each of them what it is, and where its workers run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from torchstone.errors import InputError, UsageError
+from torchstone.measure import surroundings
+from torchstone.measure.asking import ask
+from torchstone.measure.collect import hash_file
+from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.session import Session
+from torchstone.measure.settings import make_job, settings_of_run
+from torchstone.measure.surroundings import World
+from torchstone.model import Case, Run
+
+OLDEST_PYTHON = (3, 11)
+KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
+_GIT_TIMEOUT = 300.0
+_PYTHON_TIMEOUT = 60.0
+_ABOUT_PYTHON = """
+import importlib.util, json, platform, sys
+from importlib import metadata
+try:
+    torch = metadata.version("torch")
+except metadata.PackageNotFoundError:
+    torch = "unknown" if importlib.util.find_spec("torch") else ""
+print(json.dumps({"version": platform.python_version(), "tuple": sys.version_info[:2], "torch": torch}))
+"""
+
+
+class Spec(Struct, frozen=True):
+    """What a person said about one side; nothing means: as things are."""
+
+    revision: str = ""
+    python: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
+    backend: str = ""
+    compile_mode: str = ""
+    options: tuple[tuple[str, Any], ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def parse_spec(option: str, texts: Sequence[str]) -> Spec:
+    """What ``KEY=VALUE``, given once or several times, says about a side."""
+    single: dict[str, str] = {}
+    variables: dict[str, str] = {}
+    options: dict[str, Any] = {}
+    for text in texts:
+        if not text.strip():
+            continue
+        key, found, value = text.partition("=")
+        kind, _, name = key.partition(":")
+        if kind == "env" and name and found:
+            _set_once(variables, name, value, option)
+        elif kind == "option" and name and found:
+            _set_once(options, name, _read_value(value), option)
+        elif key in {"rev", "python", "backend", "mode"} and value:
+            _set_once(single, key, value, option)
+        else:
+            raise UsageError(
+                f"{option} {text}: expected one of {KEYS}", advice=f"repeat {option} for more than one"
+            )
+    _check_variables(variables, option)
+    if "mode" in single and options:
+        raise UsageError(
+            f"{option}: mode and option exclude each other in torch.compile", advice="leave one out"
+        )
+    return Spec(
+        single.get("rev", ""),
+        single.get("python", ""),
+        tuple(variables.items()),
+        single.get("backend", ""),
+        single.get("mode", ""),
+        tuple(options.items()),
+        tuple(text for text in texts if text.strip()),
+    )
+
+
+def _set_once(values: dict[str, Any], name: str, value: Any, option: str) -> None:  # noqa: ANN401  (any JSON value)
+    if name in values:
+        raise UsageError(f"{option}: {name} is given twice")
+    values[name] = value
+
+
+def _read_value(text: str) -> Any:  # noqa: ANN401  (any JSON value)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+def _check_variables(variables: dict[str, str], option: str) -> None:
+    for name in variables:
+        if name in surroundings.OWN and name != "PYTHONPATH":
+            advice = "use --compile-threads" if "THREADS" in name else "torchstone gives every side its own"
+            raise UsageError(
+                f"{option}: {name} cannot be chosen, for torchstone sets it for its workers", advice=advice
+            )
+
+
+class Tree(Struct, frozen=True):
+    """A worktree: where it is, of which repository, at which commit."""
+
+    path: str
+    root: str
+    commit: str
+
+    def place(self, path: str) -> str:
+        """Where a path is in this tree, if it is below the repository; else the path itself."""
+        real = os.path.realpath(path)
+        if real != self.root and not real.startswith(self.root + os.sep):
+            return path
+        return os.path.normpath(os.path.join(self.path, os.path.relpath(real, self.root)))
+
+
+@contextlib.contextmanager
+def check_out(revision: str, folder: str) -> Iterator[Tree]:
+    """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
+    root = ask(["git", "rev-parse", "--show-toplevel"]).out.strip()
+    if not root:
+        raise UsageError(f"rev={revision}: this folder is in no git repository")
+    root = os.path.realpath(root)
+    commit = ask(
+        ["git", "-C", root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    ).out.strip()
+    if not commit:
+        raise UsageError(
+            f"rev={revision}: {root} has no such revision", advice="'git log' shows what there is"
+        )
+    path = os.path.join(os.path.realpath(folder), "worktree")
+    try:
+        made = ask(["git", "-C", root, "worktree", "add", "--detach", path, commit], _GIT_TIMEOUT)
+        if made.code != 0:
+            raise UsageError(f"rev={revision}: git cannot check it out: {made.err.strip()}")
+        yield Tree(path, root, commit)
+    finally:
+        if ask(["git", "-C", root, "worktree", "remove", "--force", path], _GIT_TIMEOUT).code != 0:
+            shutil.rmtree(path, ignore_errors=True)
+            ask(["git", "-C", root, "worktree", "prune"])
+
+
+def find_python(place: str, option: str) -> World:
+    """The interpreter that is meant by a file, a virtual environment's folder or a command, if torchstone's workers can run in it."""
+    inside = [os.path.join(place, "bin", "python"), os.path.join(place, "Scripts", "python.exe")]
+    named = (
+        next((path for path in inside if os.path.exists(path)), "")
+        if os.path.isdir(place)
+        else shutil.which(place)
+    )
+    if not named:
+        raise UsageError(f"{option} python={place}: there is no such interpreter or virtual environment")
+    python = os.path.abspath(named)
+    answer = ask([python, "-I", "-c", _ABOUT_PYTHON], _PYTHON_TIMEOUT)
+    try:
+        about = json.loads(answer.out)
+    except ValueError:
+        said = (answer.err.strip() or answer.out.strip()).rpartition("\n")[2]
+        raise UsageError(f"{option} python={place}: it does not start: {said or 'it says nothing'}") from None
+    if tuple(about["tuple"]) < OLDEST_PYTHON:
+        raise UsageError(
+            f"{option} python={place}: it is Python {about['version']}", advice="workers need 3.11 or later"
+        )
+    if not about["torch"]:
+        raise UsageError(
+            f"{option} python={place}: it has no torch", advice=f"install it: {python} -m pip install torch"
+        )
+    return World(python, about["version"], about["torch"])
+
+
+class Side:
+    """One side: its session, and what its workers are told."""
+
+    def __init__(self, name: str, spec: Spec, request: Request, session: Session, tree: Tree | None) -> None:
+        self.name = name
+        self.spec = spec
+        self.session = session
+        self.tree = tree
+        self._request = request
+        self.run = Run("", (), ())
+
+    def load(self) -> Run:
+        """Load torch and look at what this side has to measure."""
+        self.session.start_workers(list(self._request.targets.sources.values()), self._request.axes.devices)
+        self.run = prepare_run(self._request, self.session)
+        self._settings = settings_of_run(
+            structs.replace(self.run, settings={**self.run.settings, "pairing": {}}), ""
+        )
+        return self.run
+
+    def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> dict[str, Any]:
+        """What a worker of this side is told: to find what others of it have compiled for this case, unless it is to start ``fresh``."""
+        self.session.prime(case)
+        folder = os.path.join(self.session.scratch, f"case-{number}")
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        around = (
+            surroundings.make_case_folder(self.session.scratch, number, self.session.template, None)
+            if not os.path.exists(folder)
+            else {
+                "TMPDIR": os.path.join(folder, "tmp"),
+                **surroundings.cache_variables(os.path.join(folder, "cache")),
+            }
+        )
+        job = make_job(case, self._settings, self.session.launcher.start)
+        tree = {"root": self.tree.root, "worktree": self.tree.path} if self.tree else None
+        return {**job, "surroundings": around, "cores": list(cores), "tree": tree}
+
+    def forget(self, number: int) -> None:
+        """Remove what was compiled for a case."""
+        surroundings.drop_case_folder(self.session.scratch, number)
+
+
+@contextlib.contextmanager
+def open_side(name: str, spec: Spec, request: Request, tell: Callable[[str], None]) -> Iterator[Side]:
+    """A side with all that it needs: a worktree, an interpreter, variables; nothing of it is left behind."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(_scratch())
+        tree = stack.enter_context(check_out(spec.revision, folder)) if spec.revision else None
+        world = _world(name, spec, tree, folder)
+        own = _request(spec, request, tree)
+        session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
+        yield Side(name, spec, own, session, tree)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="torchstone-side-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _world(name: str, spec: Spec, tree: Tree | None, folder: str) -> World:
+    """Where the workers of a side run. Other code and other interpreters find torchstone through a link: beside it in its folder lies this environment's torch."""
+    world = find_python(spec.python, f"--{name.lower()}") if spec.python else World()
+    variables = dict(spec.variables)
+    path: tuple[str, ...] | None = None
+    given = variables.pop("PYTHONPATH", None)
+    if spec.python or tree or given is not None:
+        link = os.path.join(folder, "link")
+        os.makedirs(link)
+        os.symlink(surroundings.PACKAGE, os.path.join(link, "torchstone"))
+        inherited = () if spec.python else surroundings.inherited_path()
+        further = inherited if given is None else tuple(given.split(os.pathsep))
+        trees = (tree.path, os.path.join(tree.path, "src")) if tree else ()
+        path = (link, *trees, *((tree.place(each) for each in further) if tree else further))
+    if spec.python:
+        programs = variables.get("PATH", surroundings.inherited_programs())
+        variables["PATH"] = os.pathsep.join((os.path.dirname(world.python), programs))
+    return World(world.python, world.version, world.torch, tuple(variables.items()), path)
+
+
+def _request(spec: Spec, request: Request, tree: Tree | None) -> Request:
+    """What is asked of this side: the same benchmarks, from its own tree, compiled as it says."""
+    settings, axes = request.settings, request.axes
+    if tree:
+        sources = {name: _in_tree(source, tree, spec.revision) for name, source in settings.sources.items()}
+        folder = tree.place(settings.folder or os.getcwd())
+        if not os.path.isdir(folder):
+            raise InputError(f"this folder is not in the revision {spec.revision}", path=os.getcwd())
+        settings = structs.replace(settings, sources=sources, folder=folder)
+    if spec.compile_mode or spec.options:
+        settings = structs.replace(
+            settings, compile_mode=spec.compile_mode or None, options=dict(spec.options)
+        )
+    if spec.backend:
+        axes = structs.replace(axes, backends=(spec.backend,))
+    targets = structs.replace(request.targets, sources=settings.sources)
+    return structs.replace(request, settings=settings, axes=axes, targets=targets)
+
+
+def _in_tree(source: dict[str, str], tree: Tree, revision: str) -> dict[str, str]:
+    """A source as it is in the worktree: a file that the revision does not have could only be measured with code of another one."""
+    if source["kind"] != "file":
+        return source
+    path = tree.place(source["path"])
+    if not os.path.exists(path):
+        raise InputError(
+            f"this file is not in the revision {revision}",
+            path=source["path"],
+            advice="commit it, or keep it outside of the repository: then both sides use the same",
+        )
+    return {**source, "path": path, "hash": hash_file(path)}
+
+
+def choose_cores(device: str, threads: int) -> list[int]:
+    """The cores that both sides are timed on: as many as there are threads, the last ones, for the first has most of the interrupts.
+
+    None for an accelerator, whose driver has threads of its own.
+    """
+    if device.partition(":")[0] != "cpu" or not sys.platform.startswith("linux"):
+        return []
+    return sorted(os.sched_getaffinity(0))[-threads:]

@@ -1,0 +1,348 @@
+"""``torchstone ab`` through the command line: real workers, real commits, a second interpreter; verdicts, files and exit codes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import site
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from conftest import Command, WriteFile, start_on_terminal
+from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
+from torchstone.analyze.sequential import Effect
+from torchstone.cli.ab_display import draw_interval, effect_text
+from torchstone.measure import turns
+
+# The work of a call, and whether it can be done at all, depend on the environment.
+BENCHMARKS = """
+import os, torch, torchstone
+
+STEPS = int(os.environ.get("STEPS", "100"))
+
+def call(x):
+    for _ in range(STEPS):
+        x = torch.sin(x)
+    return x
+
+@torchstone.benchmark
+def steps():
+    return call, (torch.ones(64),)
+
+@torchstone.benchmark
+def fails():
+    if "FAIL" in os.environ:
+        raise ValueError("it fails on this side")
+    return torch.sin, (torch.ones(64),)
+"""
+QUICK = ("--device", "cpu", "--backend", "none", "--margin", "50%", "--budget", "40s")
+FILES = ("--output-a", "a.jsonl", "--output-b", "b.jsonl")
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences here are large: a tenth of a second tells them."""
+    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Runs git in a folder, as somebody."""
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+    ran = subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True)
+    return ran.stdout.strip()
+
+
+def test_a_side_that_does_four_times_the_work_is_a_regression_and_both_run_files_say_what_was_measured(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    ran = torchstone(
+        "ab", "bench_ab.py::steps", "--b", "env:STEPS=400", *QUICK, *FILES, "--seed", "7", "-o", "page.html"
+    )
+    assert ran.code == 1
+    assert "1 regression (margin 50%, alpha 1%)" in ran.out
+    assert "seed 7" in ran.err
+    a, b = (read_run(tmp_path / f"{side}.jsonl").run for side in "ab")
+    assert a.finished
+    assert a.plan == b.plan
+    measured = [run.outcomes[0].measurements[0] for run in (a, b)]
+    assert [each.metric for each in measured] == ["abs_latency", "abs_latency"]
+    assert len(measured[0].trials) == len(measured[1].trials) >= 8
+    assert measured[0].extra
+    assert measured[1].extra
+    assert measured[0].extra["pairs"] == measured[1].extra["pairs"] == a.settings["pairing"]["session"]
+    ratios = [b / a for a, b in zip(*(each.trial_values for each in measured), strict=True)]
+    assert min(ratios) > 1.5
+    assert b.settings["pairing"]["spec"] == ["env:STEPS=400"]
+    assert b.settings["pairing"]["seed"] == 7
+    words = shlex.split(b.outcomes[0].repro)
+    assert words[:3] == ["torchstone", "ab", "bench_ab.py::steps"]
+    assert {"env:STEPS=400", b.plan[0].id} <= set(words)
+    page = (tmp_path / "page.html").read_text()
+    assert "B against A: 1 regression" in page
+    assert "env:STEPS=400" in page
+    for command in (("repro", "b.jsonl", "steps"), ("run", "--resume", "b.jsonl")):
+        refused = torchstone(*command)
+        assert refused.code == 2
+        assert "measured by 'torchstone ab'" in refused.err
+
+
+def test_the_same_thing_on_both_sides_is_allowed_with_a_caution_and_a_case_that_fails_on_b_is_a_regression(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    same = torchstone("ab", "bench_ab.py", *QUICK, "--min-trials", "9")
+    assert same.code == 0
+    assert "caution: A and B are the same thing" in same.err
+    assert "2 same" in same.out
+    assert len(list((tmp_path / ".torchstone" / "runs").glob("*-[ab].jsonl"))) == 2
+    failing = torchstone("ab", "bench_ab.py", "-k", "fails", "--b", "env:FAIL=1", *QUICK, *FILES)
+    assert failing.code == 1
+    assert "B failed: eager_fail_to_run: ValueError: it fails on this side" in failing.out
+    a, b = (read_run(tmp_path / f"{side}.jsonl").run.outcomes[0] for side in "ab")
+    assert (a.status, b.status) == ("pass", "eager_fail_to_run")
+
+
+@pytest.mark.slow
+def test_a_case_that_fails_on_both_sides_could_not_be_measured(
+    torchstone: Command, write: WriteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIL", "1")
+    write("bench_ab.py", BENCHMARKS)
+    ran = torchstone("ab", "bench_ab.py::fails", "--b", "env:OTHER=1", *QUICK)
+    assert ran.code == 3
+    assert "1 inconclusive" in ran.out
+    assert "A failed" in ran.out
+    assert "B failed" in ran.out
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_spent_leaves_cases_inconclusive_which_only_strict_takes_for_a_failure(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    arguments = ("ab", "bench_ab.py", "--device", "cpu", "--backend", "none", "--budget", "10ms")
+    ran = torchstone(*arguments, *FILES)
+    assert ran.code == 0
+    assert "2 inconclusive" in ran.out
+    assert "one pair says nothing" in ran.out
+    assert "the budget was spent before a pair was measured" in ran.out
+    assert "--strict" in ran.out
+    assert [each.status for each in read_run(tmp_path / "a.jsonl").run.outcomes] == ["timeout", "pass"]
+    assert torchstone(*arguments, "--strict").code == 1
+
+
+PACKAGE = """
+import torch
+
+def call(x):
+    for _ in range({steps}):
+        x = torch.sin(x)
+    return x
+"""
+OF_THE_PACKAGE = """
+import torch, torchstone, mypackage
+
+@torchstone.benchmark
+def packaged():
+    return mypackage.call, (torch.ones(64),)
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository whose second commit does four times the work; the working folder is below it."""
+    folder = tmp_path / "repository"
+    for name, text in {"src/mypackage/__init__.py": "", "benches/bench_it.py": OF_THE_PACKAGE}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "init", "--quiet")
+    for steps in (100, 400):
+        (folder / "src/mypackage/__init__.py").write_text(PACKAGE.format(steps=steps))
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", f"{steps} steps")
+    monkeypatch.chdir(folder / "benches")
+    monkeypatch.setenv("PYTHONPATH", str(folder / "src"))
+    yield folder
+    assert len(git(folder, "worktree", "list").splitlines()) == 1, "a worktree is left"
+
+
+def test_a_commit_that_made_it_slower_is_found_between_two_revisions(
+    torchstone: Command, repository: Path
+) -> None:
+    ran = torchstone("ab", "bench_it.py", "--a", "rev=HEAD~1", "--b", "rev=HEAD", *QUICK, *FILES)
+    assert ran.code == 1
+    assert "1 regression" in ran.out
+    revisions = [read_run(repository / "benches" / f"{side}.jsonl").run.revision for side in "ab"]
+    assert [each.commit for each in revisions] == [
+        git(repository, "rev-parse", each) for each in ("HEAD~1", "HEAD")
+    ]
+
+
+@pytest.mark.slow
+def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparison_with_itself(
+    torchstone: Command, repository: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "bench_outside.py"
+    outside.write_text(f"import sys\nsys.path.insert(0, {str(repository / 'src')!r})\n{OF_THE_PACKAGE}")
+    ran = torchstone("ab", str(outside), "--b", "rev=HEAD~1", *QUICK)
+    assert ran.code == 2
+    assert f"B should be the revision HEAD~1, but imports mypackage ({repository}/src/mypackage" in ran.err
+
+
+def test_a_file_that_the_revision_does_not_have_is_refused(torchstone: Command, repository: Path) -> None:
+    (repository / "benches" / "bench_new.py").write_text(OF_THE_PACKAGE)
+    ran = torchstone("ab", "bench_new.py", "--b", "rev=HEAD", *QUICK)
+    assert ran.code == 2
+    assert "bench_new.py: this file is not in the revision HEAD" in ran.err
+
+
+@pytest.mark.slow
+def test_another_interpreter_measures_its_own_side(
+    torchstone: Command, write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "TORCHSTONE_CACHE", str(tmp_path / "cache")
+    )  # what the other one compiles is of no use later
+    write("bench_ab.py", BENCHMARKS)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "other"], check=True)
+    (packages,) = (tmp_path / "other").glob("lib/python*/site-packages")
+    bare = torchstone("ab", "bench_ab.py::steps", "--b", f"python={tmp_path / 'other'}", *QUICK)
+    assert bare.code == 2
+    assert "it has no torch" in bare.err
+    for name in os.listdir(site.getsitepackages()[0]):
+        if not name.startswith(("msgspec", "click", "rich", "_editable", "__")):
+            (packages / name).symlink_to(Path(site.getsitepackages()[0]) / name)
+    ran = torchstone(
+        "ab", "bench_ab.py::steps", "--b", "python=other", "--b", "env:STEPS=400", *QUICK, *FILES
+    )
+    assert ran.code == 1
+    assert "1 regression" in ran.out
+    assert read_run(tmp_path / "b.jsonl").run.outcomes[0].status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["bench_ab.py", "--b", "speed=9"], "--b speed=9: expected one of rev="),
+        (["bench_ab.py", "--b", "python=/nowhere"], "no such interpreter"),
+        (["bench_ab.py", "--b", "rev=HEAD"], "in no git repository"),
+        (["bench_ab.py", "--backend", "eager", "--b", "backend=inductor"], "--backend is for both sides"),
+        (["bench_ab.py", "--option", "x=1", "--b", "mode=default"], "--option is for both sides"),
+        (["bench_ab.py", "--metric", "compile", "--backend", "none"], "compiles nothing"),
+        (["bench_ab.py", "--margin", "0"], "expected a share"),
+        (["bench_ab.py", "--seed", "x"], "--seed x: expected a whole number"),
+        (["bench_ab.py", "--output-a", "bench_ab.py"], "is there already"),
+        (["nothing.py"], "no such file"),
+        ([], "what is to be measured?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_started(
+    torchstone: Command,
+    write: WriteFile,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    write("bench_ab.py", BENCHMARKS)
+    ran = torchstone("ab", *(arguments or ["--alpha", "1%"]))
+    assert ran.code == 2
+    assert problem in ran.err
+    assert "loading torch" not in ran.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_measured_and_says_what_is_undecided(write: WriteFile, tmp_path: Path) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    mark = uuid.uuid4().hex
+    arguments = (
+        "ab",
+        "bench_ab.py",
+        "-k",
+        "steps",
+        "--device",
+        "cpu",
+        "--backend",
+        "none",
+        "--min-trials",
+        "1000",
+    )
+    with start_torchstone(tmp_path, *arguments, *FILES, mark=mark) as process:
+        wait_until((tmp_path / "b.jsonl").exists, "the first pair")
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(8)  # some pairs
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped: 1 case of 1 undecided (steps inference)" in err
+    expect_no_process(mark)
+    run = read_run(tmp_path / "a.jsonl").run
+    assert not run.finished
+    assert count_outcomes(tmp_path / "a.jsonl") == count_outcomes(tmp_path / "b.jsonl") == 1
+    assert run.outcomes[0].measurements[0].trials
+
+
+@pytest.mark.slow
+def test_compile_times_are_compared_by_workers_that_compile_from_nothing(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    ran = torchstone(
+        *("ab", "bench_ab.py::steps", "--metric", "compile", "--backend", "aot_eager", "--device", "cpu"),
+        *("--b", "env:STEPS=400", "--margin", "30%", "--budget", "2m", *FILES),
+    )
+    assert ran.code == 1
+    measured = read_run(tmp_path / "b.jsonl").run.outcomes[0].measurements[0]
+    assert measured.metric == "compilation_latency"
+    assert len(measured.trials) == len(measured.samples) >= 8
+
+
+@pytest.mark.slow
+def test_backends_are_compared_as_one_case_that_leaves_the_backend_open(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    ran = torchstone(
+        *("ab", "bench_ab.py::steps", "--a", "backend=inductor", "--b", "backend=eager", "--device", "cpu"),
+        *("--margin", "50%", "--budget", "2m", *FILES),
+    )
+    assert ran.code == 1
+    assert read_run(tmp_path / "a.jsonl").run.plan[0].variant.backend == ""
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_intervals_while_they_close_in(write: WriteFile, tmp_path: Path) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    arguments = (
+        "ab",
+        "bench_ab.py",
+        "-k",
+        "steps",
+        "--device",
+        "cpu",
+        "--backend",
+        "none",
+        "--budget",
+        "20s",
+    )
+    terminal = start_on_terminal(tmp_path, *arguments)
+    terminal.expect(r"0/1 decided", timeout=120)
+    terminal.expect(r"steps inference \[.*\|.*o.*\|.*\] +\d pair", timeout=60)
+    terminal.expect(pexpect.EOF, timeout=120)
+
+
+def test_an_interval_is_drawn_with_the_margin_around_no_change() -> None:
+    assert draw_interval(Effect(1.0, 0.98, 1.02), 0.02, 17) == "[      |-o-|      ]"
+    assert draw_interval(None, 0.02, 17) == "[      |   |      ]"
+    assert draw_interval(Effect(1.0, 0.0, float("inf")), 0.02, 17) == "[------|-o-|------]"
+    assert effect_text(Effect(1.05, 0.0, float("inf"))) == "+5.0% [?, ?]"
+    assert effect_text(None) == "-"

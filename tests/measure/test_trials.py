@@ -1,0 +1,111 @@
+"""A case in several trials: a process for each, one outcome of all."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from live_processes import run_torchstone
+from torchstone.formats import read_file
+from torchstone.measure.trials import join_trials
+from torchstone.model import Case, Failure, Measurement, Outcome
+
+CASE = Case("net", "performance")
+BENCH = """
+import json, os, torch, torchstone
+
+@torchstone.benchmark
+def noting():
+    with open("pids.txt", "a") as file:
+        file.write(json.dumps([os.getpid(), sorted(os.listdir(os.environ["TORCHINDUCTOR_CACHE_DIR"]))]) + "\\n")
+    return torch.nn.Linear(4, 4), (torch.ones(2, 4),)
+
+@torchstone.benchmark
+def dying():
+    with open("dying.txt", "a") as file:
+        file.write("x")
+    if os.path.getsize("dying.txt") == 2:
+        os._exit(7)
+    return torch.nn.Linear(4, 4), (torch.ones(2, 4),)
+"""
+
+
+def passed(**metrics: list[float]) -> Outcome:
+    measurements = tuple(Measurement(name, tuple(samples)) for name, samples in metrics.items())
+    return Outcome(CASE, "pass", measurements, extra={"duration": 1.5, "phases": {"run": 1.0}})
+
+
+def test_the_samples_of_all_trials_are_kept_and_which_trial_they_are_of() -> None:
+    joined = join_trials([passed(abs_latency=[1.0, 3.0, 2.0]), passed(abs_latency=[5.0])])
+    (latency,) = joined.measurements
+    assert latency.trials == ((1.0, 3.0, 2.0), (5.0,))
+    assert latency.trial_values == (2.0, 5.0)
+    assert joined.extra == {"duration": 3.0, "phases": {"run": 2.0}}
+
+
+def test_one_trial_is_left_as_it_is() -> None:
+    alone = passed(abs_latency=[1.0])
+    assert join_trials([alone]) is alone
+
+
+def test_a_metric_that_a_trial_lacks_is_left_out() -> None:
+    joined = join_trials([passed(abs_latency=[1.0], speedup=[2.0]), passed(abs_latency=[1.0])])
+    assert [each.metric for each in joined.measurements] == ["abs_latency"]
+
+
+def test_a_trial_that_fails_is_the_cases_status_and_what_was_measured_before_is_kept() -> None:
+    failed = Outcome(CASE, "timeout", failure=Failure("run", "too long"), extra={"duration": 9.0})
+    joined = join_trials([passed(abs_latency=[1.0]), passed(abs_latency=[2.0]), failed])
+    assert (joined.status, joined.failure) == ("timeout", failed.failure)
+    assert joined.measurements[0].trial_values == (1.0, 2.0)
+    assert joined.extra is not None
+    assert "of 3 trials the last ended as timeout" in joined.extra["cautions"][0]
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=9))
+def test_the_interval_over_trials_holds_the_value(values: list[float]) -> None:
+    trials = [
+        Outcome(CASE, "pass", (Measurement("speedup", (value,), {"interval": [0, 9], "pairs": 20}),))
+        for value in values
+    ]
+    (speedup,) = join_trials(trials).measurements
+    assert speedup.extra is not None
+    low, high = speedup.extra["interval"]
+    assert 0 <= low <= speedup.value <= high < math.inf
+    assert "pairs" not in speedup.extra
+
+
+@pytest.mark.parametrize("trials", [["x"], [1, 1], [3, 0], "2,1", None, [True, 2]])
+def test_what_says_nothing_that_fits_about_trials_is_one_trial(trials: object) -> None:
+    assert Measurement("abs_latency", (1.0, 2.0, 4.0), {"trials": trials}).trials == ((1.0, 2.0, 4.0),)
+
+
+@pytest.mark.slow
+def test_every_trial_is_a_process_of_its_own_with_a_cold_cache(tmp_path: Path) -> None:
+    (tmp_path / "bench_mine.py").write_text(BENCH)
+    done = run_torchstone(
+        tmp_path,
+        "run",
+        "bench_mine.py",
+        "--probe",
+        "performance",
+        "--trials",
+        "3",
+        "--repeat",
+        "20",
+        "-o",
+        "r.jsonl",
+    )
+    assert done.returncode == 1, done.stderr  # for one of the two fails
+    notes = [json.loads(line) for line in (tmp_path / "pids.txt").read_text().splitlines()][-3:]
+    assert len({pid for pid, _ in notes}) == 3
+    assert len({tuple(files) for _, files in notes}) == 1
+    outcomes = {each.case.benchmark: each for each in read_file(str(tmp_path / "r.jsonl")).run.outcomes}
+    assert all(len(each.trials) == 3 for each in outcomes["noting"].measurements)
+    assert outcomes["dying"].status == "worker_died"
+    assert all(len(each.trials) == 1 for each in outcomes["dying"].measurements)

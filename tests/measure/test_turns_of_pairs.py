@@ -1,0 +1,145 @@
+"""A pair of workers: both are made ready, take turns, and whatever one of them does, the pair comes to its end."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_processes import Bench
+from torchstone.measure import turns
+from torchstone.measure.settings import Settings, make_job
+from torchstone.measure.supervisor import Limits
+from torchstone.measure.turns import Played, Player, play_pair
+from torchstone.model import Case, Outcome, Variant
+
+HERE = Path(__file__).parent
+SOURCE = {"kind": "file", "name": "bench_pairs", "path": str(HERE / "bench_pairs.py")}
+SETTINGS = Settings({"bench_pairs": SOURCE}, str(HERE), threads=1)
+
+Play = Callable[..., Played]
+
+
+@pytest.fixture
+def play(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Play:
+    """Has two workers of a benchmark take turns for a moment; what they are told beside their job is given for each."""
+    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
+
+    def call(
+        name: str, *further: dict[str, Any], timeout: float = 60.0, seed: int = 1, memory: int | None = None
+    ) -> Played:
+        case = Case(name, "performance", "bench_pairs", Variant("cpu", "none", "inference", "float32"))
+        job = {
+            **make_job(case, SETTINGS, "fork"),
+            "turns": True,
+            "cores": sorted(os.sched_getaffinity(0))[-1:],
+        }
+        limits = Limits(timeout, memory)
+
+        def starter(more: dict[str, Any]) -> Callable[[], Player]:
+            return lambda: Player(case, bench.session.launcher, {**job, **more}, limits)
+
+        starts = [starter(more) for more in further or ({}, {})]
+        return play_pair(starts, random.Random(seed), case, bench.watcher)  # noqa: S311
+
+    return call
+
+
+FAIL = {"surroundings": {"FAIL": "1"}}
+
+
+def test_both_sides_have_equally_many_turns_and_pass(play: Play) -> None:
+    played = play("steps")
+    one, other = played.times
+    assert len(one) == len(other) >= turns.FEWEST_ROUNDS
+    assert all(time > 0 for time in (*one, *other))
+    assert [outcome.status for outcome in played.outcomes] == ["pass", "pass"]
+    assert math.isfinite(played.log_ratio)
+
+
+def test_a_side_that_does_three_times_as_much_takes_longer(play: Play) -> None:
+    played = play("steps", {}, {"surroundings": {"STEPS": "600"}})
+    assert played.log_ratio > math.log(1.5)
+    assert play("steps", {"surroundings": {"STEPS": "600"}}, {}).log_ratio < -math.log(1.5)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_side_that_fails_to_load_is_told_from_the_one_that_does_not_whoever_starts_first(
+    play: Play, seed: int
+) -> None:
+    played = play("fails", {}, FAIL, seed=seed)
+    assert [outcome.status for outcome in played.outcomes] == ["pass", "eager_fail_to_run"]
+    assert played.outcomes[1].failure
+    assert "it fails on this side" in played.outcomes[1].failure.message
+    assert played.times == ((), ())
+
+
+def test_a_worker_that_dies_in_its_turn_ends_the_pair_and_leaves_no_times(play: Play) -> None:
+    played = play("dies", {}, FAIL)
+    assert [outcome.status for outcome in played.outcomes] == ["pass", "worker_died"]
+    assert played.times == ((), ())
+
+
+def test_a_worker_that_does_not_end_in_time_is_ended(play: Play) -> None:
+    played = play("steps", {}, {"surroundings": {"STEPS": "100000000"}}, timeout=3.0)
+    assert played.outcomes[1].status == "timeout"
+    assert played.times == ((), ())
+
+
+def test_a_worker_that_uses_too_much_memory_is_ended(play: Play) -> None:
+    played = play("steps", memory=1000)
+    assert {outcome.status for outcome in played.outcomes} == {"OOM"}
+
+
+def test_workers_are_timed_on_the_cores_they_are_told(bench: Bench, play: Play) -> None:
+    core = sorted(os.sched_getaffinity(0))[0]
+    seen: set[frozenset[int]] = set()
+    read_log = turns.Player.listen
+
+    def listen(player: Player) -> None:
+        if player.is_ready:
+            seen.add(frozenset(os.sched_getaffinity(player.worker.pid)))
+        read_log(player)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns.Player, "listen", listen)
+        play("steps", {"cores": [core]}, {"cores": [core]})
+    assert seen == {frozenset({core})}
+    assert bench.session.launcher
+
+
+def test_nothing_a_model_writes_into_the_channel_is_taken_for_a_time() -> None:
+    told: list[object] = [0, -1, math.nan, math.inf, True, "5", None, []]
+    assert not any(map(turns._is_time, told))
+    assert turns._is_time(5)
+    assert turns._is_time(0.5)
+
+
+def test_modules_of_the_repository_that_do_not_come_from_the_worktree_are_named(
+    play: Play, tmp_path: Path
+) -> None:
+    tree = {"root": str(HERE), "worktree": str(tmp_path)}
+    played = play("steps", {}, {"tree": tree})
+    assert played.strays[0] == ()
+    assert any("bench_pairs" in stray for stray in played.strays[1])
+    assert played.times == ((), ())
+
+
+def test_the_log_ratio_is_the_median_over_rounds_not_over_sides() -> None:
+    outcome = Outcome(Case("x", "performance"), "pass")
+    played = Played(((1.0, 2.0, 4.0), (2.0, 4.0, 4.0)), (outcome, outcome))
+    assert played.log_ratio == pytest.approx(math.log(2))
+
+
+def test_memory_is_scattered_by_chance_and_only_where_a_seed_says_so() -> None:
+    from torchstone.probes.turns import scatter_memory  # noqa: PLC0415  (imports torch)
+
+    assert scatter_memory(None) == []
+    sizes = [[len(block) for block in scatter_memory(seed)] for seed in (1, 1, 2)]
+    assert sizes[0] == sizes[1] != sizes[2]
+    assert all(512 <= size <= 1 << 17 for size in sizes[0])
