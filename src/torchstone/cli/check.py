@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, structs
@@ -28,7 +29,7 @@ from torchstone.cli.reading import (
     patience,
     read_results,
 )
-from torchstone.cli.show import STYLES, parse_reports, refuse_overwriting, show
+from torchstone.cli.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, render, show
 from torchstone.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
@@ -92,23 +93,7 @@ OPTIONS = (
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
     Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True),
-    Option(
-        "--format",
-        "style",
-        "STYLE",
-        f"What the report looks like: {', '.join(STYLES)}. Default: text.",
-        choices=STYLES,
-    ),
-    Option(
-        "--output", "output", "FILE", "Write the report there, and print the text report as well.", short="-o"
-    ),
-    Option(
-        "--report",
-        "reports",
-        "STYLE=FILE",
-        "Write one more report, such as junit=report.xml. Repeatable.",
-        True,
-    ),
+    *REPORT_OPTIONS,
     Option(
         "--as-of",
         "as_of",
@@ -198,7 +183,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
     )
     with patience("judging"):
         report = _judge(request, baselines, conditions)
-    show(report, request.style or "text", request.output, reports)
+    show(partial(render, report), request.style or "text", request.output, reports)
     return report.judgement.exit_code
 
 

@@ -5,9 +5,8 @@ Nothing here needs click, so that the plain form of the command can do without i
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -24,9 +23,8 @@ from torchstone.cli.reading import (
     patience,
     read_results,
 )
-from torchstone.cli.show import STYLES, WIDTH, parse_reports, refuse_overwriting
-from torchstone.config import POLICIES, load_settings, wants_color
-from torchstone.disk import write_text
+from torchstone.cli.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, show
+from torchstone.config import POLICIES, load_settings
 from torchstone.errors import UsageError
 from torchstone.gate.compared import Compared, PassRate
 from torchstone.gate.comparing import compare_files
@@ -97,23 +95,7 @@ OPTIONS = (
     KIND,
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
-    Option(
-        "--format",
-        "style",
-        "STYLE",
-        f"What the report looks like: {', '.join(STYLES)}. Default: text.",
-        choices=STYLES,
-    ),
-    Option(
-        "--output", "output", "FILE", "Write the report there, and print the text report as well.", short="-o"
-    ),
-    Option(
-        "--report",
-        "reports",
-        "STYLE=FILE",
-        "Write one more report, such as junit=report.xml. Repeatable.",
-        True,
-    ),
+    *REPORT_OPTIONS,
     CONFIG,
 )
 _REPEATED = {
@@ -192,7 +174,7 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
     with patience("comparing"):
         compared = _compare(request)
     report = CompareReport(compared, request.base, request.new, request.repeat(), request.sort or SORTS[0])
-    _show(report, request.style or "text", request.output, reports)
+    show(partial(_render, report), request.style or "text", request.output, reports)
     return compared.exit_code
 
 
@@ -286,19 +268,7 @@ def _parse_better(text: str) -> tuple[str, str]:
     return metric, way
 
 
-def _show(report: CompareReport, style: str, output: str | None, reports: Sequence[tuple[str, str]]) -> None:
-    """Write all reports, then print one: the one asked for, or the text where that went into a file."""
-    if output and output != "-":
-        reports = [*reports, (style, output)]
-        style = "text"
-    for of_style, path in reports:
-        write_text(path, _render(report, of_style))
-    terminal = sys.stdout.isatty()
-    width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
-    sys.stdout.write(_render(report, style, color=wants_color(terminal), width=width))
-
-
-def _render(report: CompareReport, style: str, *, color: bool = False, width: int = WIDTH) -> str:
+def _render(report: CompareReport, style: str, *, color: bool, width: int) -> str:
     """The report in one of the styles; color and width are for text."""
     match style:
         case "text":

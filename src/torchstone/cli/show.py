@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from typing import Protocol
 
+from torchstone.cli.plain import Option
 from torchstone.config import wants_color
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
@@ -14,6 +16,34 @@ from torchstone.report.rows import Report
 
 STYLES = ("text", "markdown", "junit", "json", "github")
 WIDTH = 80
+
+
+REPORT_OPTIONS = (
+    Option(
+        "--format",
+        "style",
+        "STYLE",
+        f"What the report looks like: {', '.join(STYLES)}. Default: text.",
+        choices=STYLES,
+    ),
+    Option(
+        "--output", "output", "FILE", "Write the report there, and print the text report as well.", short="-o"
+    ),
+    Option(
+        "--report",
+        "reports",
+        "STYLE=FILE",
+        "Write one more report, such as junit=report.xml. Repeatable.",
+        True,
+    ),
+)
+
+
+class Renderer(Protocol):
+    """Makes the text of a report in one of the styles; color and width are for text."""
+
+    def __call__(self, style: str, *, color: bool, width: int) -> str:
+        """The text."""
 
 
 def parse_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -35,19 +65,19 @@ def refuse_overwriting(outputs: Sequence[str], inputs: Sequence[str]) -> None:
             raise UsageError(f"{output} is one of the files to read", advice="name another file to write to")
 
 
-def show(report: Report, style: str, output: str | None, reports: Sequence[tuple[str, str]]) -> None:
+def show(render: Renderer, style: str, output: str | None, reports: Sequence[tuple[str, str]]) -> None:
     """Write all reports, then print one: the one asked for, or the text where that went into a file."""
     if output and output != "-":
         reports = [*reports, (style, output)]
         style = "text"
     for of_style, path in reports:
-        write_text(path, render(report, of_style))
+        write_text(path, render(of_style, color=False, width=WIDTH))
     terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
-    sys.stdout.write(render(report, style, color=wants_color(terminal), width=width))
+    sys.stdout.write(render(style, color=wants_color(terminal), width=width))
 
 
-def render(report: Report, style: str, *, color: bool = False, width: int = WIDTH) -> str:
+def render(report: Report, style: str, *, color: bool, width: int) -> str:
     """The report in one of the styles; color and width are for text."""
     match style:
         case "text":
