@@ -23,6 +23,8 @@ from torchstone.report.page_rows import make_page
 from torchstone.report.rows import Context, Report
 from torchstone.results import merge
 
+expect.set_options(timeout=30_000)  # a busy machine may take longer than the usual five seconds
+
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 QUIETLY = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),

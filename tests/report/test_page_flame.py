@@ -25,6 +25,8 @@ from torchstone.report.page import hash_of, read_asset
 from torchstone.report.page_flame import MOST_FRAMES, SMALLEST, Box, draw_flame, lay_out, shade_of
 from torchstone.report.page_flame_section import ALL_FRAMES, Explained, explain_rows, render_cases
 
+expect.set_options(timeout=30_000)  # a busy machine may take longer than the usual five seconds
+
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 Open = Callable[..., Page]
 
