@@ -67,7 +67,8 @@ def simulation(imports: Sequence[str] = ()) -> Iterator[Callable[[Sequence[Case]
         session.start_workers(list(settings.sources.values()), ["cpu"])
 
         def count(cases: Sequence[Case]) -> dict[str, Outcome]:
-            supervisor = session.supervisor(settings, Limits(TIMEOUT), Silent())
+            limits = Limits(TIMEOUT, None, os.cpu_count() or 1)  # as 'torchstone run' has it by default
+            supervisor = session.supervisor(settings, limits, Silent())
             return {outcome.case.benchmark: outcome for outcome in supervisor.execute(list(cases))}
 
         yield count

@@ -1,11 +1,10 @@
-"""How often verdicts are wrong, how small a slow-down they catch, and how long they take: by simulation, on this machine, and beside pyperf and pytest-benchmark.
+"""How often verdicts are wrong and how small a slow-down they catch: by simulation, and on this machine.
 
-    python benchmarks/verdicts.py simulate        # six kinds of noise, 2,000 comparisons each: seconds
+    python benchmarks/verdicts.py simulate        # six kinds of noise, 2,000 comparisons each: minutes
     python benchmarks/verdicts.py real            # the smoke suite on this machine: A/A, and 5 % and 2 % more work; hours on two cores
-    python benchmarks/verdicts.py peers           # time to a verdict and false alarms, side by side; needs pyperf and pytest-benchmark
-    python benchmarks/verdicts.py speed           # compare on two runs of 2,000 cases with 100 samples each
 
-Prints the tables that docs/statistics.md shows. The exit code says whether everything is as wanted.
+Prints the tables that docs/statistics.md shows; peers.py has pyperf and pytest-benchmark beside it, compare_speed.py the speed of 'compare'. The exit code says whether everything is
+as wanted.
 """
 
 from __future__ import annotations
@@ -18,12 +17,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
-from run_suite import verdict
+from run_suite import Silent, verdict
 
 from torchstone.analyze.compare import Side, compare_trials
 from torchstone.analyze.discovery import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
+from torchstone.cli.ab import OPTIONS, make_ab_request
+from torchstone.measure.ab import Terms
+from torchstone.measure.selftest import score, try_verdicts
+from torchstone.measure.sides import Spec, open_side
+from torchstone.measure.supervisor import Limits
 from torchstone.measure.turns import Played
 
 COMPARISONS = 2_000
@@ -31,6 +36,11 @@ MOST_PAIRS = 40
 ROUNDS = 60
 MOST_FALSE, LEAST_POWER = 0.01, 0.95
 TRIALS, CASES = 5, 50
+SUITE, SECONDS_A_CASE, TIMEOUT = "smoke", 60.0, 600.0
+SAME, SLOWED = 13, 5  # times each of the suite's eight cases
+MOST_FALSE_ALARMS = 1
+SLOW_DOWNS = {0.05: 0.95, 0.02: 0.80}
+"""Real work that is added, as a share; and how much of it is to be caught."""
 
 Noise = Callable[[random.Random], Iterator[float]]
 """For each process its own series of factors of one call's time."""
@@ -198,16 +208,60 @@ def simulate_compare(tables: int) -> bool:
     return judged(f"rows called different: at most {worst:.3%}", "at most 1 %", worst <= MOST_FALSE)
 
 
+def real(same: int, slowed: int) -> bool:
+    """The smoke suite against itself on this machine, as it is and with real work added to every call of one side."""
+    unset = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
+    request = make_ab_request((SUITE,), unset, (Spec(), Spec()))
+    terms = Terms(budget=SECONDS_A_CASE, seed=1)
+    tried = []
+    with ExitStack() as stack:
+        sides = [stack.enter_context(open_side(name, Spec(), request, print)) for name in "AB"]
+        for side in sides:
+            side.load()
+        for shares, repeat in ((list(SLOW_DOWNS), slowed), ([0.0], same)):
+            for each in try_verdicts(sides, terms, shares, repeat, Limits(TIMEOUT), Silent()):
+                tried.append(each)
+                print(f"  {len(tried)}: {each}", file=sys.stderr, flush=True)
+    print(f"{SUITE}, margin {terms.margin:.0%}, alpha {terms.alpha:.0%}, at most {terms.budget:.0f} s a case")
+    print(
+        "| added | comparisons | regression | improvement | same | inconclusive | seconds (median) | pairs (median) |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    scores = score(tried)
+    for each in scores:
+        print(
+            f"| {each.slow_down:.0%} | {each.tries} | {each.slower} | {each.faster} | {each.same} | {each.inconclusive} "
+            f"| {each.median_seconds:.0f} | {each.median_pairs:.0f} |"
+        )
+    holds = True
+    for each in scores:
+        if wanted := SLOW_DOWNS.get(each.slow_down):
+            caught = each.slower / each.tries
+            holds &= judged(
+                f"{each.slow_down:.0%} slower is caught: {caught:.1%}",
+                f"at least {wanted:.0%}",
+                caught >= wanted,
+            )
+        else:
+            found = f"false alarms: {each.false_alarms} of {each.tries}"
+            holds &= judged(found, f"at most {MOST_FALSE_ALARMS}", each.false_alarms <= MOST_FALSE_ALARMS)
+    return holds
+
+
 def main() -> None:
     """Run the parts that were asked for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("simulate",))
-    parser.add_argument("--comparisons", type=int, default=COMPARISONS)
+    parser.add_argument("part", choices=("simulate", "real"))
+    parser.add_argument("--comparisons", type=int, default=COMPARISONS, help="of simulate")
+    parser.add_argument(
+        "--same", type=int, default=SAME, help="of real: how often each case is compared with itself"
+    )
+    parser.add_argument("--slowed", type=int, default=SLOWED, help="of real: how often with each slow-down")
     given = parser.parse_args()
     began = time.monotonic()
-    holds = simulate(given.comparisons)
+    holds = simulate(given.comparisons) if given.part == "simulate" else real(given.same, given.slowed)
     print(f"{time.monotonic() - began:.0f} s")
     sys.exit(not holds)
 
