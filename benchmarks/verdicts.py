@@ -228,23 +228,23 @@ def real(same: int, slowed: int) -> bool:
     )
     print("|---|---|---|---|---|---|---|---|")
     scores = score(tried)
-    for each in scores:
+    for result in scores:
         print(
-            f"| {each.slow_down:.0%} | {each.tries} | {each.slower} | {each.faster} | {each.same} | {each.inconclusive} "
-            f"| {each.median_seconds:.0f} | {each.median_pairs:.0f} |"
+            f"| {result.slow_down:.0%} | {result.tries} | {result.slower} | {result.faster} | {result.same} | {result.inconclusive} "
+            f"| {result.median_seconds:.0f} | {result.median_pairs:.0f} |"
         )
     holds = True
-    for each in scores:
-        if wanted := SLOW_DOWNS.get(each.slow_down):
-            caught = each.slower / each.tries
+    for result in scores:
+        if wanted := SLOW_DOWNS.get(result.slow_down):
+            caught = result.slower / result.tries
             holds &= judged(
-                f"{each.slow_down:.0%} slower is caught: {caught:.1%}",
+                f"{result.slow_down:.0%} slower is caught: {caught:.1%}",
                 f"at least {wanted:.0%}",
                 caught >= wanted,
             )
         else:
-            found = f"false alarms: {each.false_alarms} of {each.tries}"
-            holds &= judged(found, f"at most {MOST_FALSE_ALARMS}", each.false_alarms <= MOST_FALSE_ALARMS)
+            told = f"false alarms: {result.false_alarms} of {result.tries}"
+            holds &= judged(told, f"at most {MOST_FALSE_ALARMS}", result.false_alarms <= MOST_FALSE_ALARMS)
     return holds
 
 

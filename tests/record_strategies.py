@@ -198,8 +198,10 @@ def ddp_runs(draw: st.DrawFn) -> Run:
     for name in draw(st.lists(NAMES, min_size=1, max_size=3)):
         size = draw(st.integers(1, 512))
         for number in range(draw(st.integers(1, 4))):
-            ranks = " ".join(map(str, draw(st.lists(st.integers(0, 10_000), min_size=1, max_size=8))))
-            further = (("ranks", ranks), ("strategy", "ddp" if number else "none"))
+            usual = st.integers(1, 16).map(range).map(list)
+            ranks = draw(usual | st.lists(st.integers(0, 10_000), min_size=1, max_size=8))
+            listed = [] if ranks == list(range(len(ranks))) else [("rank_list", " ".join(map(str, ranks)))]
+            further = (*listed, ("ranks", str(len(ranks))), ("strategy", "ddp" if number else "none"))
             case = Case(name, Probe.SCALING.value, variant=Variant(batch_size=size, further=further))
             samples = draw(st.lists(seconds, min_size=1, max_size=5))
             outcomes.append(Outcome(case, PASSED, (Measurement("iteration_time", tuple(samples)),)))

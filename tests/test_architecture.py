@@ -48,11 +48,14 @@ ONLY_IN: dict[str, set[str]] = {
 READS_ENVIRONMENT = {
     "config.py",
     "measure/environment.py",
+    "measure/job.py",
+    "measure/rank.py",
     "measure/surroundings.py",
     "suites/preparation.py",
 }
 HAS_ITS_OWN_PROCESS = {
     "measure/keeper.py",
+    "measure/rank.py",
     "measure/worker.py",
     "measure/zygote.py",
     "probes/callgrind.py",

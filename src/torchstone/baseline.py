@@ -220,13 +220,12 @@ def select_pair(
     if not patterns:
         return list(results), list(expected)
     rows = Baseline(expected)
-    wanted, wanted_rows = (
-        set(),
-        {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)},
-    )
+    meant = {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)}
+    wanted, wanted_rows = set(), set(meant)
     for case in {case for reading in results for case in reading.run.plan}:
         match = rows.find(case)
-        if is_selected(case, patterns) or (match and match.row.outcome.case in wanted_rows):
+        # Of several results that one row is for, a pattern may mean only one: the row that comes with it brings no others.
+        if is_selected(case, patterns) or (match and match.row.outcome.case in meant):
             wanted.add(case)
             wanted_rows |= {match.row.outcome.case} if match else set()
     return (

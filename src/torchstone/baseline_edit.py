@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from torchstone.errors import UsageError
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, run_of
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Variant, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY
 
@@ -38,6 +38,27 @@ class Change(Struct, frozen=True):
     margin: float | None = None
     old_margin: float | None = None
     spread: float | None = None
+
+
+def state(case: Case, kind: str) -> Case:
+    """As much of a case as a row of this kind of baseline says."""
+    if kind in {"expected", "pr-time", "pr-time-expected"}:
+        return Case(case.benchmark, case.probe)
+    if kind == "expected-by-dtype":
+        return Case(case.benchmark, case.probe, variant=Variant(dtype=case.variant.dtype))
+    if kind == "ddp":
+        from torchstone.formats.ddp import as_in_report  # noqa: PLC0415  (few baselines are such reports)
+
+        return as_in_report(case) or case
+    return case
+
+
+def find_no_place(case: Case, kind: str) -> str:
+    """Why no row of this kind of baseline can be for a case; empty where one can."""
+    if kind != "ddp" or state(case, kind) != case or not case.variant.device:
+        return ""
+    strategy = dict(case.variant.further).get("strategy", "")
+    return f"a DDP report has no place for rounds with {strategy or 'no strategy'}"
 
 
 def apply_changes(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:

@@ -72,21 +72,31 @@ def _losses(run: Run, back: Run) -> Iterator[str]:
 
 
 def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
-    """Each outcome with its copy: by position if all are there in order, else by name, dtype and probe."""
+    """Each outcome with its copy: by position if all are there in order, else by name, dtype, round and probe."""
     if len(run.outcomes) == len(back.outcomes):
         pairs = list(zip(run.outcomes, back.outcomes, strict=True))
-        if all(_key(copy) in {_key(outcome), (_key(outcome)[0], "")} for outcome, copy in pairs):
+        if all(_keys(copy)[0] in _keys(outcome) for outcome, copy in pairs):
             return [*pairs]
-    copies = {_key(copy): copy for copy in back.outcomes}
+    copies = {_keys(copy)[0]: copy for copy in back.outcomes}
     probes = {"", *(copy.case.probe for copy in back.outcomes)}
     return [
-        (o, (copies.get(_key(o)) or copies.get((_key(o)[0], ""))) if o.case.probe in probes else None)
+        (
+            o,
+            next((copies[key] for key in _keys(o) if key in copies), None)
+            if o.case.probe in probes
+            else None,
+        )
         for o in run.outcomes
     ]
 
 
-def _key(outcome: Outcome) -> tuple[str, str]:
-    return outcome.case.benchmark, outcome.case.variant.dtype
+def _keys(outcome: Outcome) -> tuple[tuple[str, ...], ...]:
+    """What a copy is known by: all of it, or without what a format may not state."""
+    case, axes = outcome.case, dict(outcome.case.variant.further)
+    of_round = axes.get("ranks", ""), axes.get("strategy", "")
+    return tuple(
+        (case.benchmark, dtype, *told) for told in (of_round, ("", "")) for dtype in (case.variant.dtype, "")
+    )
 
 
 def _case_losses(case: Case, copy: Case) -> Iterator[str]:

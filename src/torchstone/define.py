@@ -82,7 +82,8 @@ class Work:
 class Benchmark:
     """A named definition of work. ``build`` makes it, taking ``parameters`` and whatever of ``OFFERED`` it has parameters for.
 
-    ``batch_size`` is for performance, ``accuracy_batch_size`` for accuracy where it is another. ``check`` says how accuracy is judged.
+    ``batch_size`` is for performance, ``accuracy_batch_size`` for accuracy where it is another. ``check`` says how accuracy is judged. ``probes`` are those
+    that measure it where nobody asks for others; empty means the usual ones.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Benchmark:
     modes: tuple[str, ...] = MODES
     parameters: Mapping[str, Any] = field(default_factory=dict)
     check: CheckRule | None = None
+    probes: tuple[str, ...] = ()
 
     @property
     def takes(self) -> tuple[str, ...]:

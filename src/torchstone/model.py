@@ -25,6 +25,9 @@ TRIALS = "trials"
 PAIRS = "pairs"
 """The key of a measurement's ``extra`` that names, as a text, the session whose trials took turns: the i-th trials of its two files belong together."""
 
+RANKS = "ranks"
+"""The key of a measurement's ``extra`` that says how many samples each rank of a round gave; those of a further trial follow."""
+
 AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
 
 
@@ -135,13 +138,16 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
         return tuple(estimate(self.metric, samples) for samples in self.trials)
 
 
+_EXTREMES = {"min": min, "max": max}
+
+
 def estimate(metric: str, samples: Sequence[Number]) -> Number:
     """The one number that stands for samples of this metric, by its estimator."""
     if len(samples) == 1:
         return samples[0]
     known = METRICS.get(metric)
-    if known and known.estimator == "min":
-        return min(samples)
+    if known and known.estimator in _EXTREMES:
+        return _EXTREMES[known.estimator](samples)
     ordered = sorted(samples)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -16,7 +16,7 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from torchstone.baseline import Baseline, expects_status, has_numbers, main_metric
-from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes
+from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes, find_no_place, state
 from torchstone.errors import UsageError
 from torchstone.gate.margins import (
     Lessons,
@@ -37,7 +37,6 @@ from torchstone.model import (
     Reading,
     Rule,
     Run,
-    Variant,
     matches_name,
 )
 from torchstone.results import is_selected
@@ -101,7 +100,7 @@ def propose(
             changes += [_removal(expected, line)] if wish.prune else []
     margin = _customary_margin(baseline)
     for case, outcomes in found.new.items() if wish.add_new else ():
-        change, outcome = _new_row(case, outcomes, rules, wish, margin)
+        change, outcome = _new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
         changes.append(change)
         rows |= {case: outcome} if outcome else {}
     new_text = apply_changes(baseline, text, changes, rows)
@@ -229,16 +228,7 @@ def _row_for(case: Case, index: Baseline, kind: str, wish: Wish) -> int | Case |
         return match.row.number
     if match and kind not in _STATING_VARIANTS:
         return None
-    return _statable(case, kind)
-
-
-def _statable(case: Case, kind: str) -> Case:
-    """As much of a case as a row of this kind of baseline says."""
-    if kind in {"expected", "pr-time", "pr-time-expected"}:
-        return Case(case.benchmark, case.probe)
-    if kind == "expected-by-dtype":
-        return Case(case.benchmark, case.probe, variant=Variant(dtype=case.variant.dtype))
-    return case
+    return state(case, kind)
 
 
 def _compare(
@@ -366,10 +356,14 @@ class _HeldBackError(Exception):
 
 
 def _new_row(
-    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None, no_place: str
 ) -> tuple[Change, Outcome | None]:
-    """A new row, if the files agree on its status and its counts."""
+    """A new row, if the baseline has a place for it, and the files agree on its status and its counts."""
     try:
+        if no_place:
+            raise _HeldBackError(
+                no_place, main_metric(outcomes[0]), outcomes[0].value(main_metric(outcomes[0]))
+            )
         return _new_row_of(case, outcomes, rules, wish, margin)
     except _HeldBackError as held:
         return Change("hold", case, held.metric, None, held.value, f"new, but {held.why}"), None

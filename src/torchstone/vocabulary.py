@@ -63,7 +63,7 @@ STATUSES: dict[str, str] = {
     "fail_batch_invariance_at_N": "results change with the batch size; N is the first that does",
     "fail_to_run_at_batch_N": "fails at batch size N",
     "eager_variation": "old word for eager_two_runs_differ",
-    "infra_error": "old word: the machine or the job failed, not the model",
+    "infra_error": "the machine or the job is at fault, not the model: two hosts of a job have different software",
     "0.0000": "old form of a failure without a word for it",
     FAILED: "a performance file says only that it failed; its accuracy file may say how",
 }
@@ -99,7 +99,7 @@ class Metric(NamedTuple):
     """A named quantity. Two definitions never share a name.
 
     ``better`` is ``lower``, ``higher``, or ``equal`` where any change is worth a look. ``estimator`` says which one number stands for
-    several samples: ``median`` or ``min``. ``probes`` are the probes that measure it.
+    several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it.
     """
 
     name: str
@@ -187,6 +187,63 @@ def _counted_metrics() -> tuple[Metric, ...]:
     )
 
 
+PERCENTILES = (75, 90, 95)
+"""The percentiles of iterations that have metrics of their own, beside the median."""
+
+_SCALED = (Probe.SCALING,)
+
+
+def _scaling_metrics() -> tuple[Metric, ...]:
+    per_second = "batch size times ranks over"
+    return (
+        Metric("iteration_time", "s", "lower", "one training iteration, all ranks' samples", _SCALED),
+        *(
+            Metric(f"iteration_time_p{level}", "s", "lower", f"{level} % of iterations take less", _SCALED)
+            for level in PERCENTILES
+        ),
+        Metric("examples_per_second", "1/s", "higher", f"{per_second} the median iteration time", _SCALED),
+        *(
+            Metric(
+                f"examples_per_second_p{level}",
+                "1/s",
+                "higher",
+                f"{per_second} the time that {level} % of iterations take at most",
+                _SCALED,
+            )
+            for level in PERCENTILES
+        ),
+        Metric(
+            "scaling_efficiency",
+            "%",
+            "higher",
+            "examples per second and rank, against those of the smallest round",
+            _SCALED,
+        ),
+        Metric(
+            "communication_share",
+            "%",
+            "lower",
+            "part of an iteration in which a collective is under way, in torch's profiler: of the middle rank",
+            _SCALED,
+        ),
+        Metric(
+            "rank_spread",
+            "%",
+            "lower",
+            "how much longer the slowest rank works, communication left out, than the middle one",
+            _SCALED,
+        ),
+        Metric(
+            "peak_memory",
+            "GB",
+            "lower",
+            "peak memory of the measured iterations, of the largest rank",
+            _SCALED,
+            "max",
+        ),
+    )
+
+
 ACCURACY = "accuracy"
 SECONDS, BYTES, TRACKED = "seconds", "bytes", "tracked_value"
 _BOTH = (Probe.PERFORMANCE, Probe.ACCURACY)
@@ -228,9 +285,7 @@ METRICS: dict[str, Metric] = {
         Metric("recompiles", "compiles", "lower", "times that a frame was compiled again", _BOTH),
         *_counted_metrics(),
         Metric("import_time_us", "us", "lower", "time that importing a module takes", _COUNTED, "min"),
-        Metric(
-            "iteration_time", "s", "lower", "one training iteration, all ranks' samples", (Probe.SCALING,)
-        ),
+        *_scaling_metrics(),
         *_scenario_metrics(),
         Metric(SECONDS, "s", "lower", "time of one call or run, as another benchmark tool measured it"),
         Metric(BYTES, "bytes", "lower", "memory, as another benchmark tool measured it"),

@@ -203,7 +203,7 @@ def test_an_environment_of_any_shape_can_be_judged(
 
 
 def test_every_unit_is_known_to_be_a_count_or_to_depend_on_the_machine() -> None:
-    measured = {"ms", "us", "s", "GB", "x", "%", "files", "bytes", "number"}
+    measured = {"ms", "us", "s", "1/s", "GB", "x", "%", "files", "bytes", "number"}
     for known in METRICS.values():
         assert known.unit in COUNTED_UNITS | measured, f"decide whether {known.unit} depends on the machine"
         assert depends_on_environment(known.name) == (known.unit in measured)

@@ -11,7 +11,14 @@ from torchstone.define import MODES
 from torchstone.suites import BUILT_IN, load_suite
 
 # Of torchbench there are as many as are installed.
-COUNTS = {"smoke": 8, "huggingface": 32, "huggingface_llm": 14, "timm": 18, "compile_time": 54}
+COUNTS = {
+    "smoke": 8,
+    "huggingface": 32,
+    "huggingface_llm": 14,
+    "timm": 18,
+    "compile_time": 54,
+    "scaling": 7,
+}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

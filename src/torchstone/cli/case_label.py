@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from torchstone.analyze.scaling import rank_count
 from torchstone.errors import printable
 from torchstone.model import AXES, Case
+from torchstone.units import count_of
+from torchstone.vocabulary import Probe
 
 LONGEST_WORD = 24
 _OF_A_BENCHMARK = {"suite", "batch_size"}  # each benchmark may have its own, which its name then stands for
+_OF_SOME_ROUNDS = {"bucket_mb", "collective"}  # the strategy says whether a round has them
 _SAID_ALREADY = {"mode"}  # each line has it
-_NEEDS_NO_NAME = {"suite", "device", "backend", "dtype", "compile_mode", "size"}
+_NEEDS_NO_NAME = {"suite", "device", "backend", "dtype", "compile_mode", "size", "round", "collective"}
 _SHORT = {
     "dtype": {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"},
     "dynamic": {"true": "dyn", "false": "static", "": "auto"},
@@ -35,14 +39,34 @@ def _telling_axes(cases: Collection[Case]) -> list[str]:
 
 
 def _tells(axis: str, told: Collection[tuple[str, dict[str, str]]]) -> bool:
+    if axis in _OF_SOME_ROUNDS:
+        return len({axes[axis] for _, axes in told if axes.get(axis)}) > 1
     if axis not in _OF_A_BENCHMARK:
         return len({axes.get(axis, "") for _, axes in told}) > 1
     return len({(name, axes.get(axis, "")) for name, axes in told}) > len({name for name, _ in told})
 
 
 def _axes(case: Case) -> dict[str, str]:
-    """All axes, those that are not stated as empty texts, in a fixed order."""
-    return {"suite": case.suite} | dict.fromkeys(AXES, "") | case.variant.axes()
+    """All axes, those that are not stated as empty texts, in a fixed order; what a round is comes first, as one."""
+    axes = {"suite": case.suite} | dict.fromkeys(AXES, "") | case.variant.axes()
+    if words := round_words(case):
+        axes = {axis: value for axis, value in axes.items() if axis not in {"strategy", "ranks"}}
+        axes = {"round": words} | axes
+    return axes
+
+
+def round_words(case: Case) -> str:
+    """``ddp 2 ranks``: what a round of the scaling probe is; empty for any other case.
+
+    >>> from torchstone.model import Variant
+    >>> round_words(Case("mlp", "scaling", variant=Variant(further=(("ranks", "1"), ("strategy", "none")))))
+    'none 1 rank'
+    """
+    axes, count = dict(case.variant.further), rank_count(case)
+    if case.probe != Probe.SCALING or not axes.get("ranks"):
+        return ""
+    ranks = f"ranks {axes['ranks']}" if count is None else count_of(count, "rank")
+    return printable(f"{axes.get('strategy', '')} {ranks}".strip())
 
 
 def _word(axis: str, case: Case) -> str:
@@ -50,6 +74,8 @@ def _word(axis: str, case: Case) -> str:
     value = _SHORT.get(axis, {}).get(value, value)
     if axis == "batch_size":
         value = f"bs{value}" if value else ""
+    elif axis == "bucket_mb":
+        value = f"{value} MB" if value else ""
     elif axis not in _NEEDS_NO_NAME and axis not in _SHORT:
         value = f"{axis}={value}" if value else ""
     word = printable(value)

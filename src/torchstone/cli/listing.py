@@ -18,7 +18,6 @@ from torchstone.suites import BUILT_IN, load_suite
 from torchstone.vocabulary import PROBES
 
 OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
-_MEASURED = ("performance", "accuracy", "compile_cache", "instructions")
 
 
 def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
@@ -36,10 +35,7 @@ def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
         [name, str(len(list_built_in(name))), _state(name), load_suite(name).description] for name in BUILT_IN
     ]
     suites += [[name, "", _state_of(["torch"]), "from an installed package"] for name in list_packages()]
-    probes = [
-        [probe.value, _state_of(["torch"]) if probe.value in _MEASURED else "not yet", meaning]
-        for probe, meaning in PROBES.items()
-    ]
+    probes = [[probe.value, _state_of(["torch"]), meaning] for probe, meaning in PROBES.items()]
     if as_json:
         _print_json(
             {

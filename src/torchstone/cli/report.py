@@ -113,7 +113,7 @@ def report_files(
         if not any(reading.run.plan for reading in (*chosen, *selected)):
             raise UsageError(f"--only {' '.join(only)}: no case matches" if only else "there are no cases")
         report = _judge(results, selected, expected, judging) if baselines else None
-        page = make_page(results, report)
+        page = make_page(results, report, selected)
         write_text(path, render_page(page))
     for caution in page.cautions:
         sys.stderr.write(f"caution: {caution}\n")

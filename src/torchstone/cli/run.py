@@ -13,14 +13,19 @@ from msgspec import structs
 
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, make_display
-from torchstone.cli.run_options import OPTIONS, given_limits, make_request
-from torchstone.cli.run_outputs import check_outputs, print_plan, write_outputs
+from torchstone.cli.quantities import parse_seconds
+from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale
+from torchstone.cli.run_outputs import check_outputs, print_plan, write_ddp, write_outputs
 from torchstone.cli.run_summary import print_cache_reasons
-from torchstone.errors import UsageError
+from torchstone.errors import TorchstoneError, UsageError
+from torchstone.measure.collect import resolve_targets
+from torchstone.measure.hosts import Place, wait_for_leader
+from torchstone.measure.job import Job, follow, join, own_place
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
 from torchstone.measure.runner import Request, check_same_world, default_output, measure, prepare_run
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
+from torchstone.measure.supervisor import Limits
 from torchstone.model import Outcome, Run
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 
@@ -45,18 +50,55 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
     Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
     3 nothing can be measured here.
     """
-    if given["resume"]:
-        return _resume(targets, given)
-    if not targets:
+    if not targets and not given["resume"]:
         raise UsageError(
             "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
         )
+    place = own_place() if may_scale(given) else None
+    if place is None:
+        return _run(targets, given, None)
+    if place.local_rank:
+        return wait_for_leader(place)
+    return _run_in_job(place, targets, given)
+
+
+def _run_in_job(place: Place, targets: tuple[str, ...], given: dict[str, Any]) -> int:
+    """Lead this host's part of a job: on the first host that is the run itself."""
+    timeout = parse_seconds("--collective-timeout", given["collective_timeout"])
+    with join(place, timeout, resolve_targets(targets).sources) as job:
+        try:
+            job.code = _run(targets, given, job) if place.index == 0 else _follow(job, given)
+        except TorchstoneError as error:  # told here: once the other processes know, torchrun ends this one
+            sys.stderr.write(f"error: {error}\n")
+            job.code = error.exit_code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if job.has_lost_hosts():  # after a success torchrun would wait for these, for minutes
+            job.code = job.code or 1
+        return job.code
+
+
+def _follow(job: Job, given: dict[str, Any]) -> int:
+    """Take part in the run on another host."""
+    display = make_display()
+    display.say(f"{job.names[job.place.index]}: takes part in the run on {job.names[0]}")
+    settings = Settings(**given_limits(given))
+    with terminated_as_interrupted(), Session("auto", "cold", display.say) as session:
+        session.start_workers([])
+        follow(job, session, Limits(settings.timeout, settings.memory_limit), display)
+    return 0
+
+
+def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> int:
+    if given["resume"]:
+        return _resume(targets, given, job)
     request = make_request(targets, given)
-    check_outputs(given["output"], given["csv"], given["v3"])
+    check_outputs(given["output"], given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
     with Session(
         "spawn" if given["dry_run"] else request.settings.start, request.settings.cache, display.say
     ) as session:
+        _man(session, job)
         run = _prepare(request, session, display)
         if given["dry_run"]:
             print_plan(run)
@@ -76,13 +118,19 @@ def _prepare(request: Request, session: Session, display: Display) -> Run:
         return prepare_run(request, session)
 
 
-def _resume(targets: tuple[str, ...], given: dict[str, Any]) -> int:
+def _man(session: Session, job: Job | None) -> None:
+    """Have rounds use all hosts of a job, where there is one."""
+    if job is not None:
+        session.crew = job.crew()
+
+
+def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> int:
     """Finish a run: with the settings it was begun with, on the machine and code it was begun on; what its cases may use can be changed."""
     if other := [each.flags[0] for each in OPTIONS if given[each.name] and each.name not in _RESUMABLE]:
         raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
     if targets:
         raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
-    check_outputs(None, given["csv"], given["v3"])
+    check_outputs(None, given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
     journal, reading = reopen_journal(given["resume"])
     run = reading.run
@@ -92,13 +140,16 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any]) -> int:
             display.say(f"{reading.path}: nothing is left to measure")
             if given["explain"]:
                 print_cache_reasons(run.outcomes)
-            write_outputs(run, given["csv"], given["v3"], display.say)
+            _write_others(run, given, display)
             return _exit_code(run.outcomes, given)
-        return _go_on(run, settings, journal, display, given)
+        return _go_on(run, settings, journal, display, given, job)
 
 
-def _go_on(run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any]) -> int:
+def _go_on(
+    run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any], job: Job | None
+) -> int:
     with Session(settings.start, settings.cache, display.say) as session:
+        _man(session, job)
         with display.busy("loading torch and looking at the machine"):
             session.start_workers(
                 list(settings.sources.values()), sorted({case.variant.device for case in run.plan})
@@ -108,7 +159,7 @@ def _go_on(run: Run, settings: Settings, journal: Journal, display: Display, giv
         return _carry_out(run, settings, journal, session, display, given)
 
 
-_RESUMABLE = {"resume", "csv", "v3", "explain", "exit_zero", "jobs", "timeout", "memory_limit"}
+_RESUMABLE = {"resume", "csv", "v3", "ddp_json", "explain", "exit_zero", "jobs", "timeout", "memory_limit"}
 
 
 def _show_cautions(session: Session, display: Display) -> None:
@@ -142,8 +193,14 @@ def _carry_out(
     display.summarise(done, journal.path)
     if given["explain"]:
         print_cache_reasons(outcomes)
-    write_outputs(done, given["csv"], given["v3"], display.say)
+    _write_others(done, given, display)
     return _exit_code(outcomes, given)
+
+
+def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
+    """The files that were asked for beside the run file."""
+    write_outputs(run, given["csv"], given["v3"], display.say)
+    write_ddp(run, given["ddp_json"], display.say)
 
 
 _FLAGS = {"--explain": "explain", "--exit-zero": "exit_zero"}
@@ -152,8 +209,9 @@ _FLAGS = {"--explain": "explain", "--exit-zero": "exit_zero"}
 def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
     """The command that finishes the run, with the files that were asked for besides."""
     arguments = ["torchstone", "run", "--resume", path]
-    for option in ("csv", "v3"):
-        arguments += [f"--{option}", given[option]] if given[option] else []
+    for option in ("csv", "v3", "ddp-json"):
+        value = given[option.replace("-", "_")]
+        arguments += [f"--{option}", value] if value else []
     return [*arguments, *(flag for flag, name in _FLAGS.items() if given[name])]
 
 

@@ -20,17 +20,18 @@ from torchstone.errors import UsageError
 from torchstone.formats import read_file
 from torchstone.measure.collect import resolve_targets
 from torchstone.measure.plan import DEFAULT_PROBES, Axes, Selection, check_patterns, durations_of
+from torchstone.measure.rounds import DEFAULT_STRATEGIES, STRATEGIES
 from torchstone.measure.runner import Request
 from torchstone.measure.settings import CACHES, STARTS, Settings
 from torchstone.model import Case
 from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
 
-PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value)
+PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value, Probe.SCALING.value)
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 _DEFAULTS = Settings()
 
 OPTIONS = (
-    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy, compile_cache, instructions; by default the first two, and instructions of what is made to be counted.", multiple=True),
+    Option("--probe", "probes", "PROBE", "What to measure: performance, accuracy, compile_cache, instructions, scaling; by default the first two, and of some benchmarks what they are made for.", multiple=True),
     Option("--device", "devices", "DEVICE", "cpu, cuda, xpu, mps or another; by default the machine's accelerator, else cpu.", multiple=True),
     Option("--backend", "backends", "NAME", "Any backend of torch.compile; by default inductor. 'none' compiles nothing: both sides are eager.", multiple=True),
     Option("--mode", "modes", "MODE", "inference, training or both; by default inference.", multiple=True),
@@ -46,7 +47,7 @@ OPTIONS = (
     Option("--only", "only", "NAME", "Only this benchmark or case: its exact name or id, or a shell pattern. Repeatable.", multiple=True),
     Option("--shard", "shard", "I/N", "Only the I-th of N parts, from 1. All cases of a benchmark are in one part."),
     Option("--durations", "durations", "FILE", "An earlier run file, to make shards take equally long; the same for all shards. Repeatable.", multiple=True),
-    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs. Of compile_cache: measure all scenarios N times, by default once. Of instructions: count N iterations."),
+    Option("--repeat", "repeat", "N", "Time exactly N pairs of calls; by default as many as --precision needs. Of compile_cache: measure all scenarios N times, by default once. Of instructions: count N iterations. Of scaling: time N iterations, by default 20 to 500, for about 3 s."),
     Option("--trials", "trials", "N", "Measure every case in N processes, one after another, for 'torchstone compare'; by default in one."),
     Option("--precision", "precision", "SHARE", "Stop once the speedup is known this well; by default 1%."),
     Option("--budget", "budget", "TIME", "Stop timing a case after this long; by default 5s."),
@@ -66,9 +67,16 @@ OPTIONS = (
     Option("--explain", "explain", "", "Print why caches did not serve a graph (compile_cache)."),
     Option("--counter", "counter", "NAME", f"What counts the instructions probe: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
     Option("--profile", "profile", "", "Also record where the count went, for 'torchstone explain' (instructions)."),
+    Option("--ranks", "ranks", "N", "How many processes train (scaling): by default 1, 2, 4, ... and as many as there are devices, then whole hosts.", multiple=True),
+    Option("--strategy", "strategies", "NAME", f"How they train together (scaling): {', '.join(STRATEGIES)}; by default {' and '.join(DEFAULT_STRATEGIES)}.", multiple=True),
+    Option("--bucket-mb", "buckets", "MB", "How large DDP's buckets are (scaling); by default 25. Several are compared.", multiple=True),
+    Option("--collective-backend", "collective", "NAME", "What ranks talk with (scaling): gloo, nccl or another that torch has; by default the device's own."),
+    Option("--collective-timeout", "collective_timeout", "TIME", "Give up on a rank that is waited for this long (scaling); by default 2m."),
+    Option("--warm-up", "warm_up", "N", "Iterations before the first timed one (scaling); by default 5."),
     Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
     Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o"),
     Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there."),
+    Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling)."),
     Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there."),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
     Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted; --jobs, --timeout and --memory-limit may be given anew."),
@@ -110,6 +118,13 @@ _ONLY_FOR = {
     "save_outputs": Probe.ACCURACY,
     "compare_outputs": Probe.ACCURACY,
     "batch_invariant": Probe.ACCURACY,
+    "ranks": Probe.SCALING,
+    "strategies": Probe.SCALING,
+    "buckets": Probe.SCALING,
+    "collective": Probe.SCALING,
+    "collective_timeout": Probe.SCALING,
+    "warm_up": Probe.SCALING,
+    "ddp_json": Probe.SCALING,
 }
 
 
@@ -117,11 +132,28 @@ def _check_probe_options(given: dict[str, Any]) -> None:
     """Refuse an option that no probe of this run would look at."""
     probes = split_list("--probe", given["probes"], PROBES)
     if not probes:
-        probes = (*DEFAULT_PROBES, Probe.INSTRUCTIONS)
+        probes = (*DEFAULT_PROBES, Probe.INSTRUCTIONS, Probe.SCALING)
     for option in OPTIONS:
         probe = _ONLY_FOR.get(option.name)
         if probe and given[option.name] and probe not in probes:
             raise UsageError(f"{option.flag} is for the probe {probe}", advice=f"add --probe {probe}")
+    if probes == (Probe.SCALING.value,):
+        _check_scaling(given)
+
+
+def may_scale(given: dict[str, Any]) -> bool:
+    """Whether something may be trained on several ranks: only then is a job of several processes one run."""
+    return not given["probes"] or Probe.SCALING in split_list("--probe", given["probes"], PROBES)
+
+
+def _check_scaling(given: dict[str, Any]) -> None:
+    """Refuse what rounds of training have no use for."""
+    if "inference" in split_list("--mode", given["modes"], MODES):
+        raise UsageError("scaling is about training, so --mode inference has no place", advice="leave it out")
+    for name in ("dynamics", "precision", "budget"):
+        if given[name]:
+            flag = next(option.flag for option in OPTIONS if option.name == name)
+            raise UsageError(f"{flag} has no meaning for the probe scaling", advice=f"leave out {flag}")
 
 
 def _axes(given: dict[str, Any]) -> Axes:
@@ -133,15 +165,30 @@ def _axes(given: dict[str, Any]) -> Axes:
         split_list("--dtype", given["dtypes"], DTYPES) or ("float32",),
         tuple(_DYNAMIC[each] for each in split_list("--dynamic", given["dynamics"], tuple(_DYNAMIC)))
         or (None,),
-        _batch_sizes(given["batch_sizes"]),
+        parse_counts("--batch-size", given["batch_sizes"]),
         given["size"] or "full",
         _further(given),
+        scaled_backends=split_list("--backend", given["backends"]) or ("none",),
     )
 
 
-def _batch_sizes(texts: tuple[str, ...]) -> tuple[int, ...]:
-    sizes = (parse_count("--batch-size", each) for each in split_list("--batch-size", texts))
-    return tuple(size for size in sizes if size)
+def parse_counts(option: str, texts: tuple[str, ...]) -> tuple[int, ...]:
+    """Several counts, each 1 or more."""
+    counts = (parse_count(option, each) for each in split_list(option, texts))
+    return tuple(count for count in counts if count)
+
+
+def _buckets(texts: tuple[str, ...]) -> tuple[float, ...]:
+    sizes = []
+    for text in split_list("--bucket-mb", texts):
+        try:
+            size = float(text)
+        except ValueError:
+            size = 0.0
+        if not 0 < size < 1e6:
+            raise UsageError(f"--bucket-mb {text}: expected megabytes, such as 25")
+        sizes.append(size)
+    return tuple(dict.fromkeys(sizes))
 
 
 def _further(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -178,6 +225,12 @@ def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Sett
         load_artifacts=_folder("--load-artifacts", given["load_artifacts"]),
         counter=given["counter"] or "",
         profile=given["profile"],
+        ranks=tuple(dict.fromkeys(sorted(parse_counts("--ranks", given["ranks"])))),
+        strategies=split_list("--strategy", given["strategies"], STRATEGIES),
+        buckets=_buckets(given["buckets"]),
+        collective=given["collective"] or "",
+        collective_timeout=parse_seconds("--collective-timeout", given["collective_timeout"]),
+        warm_up=parse_count("--warm-up", given["warm_up"]),
         **given_limits(given),
     )
 

@@ -20,8 +20,9 @@ from torchstone.units import count_of
 from torchstone.vocabulary import Probe
 
 
-def check_outputs(output: str | None, csv: str | None, v3: str | None) -> None:
+def check_outputs(output: str | None, csv: str | None, v3: str | None, ddp: str | None = None) -> None:
     """Find out before measuring, not after, that something cannot be written."""
+    check_place(ddp)
     if output and (os.path.exists(output) or output.endswith(os.sep)):
         raise taken(output)
     for folder in (csv, v3):
@@ -57,6 +58,33 @@ def write_outputs(run: Run, csv: str | None, v3: str | None, say: Callable[[str]
                 path = os.path.join(folder, name)
                 write_text(path, _render(kind, structs.replace(run, outcomes=tuple(outcomes))))
                 say(f"wrote {count_of(len(outcomes), 'case')} to {path}")
+
+
+def write_ddp(run: Run, path: str | None, say: Callable[[str], None]) -> None:
+    """Write what was measured of scaling as reports of PyTorch's DDP benchmark, and say which rounds have no place there.
+
+    A report has one bucket size, one backend and one of every other axis: where a run has several, each gets a file of its own, whose name says which.
+    """
+    if not path:
+        return
+    from torchstone.formats import ddp  # noqa: PLC0415  (most runs have no ranks)
+
+    reports = ddp.split(run)
+    for axes, report in reports:
+        place = _beside(path, axes)
+        write_text(place, ddp.write(report))
+        say(f"wrote {count_of(len(report.outcomes), 'round')} to {place}")
+    if not reports:
+        say(f"nothing for {path}: no model has a result without DDP, which is the first of a DDP report")
+    for told in ddp.left_out(run):
+        say(f"not in {path}: {told}")
+
+
+def _beside(path: str, axes: dict[str, str]) -> str:
+    """The place of one of several reports: ``ddp.json`` becomes ``ddp_bucket_mb_25.json``."""
+    stem, ending = os.path.splitext(path)
+    words = re.sub(r"[^\w.-]+", "_", "_".join(word for axis in axes.items() for word in axis))
+    return f"{stem}_{words}{ending}" if words else path
 
 
 def _render(kind: str, run: Run) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
+from torchstone.cli.case_label import round_words
 from torchstone.cli.run_notes import cut, print_notes, wrapped
+from torchstone.cli.scaling_tables import print_scaling, round_texts
 from torchstone.cli.tables import print_table
 from torchstone.errors import printable
 from torchstone.model import Failure, Measurement, Outcome, Reading, Run
@@ -51,14 +53,18 @@ def result_line(outcome: Outcome, name_width: int, label: str = "", room: int | 
     name = printable(outcome.case.benchmark)
     name = name if len(name) <= width else f"{name[: width - 1]}…"
     if outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE}:
-        axes = " ".join(f"{_axes(outcome)} {label}".split())
+        axes = " ".join(f"{_axes(outcome, label)} {label}".split())
         return f"{outcome.status}: {name} {axes}: {_numbers(outcome)}"
-    head = f"{outcome.status:<4} {name:<{width}} {_axes(outcome)}{' ' if label else ''}{label}  "
+    axes = _axes(outcome, label)
+    head = f"{outcome.status:<4} {name:<{width}} {axes}{' ' if label and axes else ''}{label}  "
     return f"{head}{_numbers(outcome, None if room is None else room - len(head))}".rstrip()
 
 
-def _axes(outcome: Outcome) -> str:
+def _axes(outcome: Outcome, label: str) -> str:
+    """The probe and the mode; of a round, which is always trained, what it is, unless the label says so."""
     variant = outcome.case.variant
+    if words := round_words(outcome.case):
+        return "" if words in label else words
     short = _SHORT_PROBES.get(outcome.case.probe, outcome.case.probe)
     mode = {"inference": "inf", "training": "train"}.get(variant.mode, variant.mode)
     return f"{short:<4} {mode:<5}"
@@ -71,7 +77,10 @@ def _numbers(outcome: Outcome, room: int | None = None) -> str:
         return ", ".join(_start_texts(read_starts(outcome)))
     if counted := main_count(outcome):
         return count_text(counted)
-    parts = list(_timing_texts({measurement.metric: measurement for measurement in outcome.measurements}))
+    if outcome.case.probe == Probe.SCALING:
+        parts = list(round_texts(outcome))
+    else:
+        parts = list(_timing_texts({measurement.metric: measurement for measurement in outcome.measurements}))
     while room is not None and len(parts) > 1 and len(", ".join(parts)) > room:
         parts.pop()
     return ", ".join(parts)
@@ -137,6 +146,7 @@ def print_summary(run: Run, path: str, seconds: float) -> None:
     groups = groups or [Group((), summarise(rows, wrong))]
     print()
     _print_groups(axes, groups, f"{count_of(len(run.outcomes), 'case')} in {seconds:.0f} s")
+    print_scaling(run)
     print_notes(rows)
     _print_unavailable([row for row in rows if row.status == NOT_AVAILABLE])
     _print_failures([row for row in rows if not row.is_good], path)

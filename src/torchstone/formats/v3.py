@@ -19,7 +19,7 @@ from torchstone.formats.json_text import Fields, read_records
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
 
-_FURTHER_AXES = ("ranks", "strategy", "tag")
+_FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag")
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchstone.analyze.scaling import Round, RoundChange, compare_rounds
-from torchstone.formats.ddp import METRIC, group_by_model, ranks_of
+from torchstone.formats.ddp import METRIC, NONE, count_ranks, group_by_model, strategy_of
 from torchstone.model import Reading
 
 _Key = tuple[str, int, int]
@@ -40,7 +40,7 @@ def compare_by_name(base: Sequence[Reading], new: Sequence[Reading]) -> list[Rou
 
 def _rounds(reading: Reading) -> list[list[Round]]:
     return [
-        [Round(model, size, len(ranks_of(o.case)), o.measurements[0].samples) for o in outcomes]
+        [Round(model, size, count_ranks(o.case), o.measurements[0].samples) for o in outcomes]
         for model, size, outcomes in group_by_model(reading.run)
     ]
 
@@ -49,10 +49,10 @@ def _by_key(readings: Sequence[Reading]) -> dict[_Key, Round]:
     found: dict[_Key, Round] = {}
     for reading in readings:
         for outcome in reading.run.outcomes:
-            if dict(outcome.case.variant.further).get("strategy") == "none":
+            if strategy_of(outcome.case) == NONE:
                 continue
             samples = tuple(s for m in outcome.measurements if m.metric == METRIC for s in m.samples)
-            key = (outcome.case.benchmark, outcome.case.variant.batch_size or 0, len(ranks_of(outcome.case)))
+            key = (outcome.case.benchmark, outcome.case.variant.batch_size or 0, count_ranks(outcome.case))
             before = found[key].samples if key in found else ()
             found[key] = Round(*key, before + samples)
     return found

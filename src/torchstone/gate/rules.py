@@ -30,6 +30,22 @@ def _scenario_rules() -> tuple[ScopedRule, ...]:
     )
 
 
+_OF_SCALING = {
+    "iteration_time": Rule("ratio_ceiling", ratio=1.15),
+    "scaling_efficiency": Rule("count", better="higher", tolerance=5),  # in points
+    "peak_memory": Rule("ratio_ceiling", ratio=1.15),
+}
+
+
+def _scaling_rules() -> tuple[ScopedRule, ...]:
+    """What scaling is judged by. The rest says the same in other words, or why it is so."""
+    return tuple(
+        ScopedRule(_OF_SCALING.get(metric.name, Rule("ignore")), metric.name)
+        for metric in METRICS.values()
+        if Probe.SCALING in metric.probes
+    )
+
+
 DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("status_equal"), "accuracy"),
     ScopedRule(Rule("ratio_floor", ratio=0.95), "speedup"),
@@ -38,7 +54,6 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "compilation_latency"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_compilation_latency"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "iteration_time"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "seconds"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "bytes"),
     ScopedRule(Rule("count", better="lower"), "graph_breaks"),
@@ -69,6 +84,7 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ignore"), "autograd_compiles"),
     ScopedRule(Rule("ignore"), "tracked_value"),
     *_scenario_rules(),
+    *_scaling_rules(),
 )
 
 _OUR_RATIOS = frozenset(id(scoped.rule) for scoped in DEFAULT_RULES if scoped.rule.kind.startswith("ratio_"))

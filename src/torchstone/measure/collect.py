@@ -109,7 +109,15 @@ def list_built_in(suite: str) -> list[Listing]:
     """The benchmarks of one of our suites, which can be listed without torch."""
     loaded = load_suite(suite)
     models = [
-        Listing(suite, each.name, each.batch_size, each.accuracy_batch_size, each.modes, each.takes)
+        Listing(
+            suite,
+            each.name,
+            each.batch_size,
+            each.accuracy_batch_size,
+            each.modes,
+            each.takes,
+            probes=each.probes,
+        )
         for each in loaded.collect()
     ]
     return models + [_counted_listing(suite, describe_counted(each)) for each in loaded.counted()]

@@ -16,13 +16,17 @@ from torchstone.model import Case, Outcome, Variant, matches, matches_name
 from torchstone.vocabulary import Probe
 
 SMALL_BATCH = 2
+TRAINING = "training"
 
 
 DEFAULT_PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
 
 
 class Listing(Struct, frozen=True):
-    """One benchmark as a plan sees it: its suite, its name, and what it can be asked for; counted work says under which axes it counts."""
+    """One benchmark as a plan sees it: its suite, its name, and what it can be asked for; counted work says under which axes it counts.
+
+    ``probes`` are those that it is for, where nobody asks for others; empty means the usual ones.
+    """
 
     suite: str
     name: str
@@ -31,12 +35,14 @@ class Listing(Struct, frozen=True):
     modes: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     counted: Variant | None = None
+    probes: tuple[str, ...] = ()
 
 
 class Axes(Struct, frozen=True):
     """What every benchmark is to be run under; a case is planned for each combination. No ``probes`` means those that a benchmark is for.
 
     ``asked_devices`` are the devices that a person has named: of counted work, which has a device of its own, only that on one of these is meant.
+    ``rounds`` are the further axes of each round of the scaling probe, which trains, and without a compiler unless one was named: ``scaled_backends``.
     """
 
     probes: tuple[str, ...]
@@ -49,6 +55,8 @@ class Axes(Struct, frozen=True):
     size: str = "full"
     further: tuple[tuple[str, str], ...] = ()
     asked_devices: tuple[str, ...] = ()
+    rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
+    scaled_backends: tuple[str, ...] = ("none",)
 
 
 class Selection(Struct, frozen=True):
@@ -82,8 +90,11 @@ def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
         return _counted_case(listing, listing.counted, axes)
     further = dict(axes.further) | ({"size": axes.size} if axes.size != "full" else {})
     cases = []
+    probes = axes.probes or listing.probes or DEFAULT_PROBES
+    if Probe.SCALING in probes:
+        cases += _rounds_of(listing, axes, further)
     for probe, device, backend, mode, dtype, dynamic in itertools.product(
-        axes.probes or DEFAULT_PROBES,
+        [probe for probe in probes if probe != Probe.SCALING],
         axes.devices,
         axes.backends,
         axes.modes,
@@ -97,6 +108,20 @@ def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
                 device, backend, mode, dtype, dynamic, batch_size, tuple(sorted(further.items()))
             )
             cases.append(Case(listing.name, probe, listing.suite, variant))
+    return cases
+
+
+def _rounds_of(listing: Listing, axes: Axes, further: Mapping[str, str]) -> list[Case]:
+    """A case for every round; none of what cannot be trained."""
+    if TRAINING not in listing.modes:
+        return []
+    cases = []
+    for device, backend, dtype in itertools.product(axes.devices, axes.scaled_backends, axes.dtypes):
+        for batch_size in axes.batch_sizes or (_own_batch_size(listing, Probe.SCALING, axes.size),):
+            for axes_of_round in axes.rounds:
+                own = tuple(sorted({**further, **dict(axes_of_round)}.items()))
+                variant = Variant(device, backend, TRAINING, dtype, None, batch_size, own)
+                cases.append(Case(listing.name, Probe.SCALING.value, listing.suite, variant))
     return cases
 
 
@@ -193,6 +218,11 @@ def check_patterns(option: str, patterns: Iterable[str]) -> None:
 
 def _nothing_left(listings: Sequence[Listing], axes: Axes, selection: Selection) -> UsageError:
     meant = [listing for listing in listings if _is_wanted(_bare(listing), selection)]
+    if axes.probes == (Probe.SCALING.value,) and meant:
+        return UsageError(
+            "none of these benchmarks can be trained, and scaling is about training",
+            advice="'torchstone run scaling' has some that can",
+        )
     if meant and not {mode for listing in meant for mode in listing.modes} & set(axes.modes):
         return UsageError(f"none of these benchmarks has the mode {' or '.join(axes.modes)}")
     if asked := (*selection.only, *selection.filters):

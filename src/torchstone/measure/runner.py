@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -18,12 +18,15 @@ from torchstone.fingerprint import differences, fingerprint
 from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings
 from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.journal import Journal
-from torchstone.measure.plan import Axes, Selection, plan_cases, shard_cases
+from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
+from torchstone.measure.reports import with_efficiency
 from torchstone.measure.revision import read_revision
+from torchstone.measure.rounds import Room, Sweep, plan_sweep
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.model import Case, Outcome, Run
+from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, Probe
 
 RUNS = os.path.join(".torchstone", "runs")
@@ -53,7 +56,10 @@ def prepare_run(request: Request, session: Session) -> Run:
     )
     selection = structs.replace(request.selection, targets=request.targets.names)
     axes = structs.replace(axes, asked_devices=request.axes.devices)
-    cases = plan_cases(read_listings(found["sources"]), axes, selection)
+    listings = read_listings(found["sources"])
+    if is_scaled(request.axes, listings):
+        settings, axes = plan_rounds(settings, axes, found["collectives"], session)
+    cases = plan_cases(listings, axes, selection)
     settings = with_counter(settings, cases, session.cautions)
     shard, shards = request.shard
     if shards > 1:
@@ -69,6 +75,54 @@ def prepare_run(request: Request, session: Session) -> Run:
         environment | {"fingerprint": fingerprint(environment)},
         to_builtins(settings),
         finished=False,
+    )
+
+
+def is_scaled(axes: Axes, listings: Collection[Listing]) -> bool:
+    """Whether anything is to be trained on several ranks: asked for, or what a benchmark is for."""
+    if axes.probes:
+        return Probe.SCALING in axes.probes
+    return any(Probe.SCALING in listing.probes for listing in listings)
+
+
+def plan_rounds(
+    settings: Settings, axes: Axes, found: Mapping[str, Any], session: Session
+) -> tuple[Settings, Axes]:
+    """The rounds that there is room for, on this host and the others of the job; and settings that say what was left open."""
+    device = axes.devices[0].partition(":")[0]
+    if not found["available"]:
+        raise UsageError("this torch has no torch.distributed, so nothing can be trained on several ranks")
+    collective = settings.collective or found["default"]
+    if collective not in found["available"]:
+        raise UsageError(
+            f"--collective-backend {collective}: this torch has no such backend",
+            advice=f"there is: {', '.join(found['available'])}",
+        )
+    if len(axes.devices) > 1:
+        raise UsageError(
+            "scaling is measured on one kind of device at a time", advice="name one with --device"
+        )
+    room = session.crew.room
+    unit = "core" if device == "cpu" else f"{device} device"
+    if room.unit and device != "cpu" and room.ranks > found["rooms"]:
+        raise UsageError(
+            f"the job has {count_of(room.ranks, 'rank')} on each host, and here there {'is' if found['rooms'] == 1 else 'are'} {count_of(found['rooms'], unit)}",
+            advice=f"torchrun --nproc-per-node {found['rooms']}",
+        )
+    if not room.unit:
+        room = Room(1, found["rooms"], unit)
+        most = max(settings.ranks, default=1)
+        if device == "cpu" and most > room.ranks:
+            session.cautions.append(
+                f"{count_of(most, 'rank')} share {count_of(room.ranks, 'core')}: their times say little about more cores"
+            )
+            room = Room(1, most, unit)
+        session.crew.room = room
+    sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
+    threads = settings.threads or (1 if device == "cpu" else None)
+    return (
+        structs.replace(settings, collective=collective, rank_threads=threads),
+        structs.replace(axes, rounds=plan_sweep(sweep, room)),
     )
 
 
@@ -99,6 +153,7 @@ def survey_for(request: Request, session: Session) -> dict[str, Any]:
             "devices": list(request.axes.devices),
             "libraries": libraries_of(sources),
             "threads": request.settings.threads,
+            "scaling": True,
             "compile": _told_to_compile(request),
         },
         request.settings.timeout,
@@ -211,12 +266,16 @@ def measure(
     run: Run, settings: Settings, journal: Journal, session: Session, watcher: Watcher
 ) -> Generator[Outcome, None, None]:
     """Measure every case that has no outcome yet; each outcome is on disk before it is handed out."""
+    outcomes_so_far = list(run.outcomes)
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]
     supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)
     with closing(supervisor.execute(pending)) as outcomes:  # ends all workers, however it is left
         for outcome in outcomes:
             named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
+            if outcome.case.probe == Probe.SCALING:
+                named = with_efficiency(named, outcomes_so_far)
+            outcomes_so_far.append(named)
             journal.append(named)
             yield named
         journal.finish()

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from torchstone.measure.channel import Message
 from torchstone.measure.course import Course, SingleCourse
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
 from torchstone.measure.priming import is_filled, read_probing_seconds
+from torchstone.measure.rounds import Room
+from torchstone.measure.scaling_course import Crew, ScalingCourse, plan_of
 from torchstone.measure.settings import Settings, case_file, make_job
 from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
@@ -58,6 +61,7 @@ class Session:
         self._sources: list[Message] = []
         self._simulated_template = ""
         self.cautions: list[str] = []
+        self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
         self.template = surroundings.template_folder(world=self.world)
@@ -176,6 +180,17 @@ class Session:
         counting = {**job["counting"], "folder": counting_folder(self.scratch)}
         return {**job, "counting": counting, "surroundings": around}
 
+    def _scaling_course(self, case: Case, job: Message, settings: Settings, number: int) -> Course:
+        around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
+        told = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
+        job = {
+            **job,
+            "settings": {**job["settings"], "threads": settings.rank_threads},
+            "surroundings": around | told | self.crew.variables,
+        }
+        folders = surroundings.CaseFolders(self.scratch, number, self.template)
+        return ScalingCourse(case, job, plan_of(case, settings), lambda: folders.make("round"), self.crew)
+
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
@@ -194,6 +209,8 @@ class Session:
             job = make_job(case, settings, self.launcher.start)
             if case.probe == Probe.INSTRUCTIONS:
                 return SingleCourse(self._counting_job(job, number))
+            if case.probe == Probe.SCALING:
+                return self._scaling_course(case, job, settings, number)
             if case.probe == Probe.COMPILE_CACHE:
                 return CacheCourse(
                     case,

@@ -19,6 +19,7 @@ CACHES = ("cold", "warm")
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
 
+    ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
@@ -49,6 +50,13 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     counter: str = ""
     profile: bool = False
     pairing: dict[str, Any] = {}
+    ranks: tuple[int, ...] = ()
+    strategies: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    collective: str = ""
+    collective_timeout: float | None = None
+    warm_up: int | None = None
+    rank_threads: int | None = None
 
 
 def settings_of_run(run: Run, path: str) -> Settings:

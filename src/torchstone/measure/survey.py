@@ -40,6 +40,10 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         answer["devices"] = {name: find_problem(name) for name in devices}
         answer["available"] = list_devices()
         answer["backends"] = list_backends()
+        if job.get("scaling"):
+            from torchstone.probes.collectives import find_collectives  # noqa: PLC0415
+
+            answer["collectives"] = find_collectives(devices[0])
         answer["refused"] = _try_compile(job.get("compile") or {}, answer["backends"])
         usable = [name for name, problem in answer["devices"].items() if not problem]
         answer["environment"] = probe_environment(
@@ -83,6 +87,7 @@ def describe(benchmark: Benchmark) -> dict[str, Any]:
         "accuracy_batch_size": benchmark.accuracy_batch_size,
         "modes": list(benchmark.modes),
         "takes": list(benchmark.takes),
+        "probes": list(benchmark.probes),
     }
 
 

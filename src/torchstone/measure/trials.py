@@ -11,7 +11,7 @@ from msgspec import structs
 from torchstone.analyze.student import t_quantile
 from torchstone.measure.channel import Message
 from torchstone.measure.course import Course
-from torchstone.model import TRIALS, Measurement, Outcome
+from torchstone.model import RANKS, TRIALS, Measurement, Outcome
 from torchstone.vocabulary import PASSED
 
 CONFIDENCE = 0.95
@@ -95,6 +95,8 @@ def _join_metric(measurements: Sequence[Measurement]) -> Measurement:
         for key, value in extras[0].items()
         if key not in _OF_ONE_TRIAL and all(key in extra and extra[key] == value for extra in extras)
     }
+    if all(isinstance(extra.get(RANKS), list) for extra in extras):
+        same[RANKS] = [count for extra in extras for count in extra[RANKS]]
     counts = [len(samples) for each in measurements for samples in each.trials]
     samples = tuple(sample for each in measurements for sample in each.samples)
     joined = Measurement(measurements[0].metric, samples, same | {TRIALS: counts})

@@ -10,13 +10,13 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any
 
 from torchstone.clock import monotonic
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Channel, Message
 from torchstone.measure.keeper import redirect
 from torchstone.measure.sources import SourceError, find_measured, import_modules, load_source, prepare
+from torchstone.probes.reply import PhaseClock, Result, Stopped, tell
 
 LONGEST_TEXT = 100_000
 
@@ -92,13 +92,11 @@ def do(job: Message, channel: Channel) -> Message:
     except SourceError as error:
         return {"error": error.told()}
     except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
-        return {"error": {"message": _told(error), "traceback": _trace(error)}}
+        return {"error": {"message": tell(error), "traceback": trace_of(error)}}
 
 
 def _measure(job: Message, reporter: WorkerReporter) -> Message:
     """Measure one case. A case that goes wrong ends with a status, with whatever was measured until then."""
-    from torchstone.probes.reply import PhaseClock, Result, Stopped  # noqa: PLC0415  (torch, only now)
-
     result = Result()
     clock = PhaseClock(reporter, result)
     started = monotonic()
@@ -107,10 +105,10 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
         _probe(job, reporter, clock, result)
     except Stopped as stop:
         result.status = stop.status
-        failure = _failure(clock.phase, stop.message or _told(stop.error or stop), stop.error)
+        failure = _failure(clock.phase, stop.message or tell(stop.error or stop), stop.error)
     except BaseException as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
-        result.status = _status(error, clock.phase, job["probe"])
-        failure = _failure(clock.phase or "load", _told(error), error)
+        result.status = status_of(error, clock.phase, job["probe"])
+        failure = _failure(clock.phase or "load", tell(error), error)
     clock.leave()
     if failure is None and result.message:
         failure = {"message": result.message}
@@ -123,11 +121,17 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
     }
 
 
-def _probe(job: Message, reporter: WorkerReporter, clock: Any, result: Any) -> None:  # noqa: ANN401  (PhaseClock and Result, which import torch)
+def _probe(job: Message, reporter: WorkerReporter, clock: PhaseClock, result: Result) -> None:
     clock.enter("load")
+    if job["probe"] == "scaling":
+        from torchstone.measure.agent import run_round  # noqa: PLC0415  (torch's launcher, only now)
+
+        surroundings.enter(job.get("surroundings", {}))
+        run_round(job, clock, result)
+        return
     with contextlib.suppress(OSError):
         os.chdir(job.get("folder", "."))
-    _settle(job)
+    settle(job)
     import_modules(job.get("imports", []), job.get("folder", "."))
     if job["source"]["kind"] != "file":
         prepare(load_source(job["source"]))
@@ -137,7 +141,7 @@ def _probe(job: Message, reporter: WorkerReporter, clock: Any, result: Any) -> N
     run_case(measured, job, clock, result, reporter.exchange)
 
 
-def _settle(job: Message) -> None:
+def settle(job: Message) -> None:
     """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
     import torch  # noqa: PLC0415
     import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
@@ -150,7 +154,7 @@ def _settle(job: Message) -> None:
     inductor.compile_threads = settings.get("compile_threads") or 1
 
 
-def _status(error: BaseException, phase: str, probe: str) -> str:
+def status_of(error: BaseException, phase: str, probe: str) -> str:
     """Which status an error means that no probe has made sense of: one before the first run, or no ``Exception`` at all."""
     if phase in {"compile", "run", "compare"}:
         return "OOM" if _is_out_of_memory(error) else "fail_to_run"
@@ -175,18 +179,11 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _failure(phase: str, message: str, error: BaseException | None) -> Message:
-    return {"phase": phase, "message": message[:LONGEST_TEXT], "traceback": _trace(error) if error else ""}
+    return {"phase": phase, "message": message[:LONGEST_TEXT], "traceback": trace_of(error) if error else ""}
 
 
-def _told(error: BaseException) -> str:
-    try:
-        text = str(error).strip()
-    except BaseException:  # noqa: BLE001  (an exception may fail even at this)
-        text = "(its message cannot be shown)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _trace(error: BaseException) -> str:
+def trace_of(error: BaseException) -> str:
+    """Where an error came from, if that can be shown."""
     try:
         return "".join(traceback.format_exception(error))[-LONGEST_TEXT:]
     except BaseException:  # noqa: BLE001

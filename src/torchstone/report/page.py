@@ -19,6 +19,7 @@ from torchstone.report.page_cache_section import render_caches
 from torchstone.report.page_charts import render_charts
 from torchstone.report.page_flame_section import render_explained
 from torchstone.report.page_rows import Page, title_of
+from torchstone.report.page_scaling_section import render_scaling
 from torchstone.report.page_sections import (
     render_alerts,
     render_breaks,
@@ -90,6 +91,7 @@ def _header(page: Page) -> Markup:
         "speedups": ("Speedups", page.summary.speedup or page.summary.unsound),
         "compile-time": ("Compile time", page.summary.compile_time),
         "compile-caches": ("Compile caches", page.caches),
+        "scaling": ("Scaling", page.scaling),
         "explained": ("Where counts went", page.explained),
         "cases": ("All cases", page.rows),
         "breaks": ("Graph breaks", page.breaks),
@@ -137,6 +139,7 @@ def _sections(page: Page) -> Markup:
         render_troubles(page),
         render_charts(page),
         render_caches(page),
+        render_scaling(page),
         render_explained(page.explained),
         render_table(page),
         render_breaks(page),

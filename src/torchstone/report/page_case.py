@@ -172,8 +172,17 @@ def _all_axes(case: Case) -> dict[str, str]:
 def _own_axes(case: Case, shared: dict[str, str]) -> Iterator[str]:
     for axis, value in _all_axes(case).items():
         if axis not in shared:
-            known = axis in {"suite", "device", "backend", "mode", "dtype"}
-            words = {"batch_size": f"batch {value}", "dynamic": "dynamic" if value == "true" else "static"}
+            known = axis in {"suite", "device", "backend", "mode", "dtype", "strategy", "collective"}
+            words = {
+                "batch_size": f"batch {value}",
+                "dynamic": "dynamic" if value == "true" else "static",
+                "ranks": "1 rank"
+                if value == "1"
+                else f"{value} ranks"
+                if value.isdigit()
+                else f"ranks {value}",
+                "bucket_mb": f"{value} MB buckets",
+            }
             yield value if known else words.get(axis, f"{axis} {value}")
 
 

@@ -13,6 +13,7 @@ from torchstone.report.page_cache import WARM, CacheCase, format_percent, make_c
 from torchstone.report.page_case import CaseRow, Finding, format_ratio, make_rows, shared_axes
 from torchstone.report.page_facts import Facts, collect_facts
 from torchstone.report.page_flame_section import Explained, explain_rows
+from torchstone.report.page_scaling import ShownSweep, show_sweeps
 from torchstone.report.page_summary import (
     MEMORY,
     BreakGroup,
@@ -36,7 +37,8 @@ _COLUMNS = (
     *("speedup", "abs_latency", "compilation_latency", "dynamo_compilation_latency", "compression_ratio"),
     *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
     *("python_calls", "compile_time_python_calls", "cpu_seconds", "compile_time_cpu_seconds"),
-    *("import_time_us", "iteration_time"),
+    *("import_time_us", "iteration_time", "examples_per_second", "scaling_efficiency"),
+    *("communication_share", "rank_spread", "peak_memory"),
 )
 _CACHE_COLUMNS = (
     *("cold_compile_seconds", "warm_compile_seconds", "warm_saved", "warm_hit_rate"),
@@ -101,6 +103,7 @@ class Page(Struct, frozen=True):
     breaks: tuple[BreakGroup, ...]
     caches: tuple[CacheCase, ...]
     explained: tuple[Explained, ...]
+    scaling: tuple[ShownSweep, ...]
     facts: Facts
     room: Room
 
@@ -110,8 +113,8 @@ class Page(Struct, frozen=True):
         return list(_metrics_of(self.rows))
 
 
-def make_page(results: Results, report: Report | None = None) -> Page:
-    """Decide what the page shows. ``report`` is what the gate says, where there is a baseline."""
+def make_page(results: Results, report: Report | None = None, baselines: Sequence[Reading] = ()) -> Page:
+    """Decide what the page shows. ``report`` is what the gate says, where there are ``baselines``: the files themselves, for what is drawn beside them."""
     cases = [case for reading in results.readings for case in reading.run.plan]
     shared = shared_axes(cases)
     rows = make_rows(results, report, shared)
@@ -136,6 +139,7 @@ def make_page(results: Results, report: Report | None = None) -> Page:
         tuple(group_breaks(rows)),
         tuple(make_cases(rows)),
         explained,
+        tuple(show_sweeps([outcome for _, _, outcome in results], cases, baselines)),
         collect_facts(results.readings),
         Room(_text_limit(rows), _points(rows), len(rows) > MANY),
     )

@@ -11,6 +11,7 @@ from torchstone.report.page_case import CaseRow, Finding, format_metric, format_
 from torchstone.report.page_details import graph_break, render_tree, verdict_badge
 from torchstone.report.page_facts import Facts
 from torchstone.report.page_rows import Gate, Page
+from torchstone.report.page_scaling import scaling_figures
 from torchstone.report.page_summary import BreakGroup, Spread, Summary, Trouble
 from torchstone.report.page_table import status_badge
 from torchstone.report.picture import draw_parts
@@ -78,6 +79,7 @@ def render_summary(page: Page) -> Markup:
         _compile_tile(summary),
         _memory_tile(summary),
         _cache_tile(page),
+        _scaling_tile(page),
     ]
     return element(
         "section",
@@ -170,6 +172,11 @@ def _cache_tile(page: Page) -> Markup:
     is_said = summary.compile_time is not None or summary.duration is None
     whole = "" if is_said else f"all cases took {format_number(summary.duration or 0)} s"
     return _tile("Compile caches", figure, *notes, end, whole)
+
+
+def _scaling_tile(page: Page) -> Markup:
+    figure, notes = scaling_figures(page.scaling)
+    return _tile("Scaling", figure, *notes) if figure else NOTHING
 
 
 def _ends(spread: Spread, metric: str, least: str, most: str) -> Markup:

@@ -43,11 +43,11 @@ def ratio_scale(values: Iterable[float]) -> Scale:
     """A logarithmic scale on which 1 always is: half as fast is as far from it as twice as fast."""
     known = [value for value in values if value > 0]
     low, high = min([0.9, *known]) / 1.02, max([1.1, *known]) * 1.02
-    return Scale(low, high, True, tuple(_choose_ticks(low, high)))
+    return Scale(low, high, True, tuple(choose_ticks(low, high)))
 
 
-def _choose_ticks(low: float, high: float) -> list[float]:
-    """The finest round numbers of which there are not too many."""
+def choose_ticks(low: float, high: float) -> list[float]:
+    """The finest round numbers of which there are not too many, for a logarithmic scale."""
     best = [1.0]
     for ticks in _candidates(low, high):
         inside = [tick for tick in ticks if low <= tick <= high]

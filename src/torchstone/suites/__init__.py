@@ -13,6 +13,7 @@ BUILT_IN = {
     "timm": "torchstone.suites.timm",
     "torchbench": "torchstone.suites.torchbench",
     "compile_time": "torchstone.suites.compile_time",
+    "scaling": "torchstone.suites.scaling",
 }
 ENTRY_POINTS = "torchstone.suites"
 

@@ -1,0 +1,167 @@
+"""A sweep of bucket sizes: how long an iteration takes with each, and which is the fastest, as far as that can be told.
+
+What is compared are trials, one number each: jobs are independent of each other, iterations of one job are not. Where there is but one job of a size, its iterations
+are cut into ten consecutive batches (as ``analyze.ratio`` does), which says how much the job varied, but not how much the next job would differ: that is noted.
+The iterations of all ranks go in step, so at each one the middle rank stands for all.
+
+The fastest is found by looking, so every other size has its chance to seem faster than it is. Therefore each is compared with the fastest at a level at which all
+comparisons together err in 5 % of sweeps (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect
+from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
+from torchstone.analyze.scaling import Point, Sweep, bucket_size
+from torchstone.model import RANKS, Case, Measurement, Number
+
+ALPHA = 0.05
+SAME = 0.01
+"""Sizes that differ by less than this are as fast as each other, for all that anybody cares."""
+_METRIC = "iteration_time"
+
+
+class Bucket(Struct, frozen=True):
+    """One bucket size. Intervals are None where there is too little to say; ``ratio`` is to the fastest, 1 for itself.
+
+    ``trials`` is how many jobs it was measured in, ``more`` how many more of each would tell it from the fastest, where that is known.
+    """
+
+    size: str
+    point: Point
+    seconds: float | None = None
+    interval: tuple[float, float] | None = None
+    ratio: float | None = None
+    ratio_interval: tuple[float, float] | None = None
+    trials: int = 0
+    more: int | None = None
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether it certainly is slower than the fastest."""
+        return self.ratio_interval is not None and self.ratio_interval[0] > 1
+
+    @property
+    def is_as_fast(self) -> bool:
+        """Whether it certainly is about as fast as the fastest."""
+        return self.ratio_interval is not None and self.ratio_interval[1] < 1 + SAME
+
+
+class BucketSweep(Struct, frozen=True):
+    """The bucket sizes of one benchmark on some number of ranks, from small to large."""
+
+    of: Case
+    strategy: str
+    collective: str
+    rank_list: str
+    ranks: int
+    buckets: tuple[Bucket, ...]
+
+    @property
+    def best(self) -> Bucket | None:
+        """The one with the shortest iterations; None if none was measured."""
+        timed = [bucket for bucket in self.buckets if bucket.seconds is not None]
+        return min(timed, key=lambda bucket: bucket.seconds or 0.0, default=None)
+
+    @property
+    def trials(self) -> int:
+        """In how many jobs each size was measured, at least."""
+        return min((bucket.trials for bucket in self.buckets if bucket.trials), default=0)
+
+
+def sweep_buckets(sweep: Sweep) -> list[BucketSweep]:
+    """For each number of ranks that was measured with more than one bucket size, all of them against the fastest."""
+    found: dict[tuple[str, str, str, int], list[tuple[str, Point]]] = {}
+    for curve in sweep.curves:
+        for point in curve.points if curve.bucket else ():
+            key = (curve.strategy, curve.collective, curve.rank_list, point.ranks)
+            found.setdefault(key, []).append((curve.bucket, point))
+    return [
+        BucketSweep(sweep.of, *key, _compare(sorted(sizes, key=lambda each: bucket_size(each[0]))))
+        for key, sizes in sorted(found.items())
+        if len(sizes) > 1
+    ]
+
+
+def _compare(sizes: Sequence[tuple[str, Point]]) -> tuple[Bucket, ...]:
+    timed = [(point.seconds, point) for _, point in sizes if point.seconds is not None]
+    if not timed:
+        return tuple(Bucket(size, point) for size, point in sizes)
+    best = min(timed, key=lambda pair: pair[0])[1]
+    alpha = ALPHA / max(1, len(timed) - 1)
+    return tuple(_bucket(size, point, best, alpha) for size, point in sizes)
+
+
+def _bucket(size: str, point: Point, best: Point, alpha: float) -> Bucket:
+    times, best_times = _times(point), _times(best)
+    if point.seconds is None or best.seconds is None or times is None or best_times is None:
+        return Bucket(size, point)
+    ours = independent_values(times)
+    ratio = point.seconds / best.seconds
+    compared = None
+    if point is not best:
+        compared = _against(ours, independent_values(best_times), alpha)
+    return Bucket(
+        size,
+        point,
+        point.seconds,
+        _interval(ours, point.seconds),
+        ratio,
+        _around(compared, ratio) if compared else None,
+        len(times.trials),
+        compared.more if compared and len(times.trials) > 1 else None,
+    )
+
+
+def _times(point: Point) -> Measurement | None:
+    found = (m for m in point.outcome.measurements if m.metric == _METRIC) if point.outcome else iter(())
+    return next(found, None)
+
+
+def independent_values(times: Measurement) -> tuple[float, ...]:
+    """Numbers that may be taken for independent: one a trial, or of one trial the medians of ten batches; none where that is too short."""
+    if len(times.trials) > 1:
+        return tuple(map(float, times.trial_values))
+    iterations = _middle_ranks(times.samples, (times.extra or {}).get(RANKS))
+    if len(iterations) < FEWEST_PAIRS:
+        return ()
+    edges = [round(len(iterations) * batch / BATCHES) for batch in range(BATCHES + 1)]
+    return tuple(median(iterations[start:end]) for start, end in pairwise(edges))
+
+
+def _middle_ranks(samples: Sequence[Number], counts: object) -> list[float]:
+    """At each iteration the median over ranks. Samples stand rank by rank; where it is not said how many each gave, they are taken as they come."""
+    values = list(map(float, samples))
+    if not isinstance(counts, list) or len(counts) < 2 or not all(type(count) is int for count in counts):
+        return values
+    each = counts[0]
+    if each < 1 or set(counts) != {each} or each * len(counts) != len(values):
+        return values
+    return [median(values[index::each]) for index in range(each)]
+
+
+def _interval(values: Sequence[float], seconds: float) -> tuple[float, float] | None:
+    """Student's interval of the mean of logarithms; never so narrow that the value itself is not in it."""
+    if len(values) < 2 or not all(math.isfinite(value) and value > 0 for value in values):
+        return None
+    mean = mean_effect(values, ALPHA)
+    return min(seconds, mean.low), max(seconds, mean.high)
+
+
+def _against(ours: Sequence[float], best: Sequence[float], alpha: float) -> Comparison | None:
+    if not ours or not best:
+        return None
+    sides = (Side(tuple(values), len(values)) for values in (best, ours))
+    return compare_trials(*sides, margin=SAME, alpha=alpha, counted=False)
+
+
+def _around(compared: Comparison, ratio: float) -> tuple[float, float] | None:
+    if compared.obstacle:
+        return None
+    return min(ratio, compared.low), max(ratio, compared.high)

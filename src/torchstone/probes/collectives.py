@@ -1,0 +1,37 @@
+"""What ranks can talk to each other with here, and how many of them there is room for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+def find_collectives(device: str) -> dict[str, Any]:
+    """The collective backends that this torch has, the one that belongs to a device, and how many ranks the device has room for."""
+    kind, _, index = device.partition(":")
+    if not dist.is_available():
+        return {"available": [], "default": "", "rooms": 0}
+    available = sorted(name for name in dist.Backend.backend_list if _is_there(name))
+    own = dist.Backend.default_device_backend_map.get(kind, "gloo")
+    rooms = 1 if index else _count(kind)
+    return {"available": available, "default": own, "rooms": rooms}
+
+
+def _is_there(name: str) -> bool:
+    """Whether a backend was built into this torch; one that somebody registered is there by that."""
+    if name in {dist.Backend.UNDEFINED, "fake", "threaded"}:
+        return False
+    known = getattr(dist, f"is_{name}_available", None)
+    return bool(known()) if known is not None else True
+
+
+def _count(kind: str) -> int:
+    if kind == "cpu":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    current = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if current is not None and current.type == kind:
+        return torch.accelerator.device_count()
+    return int(torch.get_device_module(kind).device_count())
