@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torchstone.errors import UsageError
 from torchstone.measure.job import find_differences, name_hosts
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
+from torchstone.measure.progress import Progress
 from torchstone.measure.reports import (
     Host,
-    Progress,
     conclude,
     find_fault,
     find_stragglers,

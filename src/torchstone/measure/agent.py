@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torchstone.measure.progress import FIRST, read_progress
 from torchstone.measure.rank import JOB
-from torchstone.measure.reports import FIRST, read_progress
 from torchstone.probes.reply import PhaseClock, Result
 
 _WATCHING = 0.2

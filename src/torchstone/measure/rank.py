@@ -15,12 +15,12 @@ from typing import Any
 
 from torchstone.define import Benchmark
 from torchstone.measure.kinship import die_with_parent
+from torchstone.measure.progress import ProgressFile
 from torchstone.measure.sources import SourceError, find_measured, import_modules, load_source, prepare
 from torchstone.measure.worker import settle, status_of, trace_of
 from torchstone.probes.reply import Stopped, tell
 
 JOB = "job.json"
-_PROGRESS_LENGTH = 32
 _LOST = re.compile(
     r"connection (closed|reset|refused)|broken pipe|read error|remote process exited|socket", re.IGNORECASE
 )
@@ -38,31 +38,18 @@ def main() -> None:
         job = json.load(file)
     rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     report: dict[str, Any] = {"rank": rank, "local_rank": local, "host": job["round"]["host"]}
-    progress = Progress(os.path.join(folder, f"progress-{rank}"))
+    progress = ProgressFile(folder, rank)
     try:
         report |= _train(job, local, progress)
     except BaseException as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
-        report |= describe_failure(error, progress.phase, progress.iteration)
+        report |= describe_failure(error, *progress.last)
     _write(os.path.join(folder, f"rank-{rank}.json"), report)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0 if report["status"] == "pass" else 1)  # threads of a group that has failed may never end
 
 
-class Progress:
-    """How far this rank has come, where the parent can see it even when the rank is gone."""
-
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self.phase, self.iteration = "load", 0
-
-    def tell(self, phase: str, iteration: int) -> None:
-        """Note it: one small write, which is no part of what is timed."""
-        self.phase, self.iteration = phase, iteration
-        os.pwrite(self._file, f"{phase} {iteration}".ljust(_PROGRESS_LENGTH).encode(), 0)
-
-
-def _train(job: dict[str, Any], local: int, progress: Progress) -> dict[str, Any]:
+def _train(job: dict[str, Any], local: int, progress: ProgressFile) -> dict[str, Any]:
     progress.tell("load", 0)
     with contextlib.suppress(OSError):
         os.chdir(job.get("folder", "."))

@@ -14,24 +14,12 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.scaling import percentile
 from torchstone.measure.launcher import describe_exit
+from torchstone.measure.progress import Progress, read_progress
 from torchstone.model import RANKS, Case, Failure, Measurement, Outcome
 from torchstone.vocabulary import PASSED, PERCENTILES
 
-FIRST = "load"
 _STRAGGLES, _NEARLY_ALWAYS = 0.10, 0.9
 _GIGA = 1e9
-
-
-class Progress(Struct, frozen=True):
-    """How far a rank had come: its phase, and how many iterations were done."""
-
-    phase: str = FIRST
-    iteration: int = 0
-
-    def __str__(self) -> str:
-        if self.phase == "run":
-            return f"in iteration {self.iteration + 1}"
-        return f"while {'loading' if self.phase == FIRST else 'warming up'}"
 
 
 class Host(Struct, frozen=True):
@@ -47,14 +35,6 @@ class Host(Struct, frozen=True):
     exits: dict[int, int] = {}
     problem: str = ""
     lost: bool = False
-
-
-def read_progress(folder: str, rank: int) -> Progress:
-    """How far a rank has come, dead or alive."""
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, f"progress-{rank}")) as file:
-        phase, iteration = file.read().split()
-        return Progress(phase, int(iteration))
-    return Progress()
 
 
 def read_host(name: str, folder: str, ranks: Sequence[int], outcome: Outcome) -> Host:
