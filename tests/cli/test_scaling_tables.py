@@ -199,6 +199,21 @@ class TestBuckets:
         assert told[3].endswith("1.000x                   best")
         assert told[5].startswith("25 MB is fastest; 50 MB is as fast, to 1%")
 
+    def test_each_number_of_ranks_has_a_table_and_each_collective_where_there_are_several(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        two, four = bucket_rounds("mlp", FOUR), bucket_rounds("mlp", FOUR, ranks=4)
+        text = summary_of(run_of_rounds(*two, *four), capsys)
+        assert "mlp: bucket sizes on 2 ranks\n" in text
+        assert "mlp: bucket sizes on 4 ranks\n" in text
+        other = [
+            round_passed(round_case("mlp", "ddp", 2, bucket=bucket, collective="mpi"), times_of(0.1, 2))
+            for bucket in FOUR
+        ]
+        text = summary_of(run_of_rounds(*two, *other), capsys)
+        assert "mlp: bucket sizes on 2 ranks, gloo\n" in text
+        assert "mlp: bucket sizes on 2 ranks, mpi\n" in text
+
     def test_a_size_that_failed_is_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = summary_of(run_of_rounds(*bucket_rounds("mlp", {"1": 0.0, "5": 0.2, "25": 0.1})), capsys)
         assert "\n1 MB    timeout\n" in text

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 PORT = 29500
 
+STARTED: list[subprocess.Popen[bytes]] = []  # of this test; they end with the hosts that they are on
 Cut = Callable[[TwoHosts], None]
 
 
@@ -41,6 +42,9 @@ def allowed() -> None:
 def hosts(allowed: None) -> Iterator[TwoHosts]:
     with two_hosts() as made:
         yield made
+    for process in STARTED:
+        process.wait()
+    STARTED.clear()
 
 
 class Started:
@@ -55,6 +59,7 @@ class Started:
             self.process = subprocess.Popen(
                 host.command(*words), cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err
             )
+        STARTED.append(self.process)
 
     def said(self) -> str:
         return self._out.read_text() + self._err.read_text()

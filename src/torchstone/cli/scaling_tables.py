@@ -57,8 +57,9 @@ def print_scaling(run: Run) -> None:
         for curve in sweep.sweep.curves:
             for point in curve.points:
                 _print_stragglers(f"{sweep.name_of(curve)} on {count_of(point.ranks, 'rank')}", point)
+        several = len({buckets.collective for buckets in sweep.buckets}) > 1
         for buckets in sweep.buckets:
-            _print_buckets(buckets, several=len(sweep.buckets) > 1)
+            _print_buckets(buckets, several=several)
     if told := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
         print()
         print("\n".join(wrapped(told, "", "")))
@@ -113,8 +114,9 @@ def _print_stragglers(name: str, point: Point) -> None:
 
 
 def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
+    """The table of one sweep; where there are ``several`` collectives, it says which."""
     print()
-    collective = f", {sweep.collective}" if several and sweep.collective else ""
+    collective = f", {sweep.collective}" if several else ""
     title = f"{sweep.of.name}: bucket sizes on {count_of(sweep.ranks, 'rank')}{collective}"
     best = sweep.best
     lines = []

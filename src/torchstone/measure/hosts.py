@@ -162,7 +162,8 @@ def _number(environ: Mapping[str, str], *names: str, otherwise: int | None = Non
 
 
 def _connect(place: Place, timeout: float, opens: bool = False) -> Connection:
-    address = "localhost" if place.opens_store else place.address
+    is_here = place.index == 0 and not place.agent_store
+    address = "localhost" if is_here else place.address
     return Connection(address, place.port, f"torchstone/{place.attempt}", timeout, opens)
 
 

@@ -30,6 +30,11 @@ def own_place() -> Place | None:
     return find_place(os.environ)
 
 
+def own_name() -> str:
+    """What this host is called: Slurm's word for it, where it has one."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
 class Job:
     """The hosts of a job as one of their leaders sees them. ``code`` is how this process is going to end."""
 
@@ -64,7 +69,7 @@ def join(place: Place, timeout: float | None, sources: Mapping[str, Mapping[str,
     line = Line(place, timeout or COLLECTIVE_TIMEOUT)
     job: Job | None = None
     try:
-        job = Job(line, line.introduce({"host": socket.gethostname(), "software": read_software(sources)}))
+        job = Job(line, line.introduce({"host": own_name(), "software": read_software(sources)}))
         yield job
     finally:
         if place.index == 0:
@@ -88,12 +93,17 @@ def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Host names; with the address where two have the same."""
+    """Host names; with the address where two have the same, and if that does not help, with the number."""
     names = [str(each.get("host", "")) for each in hosts]
-    return [
-        f"{name} ({host.get('address', '')})" if names.count(name) > 1 else name
-        for name, host in zip(names, hosts, strict=True)
-    ]
+    for key, values in (
+        ("", [each.get("address", "") for each in hosts]),
+        ("host ", list(range(len(hosts)))),
+    ):
+        names = [
+            f"{name} ({key}{value})" if names.count(name) > 1 else name
+            for name, value in zip(names, values, strict=True)
+        ]
+    return names
 
 
 def find_differences(hosts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[int, str]:
