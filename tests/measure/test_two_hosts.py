@@ -19,7 +19,7 @@ import pytest
 from namespaces import Host, TwoHosts, supported, two_hosts
 
 import torchstone
-from live_processes import PATIENCE, read_run, wait_until
+from live_processes import read_run, wait_until
 from torchstone.measure.kinship import list_children
 from torchstone.model import Outcome
 
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 PORT = 29500
+LONG = 300.0  # for what takes a minute: the machine may be busy with other tests
 
 STARTED: list[subprocess.Popen[bytes]] = []  # of this test; they end with the hosts that they are on
 Cut = Callable[[TwoHosts], None]
@@ -77,7 +78,7 @@ class Started:
         assert told is not None, self.said()
         return told
 
-    def end(self, seconds: float = PATIENCE) -> int:
+    def end(self, seconds: float = LONG) -> int:
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -262,9 +263,9 @@ def test_both_ends_of_a_line_notice_that_the_link_is_cut(
     assert hosts.processes() == []
 
 
-SCALING = ("run", "scaling", "--only", "mlp", "--probe", "scaling", "--ranks", "1,2", "--output", "run.jsonl")
+SCALING = ("run", "scaling", "--only", "mlp", "--probe", "scaling", "--output", "run.jsonl")
 COLLECTIVE_TIMEOUT = 20.0
-GRACE = 15.0  # until host 0 has noticed that the other is gone, and everything has ended there; as long again elsewhere
+GRACE = 20.0  # until host 0 has noticed that the other is gone, and everything has ended there; as long again elsewhere
 
 
 def start_scaling(hosts: TwoHosts, folder: Path, *options: str, launcher: str = "torchrun") -> list[Started]:
@@ -304,7 +305,7 @@ def outcomes_of(part: Started) -> dict[tuple[str, str, str], Outcome]:
 def test_a_run_measures_rounds_on_one_host_and_on_both(
     hosts: TwoHosts, tmp_path: Path, launcher: str
 ) -> None:
-    first, second = start_scaling(hosts, tmp_path, "--repeat", "5", launcher=launcher)
+    first, second = start_scaling(hosts, tmp_path, "--ranks", "1,2", "--repeat", "5", launcher=launcher)
     assert (first.end(), second.end()) == (0, 0), first.said() + second.said()
     outcomes = outcomes_of(first)
     assert list(outcomes) == [("none", "1", ""), ("ddp", "1", "25"), ("ddp", "2", "25")]
@@ -321,9 +322,11 @@ def test_a_run_measures_rounds_on_one_host_and_on_both(
 
 
 def wait_for_iterations(hosts: TwoHosts, first: Started) -> None:
-    """Until the round of both hosts has exchanged gradients many times."""
+    """Until the round of both hosts has exchanged its 10 MB of gradients many times."""
     wait_until(
-        lambda: hosts.traffic() > 60e6 or first.process.poll() is not None, "no iterations on both hosts"
+        lambda: hosts.traffic() > 150e6 or first.process.poll() is not None,
+        "no iterations on both hosts",
+        LONG,
     )
     assert first.process.poll() is None, first.said()
 
@@ -332,7 +335,7 @@ def wait_for_iterations(hosts: TwoHosts, first: Started) -> None:
 def test_a_run_whose_link_is_cut_in_an_iteration_ends_in_time_and_names_the_lost_host(
     hosts: TwoHosts, tmp_path: Path, how: Cut, launcher: str
 ) -> None:
-    options = ("--repeat", "150", "--bucket-mb", "25,50")
+    options = ("--ranks", "2", "--repeat", "200", "--bucket-mb", "25,50")
     first, second = start_scaling(hosts, tmp_path, *options, launcher=launcher)
     wait_for_iterations(hosts, first)
     how(hosts)
@@ -342,11 +345,8 @@ def test_a_run_whose_link_is_cut_in_an_iteration_ends_in_time_and_names_the_lost
         1 if launcher == "torchrun" else 3
     )
     outcomes = outcomes_of(first)
-    statuses = {axes: outcome.status for axes, outcome in outcomes.items()}
-    assert statuses == {
+    assert {axes: outcome.status for axes, outcome in outcomes.items()} == {
         ("none", "1", ""): "pass",
-        ("ddp", "1", "25"): "pass",
-        ("ddp", "1", "50"): "pass",
         ("ddp", "2", "25"): "worker_died",
         ("ddp", "2", "50"): "worker_died",
     }
@@ -360,7 +360,7 @@ def test_a_run_whose_link_is_cut_in_an_iteration_ends_in_time_and_names_the_lost
 
 
 def test_a_run_whose_first_host_is_killed_ends_on_the_other_too(hosts: TwoHosts, tmp_path: Path) -> None:
-    first, second = start_scaling(hosts, tmp_path, "--repeat", "150")
+    first, second = start_scaling(hosts, tmp_path, "--ranks", "2", "--repeat", "200")
     wait_for_iterations(hosts, first)
     leader = next(pid for pid in list_children(first.process.pid) if "torchstone" in command_of(pid))
     os.kill(leader, signal.SIGKILL)
@@ -382,14 +382,14 @@ def test_other_software_on_a_host_is_an_outcome_that_names_it(hosts: TwoHosts, t
     text = changed.read_text()
     assert f'"{torchstone.__version__}"' in text
     changed.write_text(text.replace(f'"{torchstone.__version__}"', '"0.0.1"'))
-    words = ["-m", "torchstone", *SCALING, "--repeat", "5", "--collective-timeout", "20s"]
+    words = ["-m", "torchstone", *SCALING, "--ranks", "2", "--repeat", "5", "--collective-timeout", "20s"]
     first, second = start_torchrun(
         hosts, tmp_path, *words, variables={"beta": [f"PYTHONPATH={tmp_path / 'older'}"]}
     )
     assert first.end() == 1
     second.end()
     outcomes = outcomes_of(first)
-    assert [outcome.status for outcome in outcomes.values()] == ["pass", "pass", "infra_error"]
+    assert [outcome.status for outcome in outcomes.values()] == ["pass", "infra_error"]
     failure = outcomes["ddp", "2", "25"].failure
     assert failure
     assert failure.message.startswith("rank 1 on beta: other software than on the first host: ")

@@ -123,6 +123,10 @@ class TestSection:
         assert len(lines) == sum(ranks for (_, ranks), level in MLP.items() if level)
         assert ["ddp, 4 ranks", "3", "b", "cpu", "34.4 ms", "23.1 ms", "33%", "340 MB"] in lines
 
+    def test_of_several_trials_it_is_said_that_ranks_speak_of_the_first(self, html: str) -> None:
+        assert html.count("<summary>Rank by rank</summary>") == 2
+        assert html.count("<summary>Rank by rank, of the first trial</summary>") == 1  # transformer
+
     def test_rounds_of_one_rank_need_no_table_of_ranks(self) -> None:
         html = html_of(run_of_rounds(*sweep_of("mlp", {("none", 1): 0.1, ("ddp", 1): 0.11})))
         assert "Rounds of mlp" in html
@@ -436,6 +440,12 @@ class TestBrowser:
             assert box
             assert box["x"] + box["width"] <= width
             assert box["width"] > 180
+
+    def test_an_option_is_not_broken_into_two_lines(self, visit: Open) -> None:
+        for width in range(320, 420, 20):
+            box = visit(width).locator("code", has_text="--trials 12").bounding_box()
+            assert box
+            assert box["height"] < 24
 
     def test_numbers_beside_a_picture_are_in_sight(self, visit: Open) -> None:
         for width in (320, 1280):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from torchstone.cli.case_label import round_words
 from torchstone.cli.tables import print_table
 from torchstone.disk import reason, write_text
 from torchstone.errors import InputError
@@ -122,7 +123,11 @@ def print_plan(run: Run) -> None:
     for case in run.plan:
         axes = case.variant.axes()
         size = axes.pop("batch_size", "")
-        rows.append([case.suite, case.benchmark, case.probe, size, " ".join(axes.values())])
+        words = round_words(case)
+        if words:
+            axes = {axis: value for axis, value in axes.items() if axis not in {"ranks", "strategy"}}
+            axes |= {"bucket_mb": f"{axes['bucket_mb']} MB"} if "bucket_mb" in axes else {}
+        rows.append([case.suite, case.benchmark, case.probe, size, " ".join([*axes.values(), words]).strip()])
     print_table(
         ["suite", "benchmark", "probe", "batch", "variant"],
         rows,

@@ -10,7 +10,7 @@ from torchstone.report.compare_rows import (
     label,
     repro_command,
 )
-from torchstone.report.github import _command
+from torchstone.report.github import annotation
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -22,24 +22,24 @@ def render_compare_github(report: CompareReport) -> str:
     """One command a line."""
     summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
     level = "error" if report.compared.exit_code else "notice"
-    lines = [_command(level, f"{report.headline}\n{summary}", title="torchstone")]
+    lines = [annotation(level, f"{report.headline}\n{summary}", title="torchstone")]
     if report.environment:
-        lines.append(_command("warning", report.environment, title="other environment"))
+        lines.append(annotation("warning", report.environment, title="other environment"))
     names = Names(report.compared.rows)
     for row in report.red:
         text = f"{describe_finding(row, report.confidence)}\nreproduce: {repro_command(row, report)}"
-        lines.append(_command("error", text, title=_title(row, names), **_location(row)))
-    lines += [_command("warning", caution, title="torchstone") for caution in report.compared.cautions]
+        lines.append(annotation("error", text, title=_title(row, names), **_location(row)))
+    lines += [annotation("warning", caution, title="torchstone") for caution in report.compared.cautions]
     for verdict in [verdict for verdict in Verdict if verdict is not Verdict.PASS]:
         rows = report.of_verdict(verdict)
         for row in rows[:MOST_OF_ONE]:
             text = describe_finding(row, report.confidence)
             lines.append(
-                _command(_LEVELS.get(verdict, "warning"), text, title=_title(row, names), **_location(row))
+                annotation(_LEVELS.get(verdict, "warning"), text, title=_title(row, names), **_location(row))
             )
         if (left := len(rows) - MOST_OF_ONE) > 0:
             lines.append(
-                _command("notice", f"{count_of(left, 'more row')}: {label(verdict)}", title="torchstone")
+                annotation("notice", f"{count_of(left, 'more row')}: {label(verdict)}", title="torchstone")
             )
     return "\n".join(lines) + "\n"
 

@@ -13,7 +13,7 @@ from torchstone.report.compare_rows import (
     label,
     repro_command,
 )
-from torchstone.report.junit import _attribute, _text
+from torchstone.report.junit import xml_attribute, xml_text
 from torchstone.vocabulary import Verdict
 
 _ERRORS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.INCONCLUSIVE})
@@ -35,19 +35,19 @@ def render_compare_junit(report: CompareReport) -> str:
     for row in rows:
         lines += _testcase(report, row)
     notes = [report.headline, report.environment, *report.compared.cautions]
-    lines.append(f"    <system-out>{_text(chr(10).join(note for note in notes if note))}</system-out>")
+    lines.append(f"    <system-out>{xml_text(chr(10).join(note for note in notes if note))}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"
 
 
 def _testcase(report: CompareReport, row: ComparedRow) -> Iterator[str]:
-    name = _attribute(f"{row.case.id} {row.metric}")
-    head = f'    <testcase classname={_attribute(f"torchstone.{row.case.probe}")} name={name} time="0"'
-    finding = _attribute(describe_finding(row, report.confidence))
+    name = xml_attribute(f"{row.case.id} {row.metric}")
+    head = f'    <testcase classname={xml_attribute(f"torchstone.{row.case.probe}")} name={name} time="0"'
+    finding = xml_attribute(describe_finding(row, report.confidence))
     if row.blocks:
         kind = "error" if row.verdict in _ERRORS else "failure"
         yield f"{head}>"
-        yield f'      <{kind} type="{label(row.verdict)}" message={finding}>{_text(_body(report, row))}</{kind}>'
+        yield f'      <{kind} type="{label(row.verdict)}" message={finding}>{xml_text(_body(report, row))}</{kind}>'
         yield "    </testcase>"
     elif row.verdict in _SKIPPED:
         yield f"{head}><skipped message={finding}/></testcase>"

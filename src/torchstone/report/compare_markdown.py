@@ -19,7 +19,7 @@ from torchstone.report.compare_rows import (
     repro_command,
     value_text,
 )
-from torchstone.report.markdown import _ROOM, _Page, _table, code, escape
+from torchstone.report.markdown import ROOM, LimitedPage, code, escape, make_table
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -28,13 +28,13 @@ _HEAD = "| case | metric | base | new | change | {} interval | note |\n|---|---|
 
 def render_compare_markdown(report: CompareReport) -> str:
     """The comment. Sections are added while there is room; what did not fit is counted."""
-    page, compared = _Page(_ROOM), report.compared
+    page, compared = LimitedPage(ROOM), report.compared
     page.add(f"### torchstone: {report.headline}\n\n")
     if report.environment:
         page.add(f"> **other environment** {escape(report.environment)}\n\n")
     if report.summary:
         counts = [list(report.summary), [f"{number:,}" for number in report.summary.values()]]
-        page.add(_table(counts) + "\n")
+        page.add(make_table(counts) + "\n")
     _add_means(page, report)
     _add_statuses(page, report)
     cautions = (f"> **caution** {escape(caution)}\n\n" for caution in compared.cautions)
@@ -56,17 +56,17 @@ def render_compare_markdown(report: CompareReport) -> str:
     return page.text
 
 
-def _add_means(page: _Page, report: CompareReport) -> None:
+def _add_means(page: LimitedPage, report: CompareReport) -> None:
     if report.compared.means:
         head = ["geometric mean, new/base", "better", "ratio", f"{report.confidence} interval", "cases"]
         rows = [
             [code(each.metric, in_table=True), each.better, *describe_mean(each.mean), f"{each.mean.cases:,}"]
             for each in report.compared.means
         ]
-        page.add(_table([head, *rows]) + "\n")
+        page.add(make_table([head, *rows]) + "\n")
 
 
-def _add_statuses(page: _Page, report: CompareReport) -> None:
+def _add_statuses(page: LimitedPage, report: CompareReport) -> None:
     rate = report.compared.pass_rate
     if not rate.cases or rate.new == rate.base == rate.cases:
         return
@@ -87,7 +87,7 @@ def _red_line(report: CompareReport, row: ComparedRow, names: Names) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _fold(page: _Page, report: CompareReport, verdict: Verdict, names: Names) -> None:
+def _fold(page: LimitedPage, report: CompareReport, verdict: Verdict, names: Names) -> None:
     rows = report.of_verdict(verdict)
     if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {label(verdict)}</summary>\n\n"):
         page.add(_HEAD.format(report.confidence))
@@ -113,7 +113,7 @@ def _cells(row: ComparedRow, names: Names) -> list[str]:
     ]
 
 
-def _add_rounds(page: _Page, report: CompareReport) -> None:
+def _add_rounds(page: LimitedPage, report: CompareReport) -> None:
     """The rounds of two DDP reports, as the original prints them."""
     if not report.compared.ddp:
         return
@@ -129,4 +129,4 @@ def _add_rounds(page: _Page, report: CompareReport) -> None:
         for each in report.compared.ddp
     ]
     page.add("\n")
-    page.add(_table([head, *rows]))
+    page.add(make_table([head, *rows]))

@@ -23,7 +23,7 @@ from torchstone.report.compare_rows import (
     repro_command,
 )
 from torchstone.report.rows import ScalingTable
-from torchstone.report.text import INDENT, Page, _scaling_lines
+from torchstone.report.text import INDENT, Page, scaling_lines
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -57,7 +57,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
     for caution in compared.cautions:
         lines += page.wrap(caution, "caution: ", " " * 9)
     if compared.ddp is not None:
-        lines += ["", *_scaling_lines(ScalingTable(compared.header_keys or [], compared.ddp))]
+        lines += ["", *scaling_lines(ScalingTable(compared.header_keys or [], compared.ddp))]
     if len(report.red) > 3:
         lines += ["", *headline]
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ def render_github(report: Report) -> str:
     judgement = report.judgement
     summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
     lines = [
-        _command(
+        annotation(
             "error" if judgement.exit_code else "notice", f"{report.headline}\n{summary}", title="torchstone"
         )
     ]
@@ -23,18 +23,18 @@ def render_github(report: Report) -> str:
     for entry in judgement.expired:
         text = f"the quarantine of {entry.case} ended {entry.expires}: mend the case, or give the entry a new date"
         lines.append(
-            _command("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
+            annotation("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
         )
-    lines += [_command("warning", caution, title="torchstone") for caution in judgement.cautions]
+    lines += [annotation("warning", caution, title="torchstone") for caution in judgement.cautions]
     for verdict in [verdict for verdict in Verdict if verdict not in QUIET]:
         level = "notice" if verdict is Verdict.IMPROVEMENT else "warning"
         for row in report.of_verdict(verdict):
             title = f"{verdict}: {short_name(row.case)}"
-            lines.append(_command(level, describe_finding(row), title=title, **_location(row)))
+            lines.append(annotation(level, describe_finding(row), title=title, **_location(row)))
     for release in judgement.releases:
         text = f"passed in {release.passed} of {release.seen}: could be released"
         location = {"file": release.entry.path, "line": str(release.entry.line)}
-        lines.append(_command("notice", text, title=f"quarantine of {release.case.name}", **location))
+        lines.append(annotation("notice", text, title=f"quarantine of {release.case.name}", **location))
     return "\n".join(lines) + "\n"
 
 
@@ -43,7 +43,7 @@ def _red(report: Report, row: Row) -> str:
     text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
     if words.accept:
         text += f"\naccept: {words.accept}"
-    return _command("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
+    return annotation("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
 
 
 def _location(row: Row) -> dict[str, str]:
@@ -52,7 +52,8 @@ def _location(row: Row) -> dict[str, str]:
     return {"file": path, "line": line} if path else {}
 
 
-def _command(level: str, message: str, **properties: str) -> str:
+def annotation(level: str, message: str, **properties: str) -> str:
+    """One line that GitHub shows beside the code."""
     stated = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{level} {stated}::{_data(message)}"
 

@@ -31,38 +31,40 @@ def render_junit(report: Report) -> str:
         lines += _testcase(report, row)
     for entry in judgement.expired:
         lines.append(
-            f'    <testcase classname="torchstone.quarantine" name={_attribute(entry.case)} time="0">'
+            f'    <testcase classname="torchstone.quarantine" name={xml_attribute(entry.case)} time="0">'
         )
         lines.append(
-            f'      <failure type="expired" message={_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>'
+            f'      <failure type="expired" message={xml_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>'
         )
         lines.append("    </testcase>")
     if notes := "\n".join([report.headline, *judgement.cautions]):
-        lines.append(f"    <system-out>{_text(notes)}</system-out>")
+        lines.append(f"    <system-out>{xml_text(notes)}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"
 
 
 def _testcase(report: Report, row: Row) -> Iterator[str]:
-    head = f'    <testcase classname={_attribute(f"torchstone.{row.case.probe}")} name={_attribute(f"{row.case.id} {row.metric}")} time="0"'
+    head = f'    <testcase classname={xml_attribute(f"torchstone.{row.case.probe}")} name={xml_attribute(f"{row.case.id} {row.metric}")} time="0"'
     if not row.blocks and row.verdict is not Verdict.QUARANTINED:
         yield f"{head}/>"
         return
     yield f"{head}>"
     if row.verdict is Verdict.QUARANTINED:
         reason = row.remarks.quarantine.reason if row.remarks.quarantine else ""
-        yield f"      <skipped message={_attribute(f'quarantined: {describe_finding(row)} [{reason}]')}/>"
+        yield f"      <skipped message={xml_attribute(f'quarantined: {describe_finding(row)} [{reason}]')}/>"
     else:
         words = describe(row, report.context)
         kind = "error" if row.verdict in _ERRORS else "failure"
         body = f"rule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}\naccept: {words.accept or '(no baseline)'}"
-        yield f'      <{kind} type="{row.verdict}" message={_attribute(words.finding)}>{_text(body)}</{kind}>'
+        yield f'      <{kind} type="{row.verdict}" message={xml_attribute(words.finding)}>{xml_text(body)}</{kind}>'
     yield "    </testcase>"
 
 
-def _attribute(text: str) -> str:
+def xml_attribute(text: str) -> str:
+    """A text in quotes, as an attribute; what XML has no way to write is a question mark."""
     return quoteattr(_NOT_XML.sub("?", text))
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """A text between tags."""
     return escape(_NOT_XML.sub("?", text))

@@ -12,7 +12,7 @@ from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
 GITHUB_LIMIT = 65_536
-_ROOM = 64_000  # what is left is for the lines that say what was left out
+ROOM = 64_000  # what is left is for the lines that say what was left out
 
 _FOLDED = {
     Verdict.IMPROVEMENT: "improved",
@@ -27,10 +27,10 @@ _FOLDED = {
 
 def render_markdown(report: Report) -> str:
     """The comment. Sections are added while there is room; what did not fit is counted."""
-    page = _Page(_ROOM)
+    page = LimitedPage(ROOM)
     judgement = report.judgement
     page.add(f"### torchstone: {report.headline}\n\n")
-    page.add(_table([list(report.summary), [f"{number:,}" for number in report.summary.values()]]) + "\n")
+    page.add(make_table([list(report.summary), [f"{number:,}" for number in report.summary.values()]]) + "\n")
     cautions = (f"> **caution** {escape(caution)}\n\n" for caution in judgement.cautions)
     page.add_each(cautions, "> {} more cautions\n\n", share=0.2)
     red = judgement.red
@@ -53,7 +53,7 @@ def render_markdown(report: Report) -> str:
     return page.text
 
 
-class _Page:
+class LimitedPage:
     """Text that stops growing at a limit."""
 
     def __init__(self, room: int) -> None:
@@ -106,7 +106,7 @@ def _commands(report: Report, row: Row) -> str:
     return "".join(lines)
 
 
-def _fold(page: _Page, report: Report, verdict: Verdict, noun: str) -> None:
+def _fold(page: LimitedPage, report: Report, verdict: Verdict, noun: str) -> None:
     rows = sorted(report.of_verdict(verdict), key=severity)
     if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {noun}</summary>\n\n"):
         page.add_each(_bullets(report, rows), "- _{} more are not shown here._\n")
@@ -123,7 +123,7 @@ def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
         yield f"- {code(short_name(row.case))} {escape(describe(row, report.context).finding)}{reason}\n"
 
 
-def _fold_releases(page: _Page, report: Report) -> None:
+def _fold_releases(page: LimitedPage, report: Report) -> None:
     releases = report.judgement.releases
     if releases and page.add(
         f"\n<details><summary>{len(releases)} could be released from quarantine</summary>\n\n"
@@ -136,7 +136,8 @@ def _fold_releases(page: _Page, report: Report) -> None:
         page.add("\n</details>\n", must=True)
 
 
-def _table(rows: list[list[str]]) -> str:
+def make_table(rows: list[list[str]]) -> str:
+    """Rows as a table, of which the first is the head."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -177,6 +177,12 @@ def read_stragglers(outcome: Outcome | None) -> list[str]:
     return [text for text in stated if isinstance(text, str)] if isinstance(stated, list) else []
 
 
+def count_trials(outcome: Outcome | None) -> int:
+    """In how many jobs a round was measured; what ranks say of themselves is of the first."""
+    times = [m for m in outcome.measurements if m.metric == "iteration_time"] if outcome else []
+    return max((len(each.trials) for each in times), default=0)
+
+
 def ending_of(point: Point) -> str:
     """How a round ended that has no numbers."""
     if point.outcome is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
@@ -15,6 +16,7 @@ from torchstone.report.page_scaling import (
     ShownSweep,
     bucket_words,
     conditions_of,
+    count_trials,
     ending_of,
     format_part,
     format_peak,
@@ -292,9 +294,10 @@ def _ranks(shown: ShownSweep) -> Markup:
     if not lines:
         return NOTHING
     left = len(lines) - MOST_RANKS
+    trials = max(count_trials(point.outcome) for point in shown.sweep.points)
     return element(
         "details",
-        element("summary", "Rank by rank"),
+        element("summary", "Rank by rank" if trials < 2 else "Rank by rank, of the first trial"),
         _scrolled(_RANK_HEADS, lines[:MOST_RANKS], f"Ranks of {shown.title}", "ranks"),
         element("p", f"{left:,} more are with their cases.", class_="quiet") if left > 0 else None,
     )
@@ -351,10 +354,16 @@ def _buckets(sweep: BucketSweep) -> Markup:
     words = bucket_words(sweep)
     return join(
         element("h4", name),
-        element("p", f"{words[:1].upper()}{words[1:]}."),
+        element("p", _with_options(f"{words[:1].upper()}{words[1:]}.")),
         _scrolled(heads, lines, f"{name} of {sweep.of.name}", "buckets"),
         element("p", f"{interval_note(sweep)}.".replace("no ", "No ", 1), class_="quiet"),
     )
+
+
+def _with_options(text: str) -> Markup:
+    """Words in which an option of a command stays in one piece."""
+    parts = re.split(r"(--trials \d+)", text)
+    return join([element("code", part) if part.startswith("--") else part for part in parts])
 
 
 def _bucket(bucket: Bucket, best: Bucket | None) -> Markup:

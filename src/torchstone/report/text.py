@@ -85,7 +85,7 @@ def render_text(report: Report, *, color: bool = False, width: int = 80) -> str:
     for caution in judgement.cautions:
         lines += page.wrap(caution, "caution: ", " " * 9)
     if report.scaling:
-        lines += ["", *_scaling_lines(report.scaling)]
+        lines += ["", *scaling_lines(report.scaling)]
     if len(judgement.red) > 3:
         lines += ["", headline]
     return "\n".join(lines) + "\n"
@@ -152,7 +152,8 @@ def _other_rows(verdict: Verdict, rows: Sequence[Row], page: Page) -> Iterator[s
         yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json has them all"
 
 
-def _scaling_lines(table: ScalingTable) -> Iterator[str]:
+def scaling_lines(table: ScalingTable) -> Iterator[str]:
+    """What PyTorch's diff of two DDP reports prints: seconds, examples and the change, at two percentiles."""
     yield f"{'':<28}{'75th percentile':^26}{'95th percentile':^26}".rstrip()
     columns = f"{'s/iter':>9}{'ex/s':>7}{'faster':>10}"
     yield f"{'model':<16}{'batch':>6}{'ranks':>6}{columns}{columns}"
