@@ -260,24 +260,37 @@ def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
 # --- efficiency
 
 
-def measured(strategy: str, ranks: int, per_second: float, status: str = "pass") -> Outcome:
-    variant = Variant("cpu", "none", "training", "float32", None, 4, axes_of(strategy, ranks))
+def measured(strategy: str, ranks: int, per_second: float, bucket: float | None = None) -> Outcome:
+    axes = axes_of(strategy, ranks, bucket=bucket)
+    variant = Variant("cpu", "none", "training", "float32", None, 4, axes)
     return Outcome(
-        Case("net", "scaling", "s", variant), status, (Measurement("examples_per_second", (per_second,)),)
+        Case("net", "scaling", "s", variant), "pass", (Measurement("examples_per_second", (per_second,)),)
     )
 
 
 def test_efficiency_is_against_the_smallest_round_without_a_strategy() -> None:
     plain, one, two = measured("none", 1, 100), measured("ddp", 1, 90), measured("ddp", 2, 150)
-    assert with_efficiency(plain, []).value("scaling_efficiency") == 100
-    assert with_efficiency(one, [plain]).value("scaling_efficiency") == pytest.approx(90)
-    assert with_efficiency(two, [plain, one]).value("scaling_efficiency") == pytest.approx(75)
-    assert with_efficiency(two, []).value("scaling_efficiency") == 100
+    plan = [plain.case, one.case, two.case]
+    assert with_efficiency(plain, [], plan).value("scaling_efficiency") == 100
+    assert with_efficiency(one, [plain], plan).value("scaling_efficiency") == pytest.approx(90)
+    assert with_efficiency(two, [plain, one], plan).value("scaling_efficiency") == pytest.approx(75)
+    assert with_efficiency(two, [plain, one], [two.case]).value("scaling_efficiency") == 100
 
 
-def test_there_is_no_efficiency_against_a_round_that_failed() -> None:
-    plain = Outcome(measured("none", 1, 1).case, "OOM")
-    assert with_efficiency(measured("ddp", 2, 150), [plain]).value("scaling_efficiency") is None
+@pytest.mark.parametrize("smallest", [[], [Outcome(measured("none", 1, 1).case, "OOM")]])
+def test_there_is_no_efficiency_against_a_round_that_failed_or_is_still_to_come(
+    smallest: list[Outcome],
+) -> None:
+    two = measured("ddp", 2, 150)
+    assert (
+        with_efficiency(two, smallest, [measured("none", 1, 1).case, two.case]).value("scaling_efficiency")
+        is None
+    )
+
+
+def test_there_is_no_efficiency_where_several_rounds_are_the_smallest() -> None:
+    one, other = measured("ddp", 2, 150, bucket=1.0), measured("ddp", 2, 140, bucket=25.0)
+    assert with_efficiency(other, [one], [one.case, other.case]).value("scaling_efficiency") is None
 
 
 # --- hosts

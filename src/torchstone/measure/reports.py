@@ -20,6 +20,7 @@ from torchstone.vocabulary import PASSED, PERCENTILES
 
 _STRAGGLES, _NEARLY_ALWAYS = 0.10, 0.9
 _GIGA = 1e9
+_RATE = "examples_per_second"
 
 
 class Host(Struct, frozen=True):
@@ -201,15 +202,17 @@ def _describe(report: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def with_efficiency(outcome: Outcome, done: Sequence[Outcome]) -> Outcome:
-    """An outcome with its efficiency against the smallest round of the same benchmark, if that is among these and passed."""
-    own = outcome.value("examples_per_second")
-    family = [each for each in (*done, outcome) if _family(each.case) == _family(outcome.case)]
-    smallest = min(family, key=lambda each: _size(each.case))
-    base = smallest.value("examples_per_second")
+def with_efficiency(outcome: Outcome, done: Sequence[Outcome], plan: Sequence[Case]) -> Outcome:
+    """An outcome with its efficiency against the smallest round that is planned of the same benchmark; without it where that failed, or there are several."""
+    family = [case for case in plan if _family(case) == _family(outcome.case)] or [outcome.case]
+    smallest = min(family, key=_size)
+    if sum(_size(case) == _size(smallest) for case in family) > 1:
+        return outcome
+    base = next((each.value(_RATE) for each in (*done, outcome) if each.case == smallest), None)
+    own = outcome.value(_RATE)
     if outcome.status != PASSED or not isinstance(own, int | float) or not isinstance(base, int | float):
         return outcome
-    share = 100 * own / base * ranks_in(smallest.case) / ranks_in(outcome.case)
+    share = 100 * own / base * ranks_in(smallest) / ranks_in(outcome.case)
     told = Measurement("scaling_efficiency", (share,))
     return structs.replace(outcome, measurements=(*outcome.measurements, told))
 

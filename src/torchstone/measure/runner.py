@@ -274,7 +274,7 @@ def measure(
         for outcome in outcomes:
             named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
             if outcome.case.probe == Probe.SCALING:
-                named = with_efficiency(named, outcomes_so_far)
+                named = with_efficiency(named, outcomes_so_far, run.plan)
             outcomes_so_far.append(named)
             journal.append(named)
             yield named

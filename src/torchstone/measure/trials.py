@@ -18,6 +18,7 @@ CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
 MOST = 50.0  # of a logarithm: beyond it nothing is known, and exponentials overflow
 _SUMS = ("duration",)
+_LISTS = ("cautions", "stragglers")
 _OF_ONE_TRIAL = ("interval", "confidence", "method", "pairs", "stopped")
 """What a measurement says of one trial alone, and what is not true of several."""
 
@@ -120,7 +121,7 @@ def interval_of(measurement: Measurement) -> list[float]:
 
 
 def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is said of the first trial, with times added up and cautions of all."""
+    """What is said of the first trial, with times added up, and the cautions and stragglers of all."""
     joined = dict(extras[0])
     for key in _SUMS:
         joined[key] = round(sum(extra.get(key, 0.0) for extra in extras), 3)
@@ -129,6 +130,7 @@ def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for phase, seconds in extra.get("phases", {}).items():
             phases[phase] = round(phases.get(phase, 0.0) + seconds, 4)
     joined["phases"] = phases
-    if cautions := list(dict.fromkeys(each for extra in extras for each in extra.get("cautions", []))):
-        joined["cautions"] = cautions
+    for key in _LISTS:
+        if told := list(dict.fromkeys(each for extra in extras for each in extra.get(key, []))):
+            joined[key] = told
     return joined
