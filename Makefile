@@ -36,6 +36,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/instructions.py
 	$(BIN)/python benchmarks/compare_speed.py
 	$(BIN)/python benchmarks/verdicts.py simulate
+	$(BIN)/python benchmarks/scaling.py
 
 # Write the pages that are generated: docs/cli.md.
 docs: $(VENV)/installed

@@ -29,6 +29,7 @@ _LATE = re.compile(r"timed? ?out", re.IGNORECASE)
 
 def main() -> None:
     """Be the rank that torchrun's variables say, of the round in this folder."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch's profiler would print when it starts and stops
     die_with_parent()
     faulthandler.enable(all_threads=True)
     with contextlib.suppress(AttributeError, ValueError):  # shows where a rank hung that torchrun ends
