@@ -131,7 +131,7 @@ def _find_unused(work: Work, target: Target) -> int:
 
 
 def _shard(model: torch.nn.Module, device: Device) -> None:
-    """Split parameters over all ranks: by layer where the model has a list of layers, the rest as one."""
+    """Split parameters over all ranks: by layer where the model has layers of a kind, the rest as one."""
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415  (only here)
 
     try:
@@ -139,11 +139,24 @@ def _shard(model: torch.nn.Module, device: Device) -> None:
     except ImportError as error:
         raise Stopped("not_available", f"torch {torch.__version__} has no fully_shard", error) from error
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    for part in model.modules():
-        if isinstance(part, torch.nn.ModuleList):
-            for layer in part:
-                fully_shard(layer, mesh=mesh)
+    for layer in _find_layers(model):
+        fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
+
+
+def _find_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The layers of a model that has many of a kind: what is in its lists, and in sequences of one type; the outermost, where they are nested."""
+    found: list[torch.nn.Module] = []
+    within: set[torch.nn.Module] = set()
+    for part in model.modules():
+        layers = [each for each in part.children() if any(True for _ in each.parameters())]
+        is_sequence = isinstance(part, torch.nn.Sequential) and len({type(each) for each in part}) == 1 < len(
+            part
+        )
+        if (isinstance(part, torch.nn.ModuleList) or is_sequence) and part not in within:
+            found += layers
+            within.update(inner for layer in layers for inner in layer.modules())
+    return found
 
 
 def _make_step(work: Work, model: Callable[..., Any], target: Target) -> Callable[[], None]:
