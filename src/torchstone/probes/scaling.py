@@ -139,12 +139,12 @@ def _shard(model: torch.nn.Module, device: Device) -> None:
     except ImportError as error:
         raise Stopped("not_available", f"torch {torch.__version__} has no fully_shard", error) from error
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    for layer in _find_layers(model):
+    for layer in find_layers(model):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
 
 
-def _find_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
+def find_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
     """The layers of a model that has many of a kind: what is in its lists, and in sequences of one type; the outermost, where they are nested."""
     found: list[torch.nn.Module] = []
     within: set[torch.nn.Module] = set()
@@ -231,7 +231,7 @@ def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None
                 step()
                 device.synchronize()
     try:
-        windows, spans = _read_profile(profiler.events(), device)
+        windows, spans = read_profile(profiler.events(), device)
     except Exception as error:  # noqa: BLE001  (its events differ from torch to torch; the times above do not need them)
         trained.cautions += (f"torch's profiler does not show communication: {tell(error)}",)
         return
@@ -246,7 +246,7 @@ Span = tuple[float, float]
 """From when to when, in microseconds."""
 
 
-def _read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]:  # noqa: ANN401  (torch's own list)
+def read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]:  # noqa: ANN401  (torch's own list)
     """When iterations were under way, and when collectives: on an accelerator its kernels, else what the host's threads did."""
     windows, spans = [], []
     is_known = _ON_A_DEVICE.search if device.type != "cpu" else _ON_THE_HOST.match
