@@ -76,8 +76,8 @@ def test_certain_but_smaller_than_the_margin_is_the_same() -> None:
 
 def test_no_decision_comes_from_fewer_pairs_than_chance_could_explain() -> None:
     verdict, pairs = decide(repeat(0.5))
-    assert (verdict, pairs) == ("slower", 8)  # 2 ** -7 is not yet below half of alpha
-    assert 2**-7 > ALPHA / 2 >= 2**-8
+    assert (verdict, pairs) == ("slower", 10)  # 2 ** -9 is not yet below half of alpha
+    assert 2**-9 > ALPHA / 2 >= 2**-10
 
 
 def test_which_way_round_is_all_that_a_sign_changes() -> None:

@@ -67,7 +67,7 @@ def test_a_side_that_does_four_times_the_work_is_a_regression_and_both_run_files
         "ab", "bench_ab.py::steps", "--b", "env:STEPS=400", *QUICK, *FILES, "--seed", "7", "-o", "page.html"
     )
     assert ran.code == 1
-    assert "1 regression (margin 50%, alpha 1%)" in ran.out
+    assert "1 regression (margin 50%, alpha 0.25%)" in ran.out
     assert "seed 7" in ran.err
     a, b = (read_run(tmp_path / f"{side}.jsonl").run for side in "ab")
     assert a.finished

@@ -97,7 +97,11 @@ def two_hosts(names: Sequence[str] = ("alpha", "beta")) -> Iterator[TwoHosts]:
             stack.callback(_remove, host)
             _ip("netns", "add", host.namespace)
             own = _OWN_HOSTS / host.namespace
-            own.mkdir(parents=True)
+            while not own.is_dir():
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # another test has just taken away the empty folder above
+                    own.mkdir(parents=True)
             known = [f"{each.address} {each.name}" for each in hosts]
             (own / "hosts").write_text("\n".join(["127.0.0.1 localhost", *known, ""]))
         _ip("link", "add", INTERFACE, "netns", hosts.first.namespace, "type", "veth",

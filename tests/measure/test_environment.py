@@ -89,6 +89,15 @@ def test_only_variables_that_matter_are_kept_and_secrets_are_not_told(
     assert "secret" not in str(found)
 
 
+def test_what_torchrun_says_of_one_job_does_not_set_it_apart_from_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = read_variables()
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", "/tmp/torchelastic_x/error.json")  # noqa: S108
+    assert read_variables() == before
+
+
 def test_the_compiler_is_the_one_that_cxx_names(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
     tool("my-cxx", 'echo "my compiler 1.0 $1"; echo more')
     monkeypatch.setenv("CXX", "my-cxx --fast")

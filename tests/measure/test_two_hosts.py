@@ -318,6 +318,10 @@ def test_a_run_measures_rounds_on_one_host_and_on_both(
         (1, "beta", 0),
     ]
     assert not run_file(second).exists()
+    variables = read_run(run_file(first)).run.environment["variables"]
+    assert not any(
+        name.startswith("TORCHELASTIC_") for name in variables
+    )  # else no two jobs could be compared
     assert hosts.processes() == []
 
 
@@ -356,6 +360,25 @@ def test_a_run_whose_link_is_cut_in_an_iteration_ends_in_time_and_names_the_lost
         assert "host beta" in failure.message
         assert "lost" in failure.message
     assert re.search("error: the store of host 0 at .* cannot be reached any more", second.said())
+    assert hosts.processes() == []
+
+
+def test_a_run_that_is_stopped_ends_on_both_hosts_and_the_next_job_finishes_it(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
+    first, second = start_scaling(hosts, tmp_path, "--ranks", "2", "--repeat", "100")
+    wait_for_iterations(hosts, first)
+    first.process.send_signal(signal.SIGINT)
+    assert first.end(GRACE) == 1
+    second.end(GRACE)
+    assert list(outcomes_of(first)) == [("none", "1", "")]
+    assert hosts.processes() == []
+    again = start_torchrun(hosts, tmp_path, "-m", "torchstone", "run", "--resume", "run.jsonl")
+    assert [part.end() for part in again] == [0, 0], again[0].said()
+    assert {axes: outcome.status for axes, outcome in outcomes_of(first).items()} == {
+        ("none", "1", ""): "pass",
+        ("ddp", "2", "25"): "pass",
+    }
     assert hosts.processes() == []
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 BETS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 FIRST_SPREAD = 0.01
 """The spread of log ratios that is assumed before there are any: it decides how soon a verdict comes, not whether it is right."""
-ALPHA = 0.01
+ALPHA = 0.0025
 MARGIN = 0.02
 FAR = 20.0  # of a logarithm: beyond it everything is excluded
 _FOUR_OF_FIVE = 1.2816  # standard deviations, within which four of five lie where noise is normal

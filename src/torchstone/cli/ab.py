@@ -56,7 +56,7 @@ OPTIONS = (
     Option("--b", "b", "KEY=VALUE", "What B is, in the same words.", multiple=True),
     Option("--metric", "metric", "METRIC", "latency: the time of a compiled call. compile: the time of a cold compile.", choices=tuple(METRICS)),
     Option("--margin", "margin", "SHARE", "How much of a change matters; by default 2%."),
-    Option("--alpha", "alpha", "SHARE", "How often a verdict may be wrong; by default 0.01."),
+    Option("--alpha", "alpha", "SHARE", "How often a verdict may be wrong; by default 0.25%."),
     Option("--budget", "budget", "TIME", "Stop measuring after this long, whatever is undecided; by default 60s a case."),
     Option("--min-trials", "min_trials", "N", "No verdict before so many pairs; by default 3."),
     Option("--seed", "seed", "N", "For the random order of sides; by default another one every time."),

@@ -11,7 +11,7 @@ from contextlib import closing
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.sequential import Effect, PairedTest
+from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest
 from torchstone.errors import UsageError
 from torchstone.measure.course import SingleCourse
 from torchstone.measure.journal import Journal
@@ -34,8 +34,8 @@ class Terms(Struct, frozen=True):
     """
 
     metric: str = "latency"
-    margin: float = 0.02
-    alpha: float = 0.01
+    margin: float = MARGIN
+    alpha: float = ALPHA
     budget: float = 60.0
     fewest_pairs: int = 3
     seed: int = 0

@@ -48,7 +48,7 @@ def _config(told: Mapping[str, Any]) -> Any:  # noqa: ANN401  (torch's LaunchCon
     from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415
 
     alone = told["hosts"] == 1
-    own: dict[str, Any] = {"timeout": int(told["plan"]["timeout"])}
+    own: dict[str, Any] = {"timeout": max(1, round(told["plan"]["timeout"]))}
     return LaunchConfig(
         min_nodes=told["hosts"],
         max_nodes=told["hosts"],

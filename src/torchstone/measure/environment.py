@@ -26,7 +26,11 @@ _PREFIXES = (
     *("OMP_", "MKL", "KMP", "GOMP", "OPENBLAS", "DNNL", "ONEDNN", "MALLOC_"),
 )
 _NAMES = frozenset({"LD_PRELOAD", "PYTHONHASHSEED", "PYTHONMALLOC"})
-_OWN_PREFIX = "TORCHSTONE"
+_OWN_PREFIXES = (
+    "TORCHSTONE",
+    "TORCHELASTIC_",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+)  # the others are what torchrun sets
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 HIDDEN = "(set)"
 
@@ -122,6 +126,6 @@ def read_variables(own: Collection[str] = ()) -> dict[str, str]:
         name: HIDDEN if any(word in name.upper() for word in _SECRET) else value
         for name, value in sorted(os.environ.items())
         if (name in _NAMES or name.startswith(_PREFIXES))
-        and not name.startswith(_OWN_PREFIX)
+        and not name.startswith(_OWN_PREFIXES)
         and name not in own
     }

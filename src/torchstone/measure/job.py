@@ -22,6 +22,7 @@ from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.model import Case, Outcome, Variant
 from torchstone.vocabulary import Probe
 
+_TO_MEET = 30.0  # seconds: torch is loaded first
 _SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
@@ -66,7 +67,7 @@ class Job:
 @contextlib.contextmanager
 def join(place: Place, timeout: float | None, sources: Mapping[str, Mapping[str, str]]) -> Iterator[Job]:
     """Meet the other hosts of the job; whatever happens then, they hear that it is over."""
-    line = Line(place, timeout or COLLECTIVE_TIMEOUT)
+    line = Line(place, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
     job: Job | None = None
     try:
         job = Job(line, line.introduce({"host": own_name(), "software": read_software(sources)}))
