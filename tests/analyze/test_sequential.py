@@ -81,7 +81,7 @@ def test_no_decision_comes_from_fewer_pairs_than_chance_could_explain() -> None:
 
 
 def test_which_way_round_is_all_that_a_sign_changes() -> None:
-    assert decide(repeat(-0.5)) == ("faster", 8)
+    assert decide(repeat(-0.5)) == ("faster", 10)
 
 
 @given(LOG_RATIOS)
