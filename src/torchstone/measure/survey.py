@@ -40,7 +40,7 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         answer["devices"] = {name: find_problem(name) for name in devices}
         answer["available"] = list_devices()
         answer["backends"] = list_backends()
-        if job.get("scaling"):
+        if job.get("scaling") and not answer["devices"][devices[0]]:
             from torchstone.probes.collectives import find_collectives  # noqa: PLC0415
 
             answer["collectives"] = find_collectives(devices[0])

@@ -67,13 +67,13 @@ def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progre
     with group_of(plan, target.device):
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
             cautions, wrapped = _distribute(work, target, plan)
-            step = _make_step(work, wrapped, target)
+            step = make_step(work, wrapped, target)
         tell_progress("compile" if target.backend != NO_COMPILER else "run", 0)
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
             seconds = _warm_up(step, target.device, plan)
             tell_progress("run", 0)
             count = plan.iterations or _agree_on_count(seconds, target.device, plan)
-            trained = _time(step, target.device, plan, count, tell_progress)
+            trained = time_iterations(step, target.device, plan, count, tell_progress)
             trained.cautions = cautions
             if plan.ranks > 1:
                 _profile(step, target.device, trained)
@@ -159,7 +159,7 @@ def find_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
     return found
 
 
-def _make_step(work: Work, model: Callable[..., Any], target: Target) -> Callable[[], None]:
+def make_step(work: Work, model: Callable[..., Any], target: Target) -> Callable[[], None]:
     """One iteration: forward, loss, backward, and a step of the optimizer."""
     trained = list(find_trained(work).values())
     optimizer = torch.optim.SGD(trained, lr=_LEARNING_RATE, momentum=_MOMENTUM)
@@ -198,7 +198,7 @@ def _agree_on_count(seconds: float, device: Device, plan: RoundPlan) -> int:
     return max(FEWEST, min(MOST, int(TIMED / max(1e-6, float(slowest)))))
 
 
-def _time(
+def time_iterations(
     step: Callable[[], None], device: Device, plan: RoundPlan, count: int, tell_progress: Tell
 ) -> Trained:
     """Every iteration from its start to when the device has done all of it; all ranks begin together."""
