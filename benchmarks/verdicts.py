@@ -25,6 +25,7 @@ from torchstone.analyze.compare import Side, compare_trials
 from torchstone.analyze.discovery import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
 from torchstone.cli.ab import OPTIONS, make_ab_request
+from torchstone.gate.terms import USUAL_ALPHA
 from torchstone.measure.ab import Terms
 from torchstone.measure.selftest import score, try_verdicts
 from torchstone.measure.sides import Spec, open_side
@@ -145,11 +146,11 @@ def compare_once(noise: Noise, chance: random.Random) -> tuple[int, int]:
                 for calls in (noise(chance) for _ in range(TRIALS))
             ]
             sides.append(Side(tuple(trials), 20 * TRIALS))
-        found = compare_trials(*sides, margin=MARGIN, alpha=ALPHA, counted=False)
+        found = compare_trials(*sides, margin=MARGIN, alpha=USUAL_ALPHA, counted=False)
         p_values.append(1.0 if found.p_value is None else found.p_value)
         ratios.append(found)
     false = sum(
-        p <= ALPHA and not (found.low > 1 / (1 + MARGIN) and found.high < 1 + MARGIN)
+        p <= USUAL_ALPHA and not (found.low > 1 / (1 + MARGIN) and found.high < 1 + MARGIN)
         for p, found in zip(adjust(p_values), ratios, strict=True)
     )
     return false, int(false > 0)
@@ -158,7 +159,7 @@ def compare_once(noise: Noise, chance: random.Random) -> tuple[int, int]:
 def simulate(comparisons: int) -> bool:
     """False alarms and power of 'ab' with a look after every pair, and false alarms of 'compare'."""
     print(
-        f"ab, margin {MARGIN:.0%}, alpha {ALPHA:.0%}, a look after every pair, at most {MOST_PAIRS} pairs, {comparisons} comparisons each"
+        f"ab, margin {MARGIN:.0%}, alpha {ALPHA:.2%}, a look after every pair, at most {MOST_PAIRS} pairs, {comparisons} comparisons each"
     )
     print(
         "| noise | A/A: false | same | inconclusive | pairs (median) | 4 % slower: caught | pairs | 2 % slower: caught |"
@@ -190,7 +191,9 @@ def simulate(comparisons: int) -> bool:
 
 def simulate_compare(tables: int) -> bool:
     """False alarms of 'compare' over whole tables."""
-    print(f"\ncompare, {TRIALS} trials a side, {tables} tables of {CASES} cases that have not changed")
+    print(
+        f"\ncompare, alpha {USUAL_ALPHA:.0%}, {TRIALS} trials a side, {tables} tables of {CASES} cases that have not changed"
+    )
     print("| noise | rows called different | tables with any |")
     print("|---|---|---|")
     worst = 0.0
@@ -222,7 +225,7 @@ def real(same: int, slowed: int) -> bool:
             for each in try_verdicts(sides, terms, shares, repeat, Limits(TIMEOUT), Silent()):
                 tried.append(each)
                 print(f"  {len(tried)}: {each}", file=sys.stderr, flush=True)
-    print(f"{SUITE}, margin {terms.margin:.0%}, alpha {terms.alpha:.0%}, at most {terms.budget:.0f} s a case")
+    print(f"{SUITE}, margin {terms.margin:.0%}, alpha {terms.alpha:.2%}, at most {terms.budget:.0f} s a case")
     print(
         "| added | comparisons | regression | improvement | same | inconclusive | seconds (median) | pairs (median) |"
     )
