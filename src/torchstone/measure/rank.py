@@ -16,8 +16,8 @@ from typing import Any
 from torchstone.define import Benchmark
 from torchstone.measure.kinship import die_with_parent
 from torchstone.measure.progress import ProgressFile
-from torchstone.measure.sources import SourceError, find_measured, import_modules, load_source, prepare
-from torchstone.measure.worker import settle, status_of, trace_of
+from torchstone.measure.sources import SourceError
+from torchstone.measure.worker import load_measured, status_of, trace_of
 from torchstone.probes.reply import Stopped, tell
 
 JOB = "job.json"
@@ -52,13 +52,7 @@ def main() -> None:
 
 def _train(job: dict[str, Any], local: int, progress: ProgressFile) -> dict[str, Any]:
     progress.tell("load", 0)
-    with contextlib.suppress(OSError):
-        os.chdir(job.get("folder", "."))
-    settle(job)
-    import_modules(job.get("imports", []), job.get("folder", "."))
-    if job["source"]["kind"] != "file":
-        prepare(load_source(job["source"]))
-    benchmark = find_measured(job["source"], job["benchmark"], job["probe"])
+    benchmark = load_measured(job)
     if not isinstance(benchmark, Benchmark):
         raise Stopped(
             "model_fail_to_load", "it is made to be counted, and has no model that could be trained"

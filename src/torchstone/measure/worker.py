@@ -12,6 +12,8 @@ import sys
 import traceback
 
 from torchstone.clock import monotonic
+from torchstone.counting import Counted
+from torchstone.define import Benchmark
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Channel, Message
 from torchstone.measure.keeper import redirect
@@ -129,19 +131,24 @@ def _probe(job: Message, reporter: WorkerReporter, clock: PhaseClock, result: Re
         surroundings.enter(job.get("surroundings", {}))
         run_round(job, clock, result)
         return
-    with contextlib.suppress(OSError):
-        os.chdir(job.get("folder", "."))
-    settle(job)
-    import_modules(job.get("imports", []), job.get("folder", "."))
-    if job["source"]["kind"] != "file":
-        prepare(load_source(job["source"]))
-    measured = find_measured(job["source"], job["benchmark"], job["probe"])
+    measured = load_measured(job)
     from torchstone.probes.run_case import run_case  # noqa: PLC0415  (imports torch)
 
     run_case(measured, job, clock, result, reporter.exchange)
 
 
-def settle(job: Message) -> None:
+def load_measured(job: Message) -> Benchmark | Counted:
+    """What a job is about, in a process that has settled where and how the job says."""
+    with contextlib.suppress(OSError):
+        os.chdir(job.get("folder", "."))
+    _settle(job)
+    import_modules(job.get("imports", []), job.get("folder", "."))
+    if job["source"]["kind"] != "file":
+        prepare(load_source(job["source"]))
+    return find_measured(job["source"], job["benchmark"], job["probe"])
+
+
+def _settle(job: Message) -> None:
     """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
     import torch  # noqa: PLC0415
     import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
