@@ -91,6 +91,18 @@ def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
         plan_sweep(Sweep((count,)), room)
 
 
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        (Sweep(strategies=("none", "fsdp"), buckets=(5.0,)), "--bucket-mb is for the strategy ddp"),
+        (Sweep((2,), ("none",)), "--strategy none is one process"),
+    ],
+)
+def test_what_no_round_would_look_at_is_refused(sweep: Sweep, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan_sweep(sweep, Room(1, 8, "core"))
+
+
 def test_part_of_a_second_host_is_refused() -> None:
     with pytest.raises(UsageError, match="whole hosts"):
         plan_sweep(Sweep((12,)), Room(2, 8, "cuda device"))

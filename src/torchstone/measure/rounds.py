@@ -34,11 +34,16 @@ class Room(Struct, frozen=True):
 
 def plan_sweep(sweep: Sweep, room: Room) -> tuple[Further, ...]:
     """The axes of every round, in the order of measuring: without a strategy first, then growing numbers of ranks."""
+    strategies = sweep.strategies or DEFAULT_STRATEGIES
+    if sweep.buckets and "ddp" not in strategies:
+        raise UsageError("--bucket-mb is for the strategy ddp", advice="leave it out, or add --strategy ddp")
+    if sweep.ranks and strategies == ("none",):
+        raise UsageError("--strategy none is one process, so --ranks has no place", advice="leave it out")
     counts = sweep.ranks or default_ranks(room)
     for count in counts:
         _check(count, room)
     rounds = []
-    for strategy in sweep.strategies or DEFAULT_STRATEGIES:
+    for strategy in strategies:
         if strategy == "none":
             rounds.append(axes_of(strategy, 1))
             continue
