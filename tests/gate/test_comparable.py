@@ -153,6 +153,11 @@ def test_many_differences_are_not_all_told(torchstone: Command, pair: Pair) -> N
         ({"start": "fork"}, {"start": "spawn"}, "measured in forked workers, the baseline in spawned ones"),
         ({"cache": "warm"}, {"cache": "cold"}, "measured with a warm cache, the baseline with a cold one"),
         ({"cache": "hot"}, {"cache": "cold"}, "measured with cache hot, the baseline with a cold one"),
+        (
+            {"benchmark_version": "7"},
+            {"benchmark_version": "0123456789abcdef"},
+            "measured by version 7 of the benchmark's code, the baseline by version 012345...def",
+        ),
     ],
 )
 def test_what_was_measured_in_another_way_is_not_compared(

@@ -25,6 +25,10 @@ COUNTED_UNITS = frozenset(
     }
 )
 MOST_NAMED = 4
+COUNTER = "counter"
+VERSION = "benchmark_version"
+WAYS = ("start", "cache", VERSION)  # what a measurement may say of how it was made, besides its counter
+_VERSION_LENGTH = 12  # asv names versions by hashes
 
 _WAYS = {
     ("start", "fork"): ("in forked workers", "in forked ones"),
@@ -117,7 +121,7 @@ def depends_on_environment(metric: str) -> bool:
 
 def counter_of(measurement: Measurement) -> str:
     """What counted it; empty where that is not stated."""
-    return str((measurement.extra or {}).get("counter") or "")
+    return str((measurement.extra or {}).get(COUNTER) or "")
 
 
 def counts_instructions(metric: str) -> bool:
@@ -128,7 +132,7 @@ def counts_instructions(metric: str) -> bool:
 
 def other_counter(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     """How two numbers were counted by different counters, where both say by which."""
-    ours, theirs = found.get("counter"), wanted.get("counter")
+    ours, theirs = found.get(COUNTER), wanted.get(COUNTER)
     if not ours or not theirs or ours == theirs:
         return ""
     return f"counted by the {printable(str(ours), 40)} counter, the baseline by the {printable(str(theirs), 40)} one"
@@ -147,7 +151,7 @@ def _compare(results: Reading, baseline: Reading) -> Apart | None:
 
 def _other_way(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     """How two numbers were measured in different ways, where both say how."""
-    for key in ("start", "cache"):
+    for key in WAYS:
         way, other = found.get(key), wanted.get(key)
         if way and other and way != other:
             return f"measured {_told(key, way)[0]}, the baseline {_told(key, other)[1]}"
@@ -156,5 +160,8 @@ def _other_way(found: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 def _told(key: str, way: object) -> tuple[str, str]:
     """The way in words: how to say it first, and how the second time."""
+    if key == VERSION:
+        version = printable(str(way), _VERSION_LENGTH)
+        return f"by version {version} of the benchmark's code", f"by version {version}"
     plainly = f"with {key} {printable(str(way), 40)}"
     return _WAYS.get((key, str(way))) or (plainly, plainly)

@@ -13,7 +13,7 @@ from torchstone.analyze.spread import find_margin, round_up, spread
 from torchstone.baseline import has_numbers
 from torchstone.baseline_edit import Change
 from torchstone.errors import printable
-from torchstone.gate.comparable import counter_of, other_counter
+from torchstone.gate.comparable import COUNTER, WAYS, counter_of, other_counter
 from torchstone.gate.judge import use_own_margin
 from torchstone.gate.rules import margin_of
 from torchstone.gate.sanity import contradictions
@@ -29,7 +29,7 @@ TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often,
 PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or mend it"
 _EXACT_COUNTERS = frozenset({"hardware", "simulated", "python"})
 _EXACT_UNITS = frozenset({"instructions", "calls"})
-_WAYS = ("counter", "start", "cache")  # what a measurement may say about how it was made
+_WAYS = (COUNTER, *WAYS)
 
 
 class Settled(Struct, frozen=True):

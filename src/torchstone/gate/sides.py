@@ -9,13 +9,13 @@ from msgspec import Struct, structs
 from torchstone.analyze.compare import Side
 from torchstone.baseline import Baseline
 from torchstone.errors import UsageError, printable
+from torchstone.gate.comparable import COUNTER, WAYS
 from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, Reading
 from torchstone.results import is_selected, merge, select
 from torchstone.vocabulary import PASSED
 
 MIXED = "mixed"
 """The key of a measurement's ``extra`` that says how the trials of one side differ in the way they were measured."""
-_WAYS = ("counter", "start", "cache")
 
 
 class Gathered(Struct, frozen=True):
@@ -93,7 +93,7 @@ def _join_trials(found: Sequence[Measurement]) -> Measurement:
         return found[0]
     trials = [trial for measurement in found for trial in measurement.trials]
     extra: dict[str, object] = {TRIALS: [len(trial) for trial in trials]}
-    for way in _WAYS:
+    for way in (COUNTER, *WAYS):
         ways = sorted({str((measurement.extra or {}).get(way) or "") for measurement in found} - {""})
         if len(ways) > 1:
             extra[MIXED] = f"the files of one side differ in {way}: {printable(', '.join(ways), 80)}"
