@@ -18,8 +18,10 @@ import pytest
 from conftest import Command, WriteFile, start_on_terminal
 from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
 from torchstone.analyze.sequential import Effect
-from torchstone.cli.ab_display import draw_interval, effect_text
+from torchstone.cli.ab_display import draw_interval, effect_text, headline_of
 from torchstone.measure import turns
+from torchstone.measure.ab import Contest, Terms
+from torchstone.model import Case
 
 # The work of a call, and whether it can be done at all, depend on the environment.
 BENCHMARKS = """
@@ -346,3 +348,12 @@ def test_an_interval_is_drawn_with_the_margin_around_no_change() -> None:
     assert draw_interval(Effect(1.0, 0.0, float("inf")), 0.02, 17) == "[------|-o-|------]"
     assert effect_text(Effect(1.05, 0.0, float("inf"))) == "+5.0% [?, ?]"
     assert effect_text(None) == "-"
+
+
+def test_the_headline_counts_what_changed_in_the_plural() -> None:
+    case = Case("steps", "performance")
+    contests = []
+    for number, verdict in enumerate(["same", "regression", "improvement", "regression", "same"]):
+        contests.append(Contest(case, (case, case), number, Terms()))
+        contests[-1].verdict = verdict
+    assert headline_of(contests) == "2 regressions, 1 improvement, 2 same"

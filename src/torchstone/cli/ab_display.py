@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 VERDICTS = ("regression", "improvement", "inconclusive", "same")
+_CHANGES = ("regression", "improvement")
 BAR = 33
 SPAN = 4  # margins to either side of no change that a bar shows
 _STYLES = {"regression": "bold red", "improvement": "green", "same": "green", "inconclusive": "yellow"}
@@ -199,9 +200,13 @@ def sort_by_verdict(contests: Sequence[Contest]) -> list[Contest]:
 
 
 def headline_of(contests: Sequence[Contest]) -> str:
-    """``1 regression, 3 same``."""
+    """``2 regressions, 3 same``."""
     counts = Counter(contest.verdict for contest in contests)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    return ", ".join(_count(counts[verdict], verdict) for verdict in VERDICTS if counts[verdict])
+
+
+def _count(number: int, verdict: str) -> str:
+    return count_of(number, verdict) if verdict in _CHANGES else f"{number:,} {verdict}"
 
 
 def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, seconds: float) -> None:
