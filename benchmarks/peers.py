@@ -5,7 +5,7 @@
 
 pyperf measures each side with its default settings and compares the two files with 'compare_to', pytest-benchmark measures each side in its default way and fails by
 '--benchmark-compare-fail' at torchstone's margin. Nothing differs between the sides, so every change that is seen is a false alarm. A verdict is one comparison, from the first
-process to the answer.
+process to the answer. Only torchstone can say that it does not know: that is counted too.
 """
 
 from __future__ import annotations
@@ -69,12 +69,14 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def ask_torchstone(folder: Path) -> bool:
-    """Whether 'ab' sees a change."""
+def ask_torchstone(folder: Path) -> bool | None:
+    """Whether 'ab' sees a change; None where it is inconclusive."""
     (folder / "bench_mlp.py").write_text(OURS)
     done = run(folder, "torchstone", "ab", "bench_mlp.py", "--margin", f"{MARGIN}%", "--budget", "120s")
     if done.returncode not in {0, 1}:
         sys.exit(f"torchstone: {done.stderr}")
+    if "inconclusive" in done.stdout:
+        return None
     return "regression" in done.stdout or "improvement" in done.stdout
 
 
@@ -126,7 +128,7 @@ def ask_pytest_benchmark(folder: Path) -> bool:
     return before / after - 1 > MARGIN / 100
 
 
-PEERS: dict[str, Callable[[Path], bool]] = {
+PEERS: dict[str, Callable[[Path], bool | None]] = {
     "torchstone ab": ask_torchstone,
     "pyperf": ask_pyperf,
     "pytest-benchmark": ask_pytest_benchmark,
@@ -136,22 +138,24 @@ PEERS: dict[str, Callable[[Path], bool]] = {
 def compare(peers: Sequence[str], times: int) -> bool:
     """All of them in turns, so that the machine's moods are shared; then the table."""
     took: dict[str, list[float]] = {name: [] for name in peers}
-    false = dict.fromkeys(peers, 0)
+    answers: dict[str, list[bool | None]] = {name: [] for name in peers}
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(times):
             for name in peers:
                 folder = Path(scratch) / name.replace(" ", "-")
                 folder.mkdir(exist_ok=True)
                 began = time.monotonic()
-                false[name] += PEERS[name](folder)
+                answers[name].append(PEERS[name](folder))
                 took[name].append(time.monotonic() - began)
                 print(
                     f"  {number + 1} of {times}, {name}: {took[name][-1]:.0f} s", file=sys.stderr, flush=True
                 )
-    print("| | comparisons | false alarms | seconds to a verdict (median) |")
-    print("|---|---|---|---|")
+    false = {name: answers[name].count(True) for name in peers}
+    print("| | comparisons | false alarms | inconclusive | seconds to a verdict (median) |")
+    print("|---|---|---|---|---|")
     for name in peers:
-        print(f"| {name} | {times} | {false[name]} | {statistics.median(took[name]):.0f} |")
+        unknown = answers[name].count(None)
+        print(f"| {name} | {times} | {false[name]} | {unknown} | {statistics.median(took[name]):.0f} |")
     holds = True
     ours = "torchstone ab"
     for name in peers:
