@@ -28,7 +28,7 @@ from torchstone.cli.ab import OPTIONS, make_ab_request
 from torchstone.gate.terms import USUAL_ALPHA
 from torchstone.measure.ab import Terms
 from torchstone.measure.selftest import score, try_verdicts
-from torchstone.measure.sides import Spec, open_side
+from torchstone.measure.sides import Spec, open_sides
 from torchstone.measure.supervisor import Limits
 from torchstone.measure.turns import Played
 
@@ -218,7 +218,7 @@ def real(same: int, slowed: int) -> bool:
     terms = Terms(budget=SECONDS_A_CASE, seed=1)
     tried = []
     with ExitStack() as stack:
-        sides = [stack.enter_context(open_side(name, Spec(), request, print)) for name in "AB"]
+        sides = stack.enter_context(open_sides((Spec(), Spec()), request, print))
         for side in sides:
             side.load()
         for shares, repeat in ((list(SLOW_DOWNS), slowed), ([0.0], same)):

@@ -38,6 +38,18 @@ def failed(
     return Outcome(case_of(name, probe), status, failure=Failure(message=message))
 
 
+def counts(metric: str, *values: int, **extra: Any) -> Measurement:  # noqa: ANN401  (what a file may say)
+    """A count of each of some trials."""
+    return Measurement(metric, values, {TRIALS: [1] * len(values), **extra})
+
+
+def only_row(report: dict[str, Any]) -> dict[str, Any]:
+    """The row of a JSON report that has no other."""
+    (row,) = report["rows"]
+    found: dict[str, Any] = row
+    return found
+
+
 def write_run(
     folder: Path,
     name: str,

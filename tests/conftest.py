@@ -1,20 +1,23 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pexpect
 import pytest
 
+from comparison_files import write_run
 from live_processes import MARK, Bench, Onlooker, expect_no_process
 from torchstone.cli.main import run
 from torchstone.measure.session import Session
+from torchstone.model import Outcome
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -29,6 +32,7 @@ class Ran(NamedTuple):
 
 
 Command = Callable[..., Ran]
+Compare = Callable[..., tuple[Ran, dict[str, Any]]]
 WriteFile = Callable[[str, str], str]
 
 
@@ -48,6 +52,18 @@ def torchstone(
                 err.startswith("error: ") or "\nerror: " in err
             )  # after what was said while torch was loading
         return Ran(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def compare(torchstone: Command, tmp_path: Path) -> Compare:
+    """Compares two lists of outcomes, and gives the JSON report."""
+
+    def call(base: Sequence[Outcome], new: Sequence[Outcome], *options: str) -> tuple[Ran, dict[str, Any]]:
+        files = write_run(tmp_path, "base.jsonl", base), write_run(tmp_path, "new.jsonl", new)
+        ran = torchstone("compare", *files, "--format", "json", *options)
+        return ran, json.loads(ran.out) if ran.out else {}
 
     return call
 

@@ -214,18 +214,26 @@ class Baseline:
 
 
 def select_pair(
-    results: Sequence[Reading], expected: Sequence[Reading], patterns: Sequence[str]
+    results: Sequence[Reading],
+    expected: Sequence[Reading],
+    patterns: Sequence[str],
+    rows: Baseline | None = None,
 ) -> tuple[list[Reading], list[Reading]]:
-    """The results and expected rows that the patterns mean. A pattern that means either of two that belong together means both."""
+    """The results and expected rows that the patterns mean. A pattern that means either of two that belong together means both.
+
+    ``rows`` are the expected rows by case, if that is more than the files put together.
+    """
     if not patterns:
         return list(results), list(expected)
-    rows = Baseline(expected)
+    rows = rows or Baseline(expected)
     meant = {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)}
+    names = {case.benchmark for case in meant}
     wanted, wanted_rows = set(), set(meant)
     for case in {case for reading in results for case in reading.run.plan}:
-        match = rows.find(case)
+        is_named = is_selected(case, patterns)
+        match = rows.find(case) if is_named or case.benchmark in names else None
         # Of several results that one row is for, a pattern may mean only one: the row that comes with it brings no others.
-        if is_selected(case, patterns) or (match and match.row.outcome.case in meant):
+        if is_named or (match and match.row.outcome.case in meant):
             wanted.add(case)
             wanted_rows |= {match.row.outcome.case} if match else set()
     return (

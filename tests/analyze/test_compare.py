@@ -80,6 +80,9 @@ def test_sides_that_scatter_differently_keep_the_promise() -> None:
     assert sum((each.p_value or 0) <= 0.01 for each in found) <= 45
 
 
+LAST_BIT = side(1000.0, math.nextafter(1000.0, math.inf))  # of which logarithms know nothing
+
+
 @pytest.mark.parametrize(
     ("base", "new", "said"),
     [
@@ -88,6 +91,7 @@ def test_sides_that_scatter_differently_keep_the_promise() -> None:
         (side(5.0, 5.1), side(6.0), "one trial of NEW cannot tell"),
         (side(5.0, 5.0, 5.0), side(6.0, 6.1), "all trials of BASE have the very same value"),
         (side(5.0, 5.0), side(5.0, 5.0), "all trials of BASE and NEW have the very same value"),
+        (LAST_BIT, LAST_BIT, "all trials of BASE and NEW have the very same value"),
     ],
 )
 def test_too_thin_data_is_told_and_not_tested(base: Side, new: Side, said: str) -> None:

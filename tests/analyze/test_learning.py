@@ -167,3 +167,10 @@ def test_the_unit_of_values_does_not_matter(past: list[float], factor: float) ->
     one, other = forecast(past, 0.01), forecast([factor * value for value in past], 0.01)
     assert other.shifts == one.shifts
     assert math.log(other.high) - math.log(one.high) == pytest.approx(math.log(factor), abs=1e-6)
+
+
+@pytest.mark.parametrize("value", [757_000, 3, 0.1, 1e9 + 7, 123.456])
+def test_a_value_that_never_changes_is_no_shift(value: float) -> None:
+    found = forecast_around([value] * 6, value, 0.01)
+    assert found.shifts == 0
+    assert found.low == found.high == pytest.approx(value)

@@ -153,9 +153,9 @@ def test_what_is_no_number_is_refused(log_ratio: float) -> None:
         PairedTest().add(log_ratio)
 
 
-@pytest.mark.parametrize(("margin", "alpha"), [(0, 0.01), (0.02, 0), (-1, 0.5), (0.02, 1), (1, 0.01)])
+@pytest.mark.parametrize(("margin", "alpha"), [(0, 0.01), (0.02, 0), (-1, 0.5), (0.02, 1), (math.inf, 0.01)])
 def test_shares_that_are_none_are_refused(margin: float, alpha: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="a share above 0"):
         PairedTest(margin, alpha)
 
 

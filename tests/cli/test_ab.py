@@ -137,8 +137,12 @@ def test_a_budget_that_is_spent_leaves_cases_inconclusive_which_only_strict_take
     assert "one pair says nothing" in ran.out
     assert "the budget was spent before a pair was measured" in ran.out
     assert "--strict" in ran.out
-    assert [each.status for each in read_run(tmp_path / "a.jsonl").run.outcomes] == ["timeout", "pass"]
+    run = read_run(tmp_path / "a.jsonl").run
+    assert [(each.case.benchmark, each.status) for each in run.outcomes] == [("fails", "pass")]
+    assert {case.benchmark for case in run.plan} == {"fails", "steps"}
     assert torchstone(*arguments, "--strict").code == 1
+    crashed = torchstone(*arguments, "-k", "fails", "--b", "env:FAIL=1")
+    assert (crashed.code, "1 regression" in crashed.out) == (1, True)
 
 
 PACKAGE = """
@@ -242,6 +246,8 @@ def test_another_interpreter_measures_its_own_side(
         (["bench_ab.py", "--margin", "0"], "expected a share"),
         (["bench_ab.py", "--seed", "x"], "--seed x: expected a whole number"),
         (["bench_ab.py", "--output-a", "bench_ab.py"], "is there already"),
+        (["bench_ab.py", "--output-a", "x.jsonl", "--output-b", "x.jsonl"], "both name x.jsonl"),
+        (["bench_ab.py", "--output-b", "x.jsonl", "-o", "./x.jsonl"], "--output-b and --output both name"),
         (["nothing.py"], "no such file"),
         ([], "what is to be measured?"),
     ],

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from comparison_files import case_of, failed, passed, times, write_run
-from conftest import Command, Ran, WriteFile
-from sample_files import ACCURACY, PERFORMANCE, PR_TIME, V3
+from comparison_files import case_of, counts, failed, only_row, passed, times, write_run
+from conftest import Command, Compare, WriteFile
+from sample_files import ACCURACY, CANONICAL, TOOLS
 from torchstone.model import TRIALS, Measurement, Outcome
 from torchstone.vocabulary import VERDICTS
-
-Compare = Callable[..., tuple[Ran, dict[str, Any]]]
-
-
-@pytest.fixture
-def compare(torchstone: Command, tmp_path: Path) -> Compare:
-    """Compares two lists of outcomes, and gives the JSON report."""
-
-    def call(base: Sequence[Outcome], new: Sequence[Outcome], *options: str) -> tuple[Ran, dict[str, Any]]:
-        files = write_run(tmp_path, "base.jsonl", base), write_run(tmp_path, "new.jsonl", new)
-        ran = torchstone("compare", *files, "--format", "json", *options)
-        return ran, json.loads(ran.out) if ran.out else {}
-
-    return call
-
-
-def only_row(report: dict[str, Any]) -> dict[str, Any]:
-    (row,) = report["rows"]
-    found: dict[str, Any] = row
-    return found
-
-
-def counts(metric: str, *values: int, **extra: Any) -> Measurement:  # noqa: ANN401  (what a file may say)
-    return Measurement(metric, values, {TRIALS: [1] * len(values), **extra})
 
 
 def test_a_slower_case_is_a_regression_with_effect_interval_method_and_counts(compare: Compare) -> None:
@@ -353,18 +327,6 @@ def test_pairs_of_different_sessions_are_no_pairs(compare: Compare) -> None:
     assert only_row(compare(one(41), one(41))[1])["method"] == "Welch's t"
 
 
-def test_a_certain_change_of_an_unknown_metric_needs_a_direction(compare: Compare) -> None:
-    base, new = (
-        [passed("a", Measurement("throughput", values, {TRIALS: [1] * 3}))]
-        for values in ((100.0, 101.0, 100.5), (150.0, 151.0, 150.5))
-    )
-    row = only_row(compare(base, new)[1])
-    assert row["verdict"] == "inconclusive"
-    assert "--better throughput=lower, or higher" in row["reason"]
-    assert only_row(compare(base, new, "--better", "throughput=higher")[1])["verdict"] == "improvement"
-    assert only_row(compare(base, new, "--better", "through*=lower")[1])["verdict"] == "regression"
-
-
 def test_among_many_comparisons_a_slight_one_is_not_certain_by_itself(compare: Compare) -> None:
     slight = (5.0, 5.1, 5.05, 5.02), (5.2, 5.3, 5.25, 5.22)
     base = [passed("slight", Measurement("abs_latency", slight[0], {TRIALS: [1] * 4}))]
@@ -392,34 +354,6 @@ def test_what_blocks_can_be_chosen(compare: Compare) -> None:
     assert compare(*thin, "--block", "inconclusive")[0].code == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "margin"),
-    [
-        ([], 0.02),
-        (["--margin", "3%"], 0.03),
-        (["--margin", "3%", "--margin", "abs_*=0.07"], 0.07),
-        (["--config", "mine.toml"], 0.08),
-        (["--config", "mine.toml", "--margin", "0"], 0.0),
-    ],
-)
-def test_the_margin_is_the_one_asked_for_or_the_one_of_the_rules(
-    options: list[str], margin: float, compare: Compare, write: WriteFile
-) -> None:
-    write("mine.toml", '[[rule]]\nmetric = "abs_latency"\nkind = "ratio_ceiling"\nratio = 1.08\n')
-    both = [passed("a", times(5), counts("graph_breaks", 1))]
-    rows = {row["metric"]: row for row in compare(both, both, *options)[1]["rows"]}
-    assert rows["abs_latency"]["margin"] == pytest.approx(margin)
-    assert rows["graph_breaks"]["margin"] == 0
-
-
-def test_the_tolerance_of_a_rule_for_a_count_is_kept(compare: Compare, write: WriteFile) -> None:
-    rule = '[[rule]]\nmetric = "graph_breaks"\nkind = "count"\nbetter = "lower"\ntolerance = 2\n'
-    write("torchstone.toml", rule)
-    base = [passed("a", counts("graph_breaks", 5))]
-    assert only_row(compare(base, [passed("a", counts("graph_breaks", 7))])[1])["verdict"] == "same"
-    assert only_row(compare(base, [passed("a", counts("graph_breaks", 8))])[1])["verdict"] == "regression"
-
-
 def test_rows_come_in_the_order_asked_for(compare: Compare) -> None:
     base = [passed(name, times(5)) for name in "cab"]
     new = [passed(name, times(level, seed=2)) for name, level in (("c", 5), ("a", 4), ("b", 7))]
@@ -429,31 +363,12 @@ def test_rows_come_in_the_order_asked_for(compare: Compare) -> None:
     assert [row["name"] for row in compare(base, new, "--sort", "change")[1]["rows"]] == ["b", "a", "c"]
 
 
-def test_only_and_metric_choose_what_is_compared(compare: Compare) -> None:
-    base = [passed(name, times(5), counts("graph_breaks", 0)) for name in "ab"]
-    _, report = compare(base, base, "--only", "b", "--metric", "graph*")
-    assert [(row["name"], row["metric"]) for row in report["rows"]] == [("b", "graph_breaks")]
-
-
-def test_the_command_that_a_missing_row_names_says_the_same_again(
-    torchstone: Command, tmp_path: Path
-) -> None:
-    write_run(tmp_path, "base.jsonl", [passed("a", times(5)), passed("gone", times(5))])
-    write_run(tmp_path, "new.jsonl", [passed("a", times(5))])
-    ran = torchstone("compare", "base.jsonl", "new.jsonl", "--only", case_of("gone").id)
-    assert ran.code == 1
-    assert "only BASE has this case" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("name", "text"), [("a.csv", PERFORMANCE), ("a.csv", ACCURACY), ("a.csv", PR_TIME), ("a.json", V3)]
-)
+@pytest.mark.parametrize("kind", ["performance", "accuracy", "pr-time", "v3", "cachebench", *TOOLS])
 def test_foreign_files_can_be_compared_with_themselves(
-    name: str, text: str, torchstone: Command, write: WriteFile
+    kind: str, torchstone: Command, write: WriteFile
 ) -> None:
-    write(name, text)
-    write(f"b{name}", text)
-    ran = torchstone("compare", name, f"b{name}", "--format", "json")
+    names = [write(name, CANONICAL[kind]) for name in ("base", "new")]
+    ran = torchstone("compare", *names, "--format", "json")
     report = json.loads(ran.out)
     assert ran.code == 0
     assert report["rows"]

@@ -78,3 +78,15 @@ def test_several_reports_a_side_are_trials(torchstone: Command, write: WriteFile
     assert {row["verdict"] for row in json.loads(ran.out)["rows"]} == {"regression"}
     refused = torchstone("compare", base[0], new[0], *more, "--policy", "upstream")
     assert "compares two DDP reports" in refused.err
+
+
+def test_a_selection_chooses_rounds_too_and_the_original_knows_none(
+    torchstone: Command, write: WriteFile
+) -> None:
+    report = report_of(("resnet50", 32, 0.2), ("resnet101", 32, 0.4))
+    files = write("base.json", report), write("new.json", report)
+    found = json.loads(torchstone("compare", *files, "--only", "resnet50", "--format", "json").out)
+    assert {row["model"] for row in found["ddp_rows"]} == {"resnet50"}
+    refused = torchstone("compare", *files, "--policy", "upstream", "--only", "resnet50", "--margin", "5%")
+    assert refused.code == 2
+    assert "without --margin and --only" in refused.err

@@ -39,7 +39,7 @@ def reading_of(path: str, run: Run) -> Reading:
 
 
 def compare(base: Run, new: Run) -> Compared:
-    terms = Terms(Policy(), RuleBook(), compare_anyway=True, cross_environment=True)
+    terms = Terms(Policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True)
     sides = Files([reading_of("base.jsonl", base)]), Files([reading_of("new.jsonl", new)])
     return compare_files(*sides, terms)
 

@@ -21,7 +21,7 @@ from page_samples import ATTACK, BREAKS, ENVIRONMENT, FAILURES, large_run, nasty
 
 from conftest import Command, WriteFile
 from record_strategies import full_runs
-from sample_files import CANONICAL
+from sample_files import CANONICAL, TOOLS
 from torchstone.codec import decode_run, encode_run
 from torchstone.model import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.report.markup import element, escape, join, long_text
@@ -421,7 +421,9 @@ class TestCommand:
         html = (tmp_path / "report.html").read_text(encoding="utf-8")
         assert 'data-gate="quarantined"' in html
 
-    @pytest.mark.parametrize("kind", ["run", "performance", "accuracy", "pr-time", "v3", "ddp"])
+    @pytest.mark.parametrize(
+        "kind", ["run", "performance", "accuracy", "pr-time", "v3", "cachebench", "ddp", *TOOLS]
+    )
     def test_any_kind_of_results_makes_a_page(
         self, kind: str, torchstone: Command, write: WriteFile, tmp_path: Path
     ) -> None:

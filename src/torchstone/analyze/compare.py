@@ -127,7 +127,9 @@ def _paired_p(logs: Sequence[float], alpha: float) -> float:
 
 
 def _varies(side: Side) -> bool:
-    return len(side.values) > 1 and min(side.values) < max(side.values)
+    """Whether trials differ, and by more than logarithms have digits for."""
+    low, high = min(side.values), max(side.values)
+    return low < high and (low <= 0 or math.log(low) < math.log(high))
 
 
 def _compare_exactly(base: Side, new: Side) -> Comparison:

@@ -27,6 +27,7 @@ SHORTEST_LEVEL = 3
 SHIFT_CHANCE = 0.05
 _MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponentials overflow
 _LARGEST = 700.0  # of which an exponential is still a number
+_SLACK = 1e-12  # what logarithms and exponentials do to a number that does not change
 
 
 class Forecast(Struct, frozen=True):
@@ -62,7 +63,7 @@ def forecast(values: Sequence[float], false_alarms: float) -> Forecast:
 def forecast_around(values: Sequence[float], now: float, false_alarms: float) -> Forecast:
     """The same, where a newest value is known: one more of the last level, or, if it lies beyond what was to be expected, the first of a new one."""
     known = forecast(values, false_alarms)
-    if known.low <= now <= known.high:
+    if known.low * (1 - _SLACK) <= now <= known.high * (1 + _SLACK):
         return forecast([*values, now], false_alarms)
     reach = _reach(find_levels([math.log(value) for value in values]), 1, false_alarms)
     return Forecast(

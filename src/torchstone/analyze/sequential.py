@@ -44,15 +44,15 @@ class PairedTest:
     """Takes one log ratio of cost (B's to A's) after another; at any time it has an interval and a decision.
 
     >>> test = PairedTest()
-    >>> for log_ratio in [0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06, 0.05]:
+    >>> for log_ratio in [0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06]:
     ...     test.add(log_ratio)
     >>> test.decision()
     'slower'
     """
 
     def __init__(self, margin: float = MARGIN, alpha: float = ALPHA) -> None:
-        if not 0 < margin < 1 or not 0 < alpha < 1:
-            raise ValueError("a margin and an alpha are shares between 0 and 1")
+        if not 0 < margin < math.inf or not 0 < alpha < 1:
+            raise ValueError("a margin is a share above 0, and an alpha one between 0 and 1")
         self._wealth = math.log(2 / alpha)  # two sides, half of alpha each
         reach = math.log1p(margin)
         self._larger = {effect: _Gamblers(effect) for effect in (0.0, -reach)}

@@ -37,7 +37,7 @@ from torchstone.fingerprint import differences
 from torchstone.measure.ab import METRICS, Contest, Match, Terms, decide, make_contests, write
 from torchstone.measure.journal import Journal, create_journal
 from torchstone.measure.runner import RUNS, Request
-from torchstone.measure.sides import KEYS, Side, Spec, open_side, parse_spec
+from torchstone.measure.sides import KEYS, Side, Spec, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
 from torchstone.report.page_ab import AbPage, AbRow, render_ab
 from torchstone.units import count_of, format_share
@@ -93,24 +93,32 @@ def compare_sides(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
     specs = (parse_spec("--a", given["a"]), parse_spec("--b", given["b"]))
     request = make_ab_request(targets, given, specs)
     terms = make_terms(given)
-    for name in ("output_a", "output_b"):
-        check_outputs(given[name], None, None)
-    check_place(given["output"])
-    if given["output"] and not os.path.isdir(os.path.dirname(os.path.abspath(given["output"]))):
-        raise UsageError(f"--output {given['output']}: there is no such folder")
+    _check_outputs(given)
     given = {**given, "seed": str(terms.seed)}
     display = make_ab_display()
     try:
         with ExitStack() as stack:
             stack.enter_context(terminated_as_interrupted())
-            sides = [
-                stack.enter_context(open_side(*each, request, display.say))
-                for each in zip("AB", specs, strict=True)
-            ]
+            sides = stack.enter_context(open_sides(specs, request, display.say))
             return _measure(sides, terms, targets, given, display)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped before the first pair; nothing was written\n")
         return INTERRUPTED
+
+
+def _check_outputs(given: dict[str, Any]) -> None:
+    """Refuse files that cannot be written, or would overwrite each other, before anything is measured."""
+    for name in ("output_a", "output_b"):
+        check_outputs(given[name], None, None)
+    check_place(given["output"])
+    if given["output"] and not os.path.isdir(os.path.dirname(os.path.abspath(given["output"]))):
+        raise UsageError(f"--output {given['output']}: there is no such folder")
+    named: dict[str, str] = {}
+    for name, flag in (("output_a", "--output-a"), ("output_b", "--output-b"), ("output", "--output")):
+        if given[name]:
+            other = named.setdefault(os.path.realpath(given[name]), flag)
+            if other != flag:
+                raise UsageError(f"{other} and {flag} both name {given[name]}", advice="give each its own")
 
 
 def make_ab_request(targets: tuple[str, ...], given: dict[str, Any], specs: Sequence[Spec]) -> Request:

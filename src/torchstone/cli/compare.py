@@ -31,7 +31,7 @@ from torchstone.gate.comparing import compare_files
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rounds import are_ddp, compare_by_name, compare_by_position, header_keys
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.sides import Files
+from torchstone.gate.sides import gather
 from torchstone.gate.terms import USUAL_ALPHA, Terms
 from torchstone.model import Reading
 from torchstone.report.compare_rows import SAME, SORTS, CompareReport
@@ -198,17 +198,27 @@ def _compare(request: Request) -> Compared:
     new = read_results(request.new, request.kind, request.assignments)
     terms = _terms(request)
     if terms.policy.is_upstream:
+        _refuse_what_upstream_ignores(request)
         return _compare_as_upstream(base, new, terms)
-    sides = Files(base, request.only), Files(new, request.only)
-    if request.only and not any((*side.cases, *side.unmeasured) for side in sides):
-        advice = "patterns match names and ids: * and ? stand for any text"
-        raise UsageError(f"--only {' '.join(request.only)}: no case matches", advice=advice)
+    sides = gather(base, new, request.only)
     compared = compare_files(*sides, terms)
     if not are_ddp((*base, *new)):
         return compared
     from msgspec import structs  # noqa: PLC0415
 
-    return structs.replace(compared, header_keys=header_keys((*base, *new)), ddp=compare_by_name(base, new))
+    rounds = compare_by_name(*(side.readings for side in sides))
+    return structs.replace(compared, header_keys=header_keys((*base, *new)), ddp=rounds)
+
+
+def _refuse_what_upstream_ignores(request: Request) -> None:
+    """The original has one way to compare, and judges nothing: options that would change that are refused."""
+    ignored = ("margins", "alpha", "metrics", "better", "only", "sort", "block", "allow")
+    given = [option.flag for option in OPTIONS if option.name in ignored and getattr(request, option.name)]
+    if given:
+        raise UsageError(
+            f"the policy upstream compares all rounds as the original does, without {' and '.join(given)}",
+            advice="leave out either of them",
+        )
 
 
 def _compare_as_upstream(base: Sequence[Reading], new: Sequence[Reading], terms: Terms) -> Compared:

@@ -23,7 +23,7 @@ from torchstone.disk import write_text
 from torchstone.errors import UsageError, printable
 from torchstone.measure.ab import Terms
 from torchstone.measure.selftest import Score, Tried, score, try_verdicts
-from torchstone.measure.sides import Side, Spec, open_side
+from torchstone.measure.sides import Side, Spec, open_sides
 from torchstone.measure.supervisor import Limits
 from torchstone.model import Run
 from torchstone.units import count_of, format_share
@@ -102,7 +102,7 @@ def test_verdicts(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
     try:
         with ExitStack() as stack:
             stack.enter_context(terminated_as_interrupted())
-            sides = [stack.enter_context(open_side(name, Spec(), request, display.say)) for name in "AB"]
+            sides = stack.enter_context(open_sides((Spec(), Spec()), request, display.say))
             _try_all(sides, terms, shares, repeat, tried, display)
     except KeyboardInterrupt:
         _conclude(tried, terms, given["output"])

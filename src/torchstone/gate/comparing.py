@@ -57,7 +57,7 @@ class _Comparing:
         """All rows, weighed together; and what they come to."""
         drafts = [row for case in self._new.cases for row in self._rows_of(case)]
         drafts += self._missing()
-        self._refuse_nothing_compared()
+        self._refuse_nothing_compared(drafts)
         rows = settle(drafts, self._terms)
         return Compared(
             self._terms.policy,
@@ -118,7 +118,7 @@ class _Comparing:
             base.outcome,
             new.outcome,
             comparison,
-            better=self._terms.better_of(metric),
+            better=self._terms.better_of(metric, new.outcome.case),
             detail=detail,
             base_place=base.place,
             new_place=new.place,
@@ -129,7 +129,8 @@ class _Comparing:
         was, now = base.outcome.status or PASSED, new.outcome.status or PASSED
         of_accuracy = new.outcome.case.probe == Probe.ACCURACY
         self._seen |= {ACCURACY} if of_accuracy else set()
-        if was == now == PASSED and not (of_accuracy and self._terms.wants(ACCURACY, new.outcome.case)):
+        is_news = was != PASSED or now != PASSED or ACCURACY in self._terms.metrics
+        if not is_news and not (of_accuracy and self._terms.wants(ACCURACY, new.outcome.case)):
             return
         if now == NOT_AVAILABLE != was:
             why = f"not available in NEW{_told_by(new)}"
@@ -214,12 +215,14 @@ class _Comparing:
     def _means(self, rows: Sequence[ComparedRow]) -> list[MetricMean]:
         """The geometric mean of each metric that scatters, over the cases that passed on both sides."""
         ratios: dict[str, list[float]] = {}
+        better: dict[str, str] = {}
         for row in rows:
             passed = all(outcome and outcome.status in {PASSED, ""} for outcome in (row.base, row.new))
             if passed and row.ratio and row.ratio > 0 and not self._is_exact(row):
                 ratios.setdefault(row.metric, []).append(row.ratio)
+                better.setdefault(row.metric, row.better)
         return [
-            MetricMean(metric, self._terms.better_of(metric), mean_effect(found, self._terms.alpha))
+            MetricMean(metric, better[metric], mean_effect(found, self._terms.alpha))
             for metric, found in ratios.items()
         ]
 
@@ -246,9 +249,11 @@ class _Comparing:
             cautions.append(f"only NEW has, and nothing can be said about: {named}")
         return cautions
 
-    def _refuse_nothing_compared(self) -> None:
-        """No case in common, or a metric that nobody has, is a mistake rather than a result."""
-        if not self._pairs and not self._new.is_selection:
+    def _refuse_nothing_compared(self, drafts: Sequence[ComparedRow]) -> None:
+        """No case in common, or a metric that nobody has, is a mistake rather than a result; of a selection, what is missing is a result too."""
+        if not self._pairs and all(
+            row.verdict is Verdict.NEW or not self._new.is_selection for row in drafts
+        ):
             ours, theirs = ((*side.cases, *side.unmeasured) for side in (self._base, self._new))
             examples = f"BASE has {_example(ours)}, NEW has {_example(theirs)}"
             advice = f"{examples}; name, probe and all axes that both state have to agree, unless --compare-anyway is given"
@@ -257,6 +262,12 @@ class _Comparing:
         for pattern in dict.fromkeys((*self._terms.metrics, *named)):
             if not any(matches_name(pattern, metric) for metric in self._seen):
                 self._refuse_pattern(pattern)
+        if all(row.verdict is Verdict.NEW for row in drafts):
+            only_new = f"; only NEW has {', '.join(self._only_new)}" if self._only_new else ""
+            raise UsageError(
+                f"nothing can be compared: in {count_of(len(self._pairs), 'common case')} no metric that is compared stands on both sides{only_new}",
+                advice="name others with --metric, or measure the same ones on both sides",
+            )
 
     def _refuse_pattern(self, pattern: str) -> None:
         """Refuse a metric that nobody has; one that only a case has which could not be compared is none of these."""

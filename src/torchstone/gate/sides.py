@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from torchstone.analyze.compare import Side
-from torchstone.baseline import Baseline
+from torchstone.baseline import Baseline, select_pair
 from torchstone.errors import UsageError, printable
 from torchstone.gate.comparable import COUNTER, WAYS
 from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, Reading
-from torchstone.results import is_selected, merge, select
+from torchstone.results import merge, select
 from torchstone.vocabulary import PASSED
 
 MIXED = "mixed"
@@ -29,14 +29,12 @@ class Gathered(Struct, frozen=True):
 class Files:
     """The files of one side. The same case in several of them is one case with more trials."""
 
-    def __init__(self, readings: Sequence[Reading], only: Sequence[str] = ()) -> None:
+    def __init__(self, readings: Sequence[Reading], *, is_selection: bool = False) -> None:
         _refuse_twice(readings)
-        self.is_selection = bool(only)
+        self.is_selection = is_selection
         for reading in readings:
             merge([reading])  # the same case twice in one file is a mistake
-        self.readings = tuple(
-            select(each, lambda case: is_selected(case, only)) if only else each for each in readings
-        )
+        self.readings = tuple(readings)
         found: dict[Case, list[tuple[Reading, int]]] = {}
         for reading in self.readings:
             for index, outcome in enumerate(reading.run.outcomes):
@@ -65,6 +63,19 @@ class Files:
     def _distinct(self, reading: Reading) -> Reading:
         """A file without the cases that an earlier one has."""
         return select(reading, lambda case: case in self._found and self._found[case][0][0] is reading)
+
+
+def gather(base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str]) -> tuple[Files, Files]:
+    """Both sides, with the cases that the patterns mean: one that means a case of either side means the case that it is compared with too."""
+    sides = Files(base), Files(new)
+    if not only:
+        return sides
+    new, base = select_pair(new, base, only, sides[0].table)
+    chosen = Files(base, is_selection=True), Files(new, is_selection=True)
+    if not any((*side.cases, *side.unmeasured) for side in chosen):
+        advice = "patterns match names and ids: * and ? stand for any text"
+        raise UsageError(f"--only {' '.join(only)}: no case matches", advice=advice)
+    return chosen
 
 
 def _refuse_twice(readings: Sequence[Reading]) -> None:

@@ -11,6 +11,7 @@ from torchstone.vocabulary import METRICS
 
 USUAL_MARGIN = 0.02
 USUAL_ALPHA = 0.01
+_WAYS = {"ratio_floor": "higher", "ratio_ceiling": "lower"}
 
 
 class Terms(Struct, frozen=True):
@@ -36,18 +37,22 @@ class Terms(Struct, frozen=True):
             return rule.tolerance / base.value if rule.tolerance and base.value > 0 else 0.0
         return self.margin if self.margin is not None else _margin_of_rule(rule, base)
 
-    def better_of(self, metric: str) -> str:
-        """Which way is better; empty where nothing says so."""
+    def better_of(self, metric: str, case: Case) -> str:
+        """Which way is better: as asked, as the gate's rule has it, or as the metric is known; empty where nothing says so."""
         for pattern, better in reversed(self.better):
             if matches_name(pattern, metric):
                 return better
+        rule = self.rules.find(metric, case)
+        if rule is not None and (better := _WAYS.get(rule.kind) or rule.better):
+            return better
         return METRICS[metric].better if metric in METRICS else ""
 
     def wants(self, metric: str, case: Case) -> bool:
         """Whether a metric is compared: as asked; else what the gate would judge, less what follows from other metrics."""
         if self.metrics:
             return any(matches_name(pattern, metric) for pattern in self.metrics)
-        return not metric.endswith("_saved") and not self.rules.ignores(metric, case)
+        follows = metric.endswith("_saved") and metric in METRICS
+        return not follows and not self.rules.ignores(metric, case)
 
 
 def _margin_of_rule(rule: Rule | None, base: Measurement) -> float:
@@ -55,8 +60,10 @@ def _margin_of_rule(rule: Rule | None, base: Measurement) -> float:
     if rule is None or is_our_ratio(rule) or rule.usual:
         return base.margin if base.margin is not None else USUAL_MARGIN
     match rule.kind:
-        case "ratio_floor" | "ratio_ceiling" if rule.ratio:
-            return abs(rule.ratio - 1)
+        case "ratio_floor" if rule.ratio:
+            return max(0.0, 1 / rule.ratio - 1)
+        case "ratio_ceiling" if rule.ratio:
+            return max(0.0, rule.ratio - 1)
         case "margin":
             return margin_of(rule, base.margin)
         case _:

@@ -19,7 +19,7 @@ from torchstone.measure.launcher import Launcher
 from torchstone.measure.sides import Side, choose_cores
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.turns import Played, Player, play_pair
-from torchstone.model import PAIRS, TRIALS, Case, Failure, Measurement, Outcome, estimate
+from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED
 
 METRICS = {"latency": "abs_latency", "compile": "compilation_latency"}
@@ -59,6 +59,7 @@ class Contest:
         self._trials: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
         self._last: tuple[Outcome, Outcome] | None = None
         self._failed: tuple[bool, bool] | None = None
+        self._failures = 0  # in a row
         self._cautions: tuple[dict[str, None], dict[str, None]] = ({}, {})
 
     @property
@@ -80,7 +81,7 @@ class Contest:
         if any(failed) or not all(played.times):
             self._take_failure((failed[0], failed[1]), played)
             return
-        self._failed = None
+        self._failed, self._failures = None, 0
         for trials, times in zip(self._trials, played.times, strict=True):
             trials.append(times)
         self._test.add(played.log_ratio)
@@ -94,10 +95,21 @@ class Contest:
             each.status in {"timeout", NOT_AVAILABLE} for each in played.outcomes
         )
         self._failed = failed
+        self._failures += 1
         if not is_final:
             return
         self.reason = _say_failures(played.outcomes) or "no time could be taken"
         self.verdict = {(False, True): "regression", (True, False): "improvement"}.get(failed, "inconclusive")
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the last pair failed for the first time: it has to be tried again before that counts."""
+        return self._failures == 1 and not self.verdict
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was tried at all."""
+        return self._last is not None
 
     def give_up(self) -> None:
         """The budget is spent."""
@@ -105,7 +117,7 @@ class Contest:
         more = self._test.more_pairs() if self.pairs else None
         failures = _say_failures(self._last) if self._last else ""
         if failures:
-            self.reason = f"{failures}; the budget was spent before it could be tried again"
+            self.reason = f"{failures}; the pair before failed otherwise"
         elif not self.pairs:
             self.reason = "the budget was spent before a pair was measured"
         elif self.pairs == 1:
@@ -126,15 +138,13 @@ class Contest:
         return self.pairs > 0 or self.verdict in {"regression", "improvement"} or self._last is None
 
     def outcome(self, side: int, repro: str) -> Outcome:
-        """What one side has measured, over all its trials; a case that was never begun ran out of time."""
-        if self._last is None:
-            return Outcome(self.case, "timeout", failure=Failure(message=self.reason), repro=repro)
+        """What one side has measured, over all its trials, if anything was begun."""
         extra = {"duration": round(self.seconds, 3), "cautions": list(self._cautions[side])}
         if not extra["cautions"]:
             del extra["cautions"]
-        last = self._last[side]
+        last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
-        if self.verdict and last.status != PASSED:
+        if self.verdict and last and last.status != PASSED:
             return structs.replace(last, case=self.case, repro=repro, measurements=measured)
         return Outcome(self.case, PASSED, measured, repro=repro, extra=extra)
 
@@ -269,13 +279,13 @@ def decide(
 ) -> Generator[Contest, None, None]:
     """Measure pairs of all cases that are undecided, in turns, and hand out the case after every pair; what is decided is on disk before that.
 
-    When the budget is spent, the rest is inconclusive.
+    When the budget is spent, the rest is inconclusive. Only what has just failed is tried once more: a crash is not to be taken for lack of time.
     """
     deadline = time.monotonic() + match.terms.budget
     waiting = deque(contests)
     while waiting:
         contest = waiting.popleft()
-        if time.monotonic() < deadline:
+        if time.monotonic() < deadline or contest.is_in_doubt:
             match.play(contest)
         else:
             contest.give_up()
@@ -291,6 +301,8 @@ def decide(
 
 
 def write(contest: Contest, journals: Sequence[Journal], repro: Callable[[Contest], str]) -> None:
-    """Keep what both sides have measured of a case."""
+    """Keep what both sides have measured of a case; one that was never begun has no outcome."""
+    if not contest.is_begun:
+        return
     for side, journal in enumerate(journals):
         journal.append(contest.outcome(side, repro(contest)))

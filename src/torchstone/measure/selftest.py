@@ -82,7 +82,7 @@ def _decide(contest: Contest, match: Match) -> Tried:
     """One comparison, from its first pair to its verdict, or to the end of its budget."""
     began = time.monotonic()
     while not contest.verdict:
-        if time.monotonic() - began < match.terms.budget:
+        if time.monotonic() - began < match.terms.budget or contest.is_in_doubt:
             match.play(contest)
         else:
             contest.give_up()

@@ -123,9 +123,8 @@ class Tree(Struct, frozen=True):
         return os.path.normpath(os.path.join(self.path, os.path.relpath(real, self.root)))
 
 
-@contextlib.contextmanager
-def check_out(revision: str, folder: str) -> Iterator[Tree]:
-    """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
+def find_commit(revision: str) -> tuple[str, str]:
+    """The repository around the working folder, and the commit that a revision is there."""
     root = ask(["git", "rev-parse", "--show-toplevel"]).out.strip()
     if not root:
         raise UsageError(f"rev={revision}: this folder is in no git repository")
@@ -137,7 +136,14 @@ def check_out(revision: str, folder: str) -> Iterator[Tree]:
         raise UsageError(
             f"rev={revision}: {root} has no such revision", advice="'git log' shows what there is"
         )
-    path = os.path.join(os.path.realpath(folder), "worktree")
+    return root, commit
+
+
+@contextlib.contextmanager
+def check_out(revision: str, folder: str) -> Iterator[Tree]:
+    """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
+    root, commit = find_commit(revision)
+    path = os.path.join(os.path.realpath(folder), f"worktree-{commit[:12]}")
     try:
         made = ask(["git", "-C", root, "worktree", "add", "--detach", path, commit], _GIT_TIMEOUT)
         if made.code != 0:
@@ -221,15 +227,28 @@ class Side:
 
 
 @contextlib.contextmanager
-def open_side(name: str, spec: Spec, request: Request, tell: Callable[[str], None]) -> Iterator[Side]:
-    """A side with all that it needs: a worktree, an interpreter, variables; nothing of it is left behind."""
+def open_sides(
+    specs: Sequence[Spec], request: Request, tell: Callable[[str], None]
+) -> Iterator[tuple[Side, Side]]:
+    """A and B, each with all that it needs: a worktree, an interpreter, variables; nothing of it is left behind.
+
+    Where both are the same commit, they share its worktree: sides that differ in no file look for none in different places.
+    """
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_scratch())
-        tree = stack.enter_context(check_out(spec.revision, folder)) if spec.revision else None
-        world = _world(name, spec, tree, folder)
-        own = _request(spec, request, tree)
-        session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
-        yield Side(name, spec, own, session, tree)
+        trees: dict[str, Tree] = {}
+        sides = []
+        for name, spec in zip("AB", specs, strict=True):
+            tree = None
+            if spec.revision:
+                _, commit = find_commit(spec.revision)
+                tree = trees.get(commit) or stack.enter_context(check_out(spec.revision, folder))
+                trees[commit] = tree
+            world = _world(name, spec, tree, folder)
+            own = _request(spec, request, tree)
+            session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
+            sides.append(Side(name, spec, own, session, tree))
+        yield sides[0], sides[1]
 
 
 @contextlib.contextmanager
@@ -242,15 +261,16 @@ def _scratch() -> Iterator[str]:
 
 
 def _world(name: str, spec: Spec, tree: Tree | None, folder: str) -> World:
-    """Where the workers of a side run. Other code and other interpreters find torchstone through a link: beside it in its folder lies this environment's torch."""
+    """Where the workers of a side run. Other code and other interpreters find torchstone through a folder that has a link to it, and nothing else: in its own lies this environment's torch."""
     world = find_python(spec.python, f"--{name.lower()}") if spec.python else World()
     variables = dict(spec.variables)
     path: tuple[str, ...] | None = None
     given = variables.pop("PYTHONPATH", None)
     if spec.python or tree or given is not None:
         link = os.path.join(folder, "link")
-        os.makedirs(link)
-        os.symlink(surroundings.PACKAGE, os.path.join(link, "torchstone"))
+        if not os.path.isdir(link):
+            os.makedirs(link)
+            os.symlink(surroundings.PACKAGE, os.path.join(link, "torchstone"))
         inherited = () if spec.python else surroundings.inherited_path()
         further = inherited if given is None else tuple(given.split(os.pathsep))
         trees = (tree.path, os.path.join(tree.path, "src")) if tree else ()

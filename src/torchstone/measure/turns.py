@@ -53,6 +53,8 @@ class Player:
         self._limits = limits
         self._kernel_kills = count_kernel_kills()
         self._started = time.monotonic()
+        self._idle = 0.0  # seconds for which it waited for the other
+        self._idle_since = math.inf
         self._answer: Message | None = None
         self._killed: Ending | None = None
         self._closed_at = math.inf
@@ -94,8 +96,10 @@ class Player:
         elif _is_time(message.get("each")):
             self.each = float(message["each"])
             self.strays = tuple(map(str, message.get("strays") or ()))
+            self._idle_since = time.monotonic()
         elif _is_time(message.get("took")):
             self.took = float(message["took"])
+            self._idle_since = time.monotonic()
         elif "result" in message or "error" in message:
             self._answer = message
 
@@ -110,7 +114,7 @@ class Player:
             self._killed = Ending(
                 "worker_died", "the worker's channel was closed, so that no result can come", now
             )
-        elif now - self._started > self._limits.timeout:
+        elif min(now, self._idle_since) - self._started - self._idle > self._limits.timeout:
             self.worker.show_stacks()
             message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
             self._killed = Ending("timeout", message, now + STACKS_WAIT)
@@ -121,6 +125,8 @@ class Player:
     def give_turn(self, calls: int) -> None:
         """Let it make so many calls; none means that it may end."""
         self.took = None
+        self._idle += max(0.0, time.monotonic() - self._idle_since)
+        self._idle_since = math.inf
         with contextlib.suppress(ConnectionError):  # it has died, which will be noticed
             self.worker.channel.send({"go": calls})
 
