@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gc
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 
 from torchstone import benchmark_base
 from torchstone.counting import Counted
-from torchstone.measure import pr_time_files
 from torchstone.measure.pr_time_files import Adapted
 from torchstone.measure.sources import SourceError, find_measured, load_source
 from torchstone.measure.survey import _look_at
@@ -392,11 +390,6 @@ def test_a_file_with_nothing_in_it_says_both_ways_to_define_something(
 def test_a_name_that_is_no_longer_there_is_told(source: Callable[..., dict[str, str]]) -> None:
     with pytest.raises(SourceError, match="no benchmark 'gone'"):
         find_measured(source(HEAD + MAIN), "gone", "instructions")
-
-
-def test_examples_in_docstrings_are_right() -> None:
-    assert doctest.testmod(pr_time_files).attempted
-    assert not doctest.testmod(pr_time_files).failed
 
 
 def test_listing_needs_no_torch() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import torchstone
-from torchstone import define
 from torchstone.define import (
     OFFERED,
     Benchmark,
@@ -355,10 +354,3 @@ def test_check_is_judged_by_at_least_one_run(runs: Any) -> None:  # noqa: ANN401
 def test_mode_that_is_given_twice_counts_once() -> None:
     benchmark(modes=["training", "training"])(build)
     assert take_defined()[0].modes == ("training",)
-
-
-def test_examples_in_the_documentation_are_right() -> None:
-    import doctest  # noqa: PLC0415
-
-    assert doctest.testmod(define).failed == 0
-    assert doctest.testmod(define).attempted > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import importlib.util
 import re
 import shlex
@@ -21,6 +23,20 @@ from torchstone.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    for path in (ROOT / "src").rglob("*.py")
+    if ">>>" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_in_docstrings_hold(module: str) -> None:
+    ran = doctest.testmod(importlib.import_module(module))
+    assert ran.attempted
+    assert not ran.failed
 
 
 def load_generator() -> Any:  # noqa: ANN401  (a module that is loaded from its file)

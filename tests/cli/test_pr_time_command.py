@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import signal
 import subprocess
@@ -13,7 +12,6 @@ import pytest
 
 from conftest import Command
 from live_processes import PATIENCE, read_run, start_torchstone, wait_until
-from torchstone.cli import pr_time
 from torchstone.cli.pr_time import file_name
 
 ADDITIONS = """\
@@ -289,11 +287,6 @@ def test_a_json_file_stays_in_its_folder_whatever_the_benchmark_is_called(name: 
     path = tmp_path / file_name(name)
     path.touch()
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_examples_in_docstrings_are_right() -> None:
-    assert doctest.testmod(pr_time).attempted
-    assert not doctest.testmod(pr_time).failed
 
 
 def test_different_names_have_different_json_files() -> None:
