@@ -123,6 +123,7 @@ def test_a_survey_tells_of_counted_work_beside_benchmarks(source: Callable[..., 
         "description": "a sum of 20 numbers",
         "in_children": False,
         "iterations": 7,
+        "measures_itself": False,
     }
 
 

@@ -77,11 +77,16 @@ class Counted:
         """What the last ``work()`` has itself measured, by the name of the metric; most measure nothing."""
         return {}
 
+    @property
+    def measures_itself(self) -> bool:
+        """Whether ``measured()`` says something: times, most often, which need a worker with a clock, and nobody beside it."""
+        return type(self).measured is not Counted.measured
+
 
 def describe_counted(counted: Counted) -> dict[str, Any]:
     """What a plan needs to know of counted work."""
     told = ("name", "device", "backend", "mode", "dynamic", "counts", "metric", "category", "description")
-    return {name: getattr(counted, name) for name in (*told, "in_children", "iterations")}
+    return {name: getattr(counted, name) for name in (*told, "in_children", "iterations", "measures_itself")}
 
 
 class CountedFunction(Counted):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Command
+from conftest import Command, WriteFile
 from live_processes import read_run
 from torchstone.model import Outcome
 
@@ -150,6 +150,45 @@ def test_options_of_the_probe_are_refused_without_it(counted: Command) -> None:
     ran = counted("run", "bench_counted.py", "--probe", "performance", "--counter", "python")
     assert ran.code == 2
     assert "--counter is for the probe instructions" in ran.err
+
+
+def test_options_of_a_probe_that_nothing_is_planned_for_are_refused_too(counted: Command) -> None:
+    for target, options, said in (
+        ("linear", ("--ranks", "2"), "--ranks is for the probe scaling"),
+        ("few", ("--batch-invariant", "--counter", "python"), "--batch-invariant is for the probe accuracy"),
+    ):
+        ran = counted("run", f"bench_counted.py::{target}", *options, "--dry-run")
+        assert ran.code == 2
+        assert said in ran.err
+
+
+TIMING = """
+import time, torchstone
+
+@torchstone.counted
+class Sleeping(torchstone.Counted):
+    name = "sleeping"
+
+    def work(self):
+        began = time.perf_counter()
+        time.sleep(0.2)
+        self.seconds = time.perf_counter() - began
+
+    def measured(self):
+        return {"import_time_us": 1e6 * self.seconds}
+"""
+
+
+@needs_valgrind
+def test_what_measures_times_itself_is_not_simulated_for_its_clock_is_to_be_right(
+    counted: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_timing.py", TIMING)
+    ran = counted("run", "bench_timing.py", "--counter", "simulated", "-o", "run.jsonl")
+    assert ran.code == 0, ran.err
+    assert "valgrind" not in ran.err
+    (measurement,) = outcomes(tmp_path / "run.jsonl")["sleeping"].measurements
+    assert min(measurement.samples) >= 200_000
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from torchstone.errors import UsageError
 from torchstone.measure.job import find_differences, name_hosts
@@ -267,6 +268,14 @@ def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
     assert course.outcome().status == status
     assert course.outcome().failure is not None
     assert course.outcome().failure.message == message  # type: ignore[union-attr]
+
+
+def test_a_round_for_more_hosts_than_there_are_does_not_begin() -> None:
+    case = structs.replace(CASE, variant=structs.replace(CASE.variant, further=axes_of("ddp", 16, "gloo")))
+    course = ScalingCourse(case, {}, {}, lambda: "", Crew(Room(1, 8, "rank"), ["a"]))
+    assert course.next_job() is None
+    assert course.outcome().status == "infra_error"
+    assert "needs 2 hosts, and there is 1" in str(course.outcome().failure)
 
 
 # --- efficiency

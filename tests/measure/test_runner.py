@@ -10,10 +10,15 @@ import pytest
 from msgspec import structs
 
 from live_processes import Bench
+from torchstone.cli.run import _exit_code as exit_code_of
 from torchstone.cli.run_options import OPTIONS, make_request
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.measure.plan import shard_cases
-from torchstone.measure.runner import check_same_world, choose_limits, prepare_run
+from torchstone.measure.priming import is_filled
+from torchstone.measure.rounds import Room
+from torchstone.measure.runner import check_hosts, check_same_world, choose_limits, prepare_run
+from torchstone.measure.scaling_course import Crew
+from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.model import Case, Run, Variant
 
@@ -195,6 +200,8 @@ def test_a_run_may_be_gone_on_with_only_in_its_own_world(
     git("commit", "-m", "one")
     run = prepare()
     check_same_world(run, bench.session)
+    monkeypatch.chdir(tmp_path.parent)  # where a run is gone on with from is of no account
+    check_same_world(run, bench.session)
     other = structs.replace(run, environment=run.environment | {"versions": {"torch": "1.0"}, "threads": 77})
     with pytest.raises(
         UsageError, match=r"the run was begun elsewhere: torch is .*, was 1\.0; number of threads"
@@ -220,3 +227,51 @@ def test_as_many_cases_run_at_once_as_have_cores_of_their_own(monkeypatch: pytes
     assert choose_limits(Settings(threads=16), on_cpu).jobs == 1
     assert choose_limits(Settings(threads=2), on_both).jobs == 1
     assert choose_limits(Settings(threads=8, jobs=3), on_both).jobs == 3
+    rounds = Run("id", (Case("m", "scaling", "s", Variant("cpu")),), ())
+    assert choose_limits(Settings(threads=1, jobs=3), rounds).jobs == 1
+
+
+def test_a_shard_without_cases_is_said_and_is_no_failure(prepare: Prepare, bench: Bench) -> None:
+    shards = [prepare("bench_it.py::fixed", probes=("accuracy",), shard=f"{part}/2") for part in (1, 2)]
+    assert sorted(len(run.plan) for run in shards) == [0, 1]
+    assert any("has no cases: all are in others" in caution for caution in bench.session.cautions)
+    assert exit_code_of([], {"exit_zero": False}) == 0
+
+
+def round_of(ranks: int) -> Case:
+    further = (("ranks", str(ranks)), ("strategy", "ddp"))
+    return Case("net", "scaling", "s", Variant("cpu", "none", "training", further=further))
+
+
+@pytest.mark.parametrize(
+    ("crew", "fits"),
+    [
+        (Crew(Room(2, 8, "rank"), ("a", "b")), True),
+        (Crew(Room(1, 8, "rank"), ("a",)), False),
+        (Crew(Room(4, 4, "rank"), ("a", "b", "c", "d")), False),
+        (Crew(Room(1, 1, ""), ("a",)), False),
+    ],
+)
+def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(crew: Crew, fits: bool, bench: Bench) -> None:
+    run = Run("id", (round_of(8), round_of(16)), (), settings={"layout": [2, 8]})
+    bench.session.crew = crew
+    if fits:
+        check_hosts(run, run.plan, bench.session)
+    else:
+        with pytest.raises(UsageError, match=r"were planned for (1 host|2 hosts) with 8 ranks each"):
+            check_hosts(run, run.plan, bench.session)
+    if len(crew.names) == 1:
+        check_hosts(run, [round_of(8)], bench.session)
+
+
+@pytest.mark.slow
+def test_the_template_is_filled_before_the_first_case_where_no_zygote_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a torch that was built for a device which is not there: the zygote waits for the device."""
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path))
+    with Session("fork", "cold", print) as session:
+        session.start_workers([], ["cuda"])
+        assert not is_filled(session.template)
+        session.prime(Case("m", "performance", "s", Variant("cpu:0", "inductor")))
+        assert is_filled(session.template)

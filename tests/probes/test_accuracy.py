@@ -58,17 +58,20 @@ def test_without_a_reference_another_direction_still_fails() -> None:
     assert "cosine similarity is 0.3333" in ended.message
 
 
-def test_float64_run_that_computes_something_else_is_no_reference() -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "amp"])
+def test_float64_run_that_computes_something_else_is_no_reference(dtype: str) -> None:
     """Random numbers depend on the dtype; with such a reference nothing could be wrong enough to be noticed."""
 
     def noisy(x: Tensor) -> Tensor:
         return x + torch.randn_like(x)
 
-    ended = measure(only(noisy, torch.zeros(1000)))
+    ended = measure(only(noisy, torch.zeros(1000)), dtype=dtype)
     assert ended.status == "pass"
     assert ended.told["reference"] == "none"
     assert "which is no rounding" in ended.cautions[0]
-    assert measure(only(noisy, torch.zeros(1000)), backend=changing(torch.neg)).status == "fail_accuracy"
+    for wrong in (torch.neg, torch.zeros_like):
+        ended = measure(only(noisy, torch.zeros(1000)), backend=changing(wrong), dtype=dtype)
+        assert ended.status == "fail_accuracy"
 
 
 def test_dropout_is_the_same_in_every_run() -> None:

@@ -118,6 +118,14 @@ def test_a_device_that_is_not_there_is_not_available() -> None:
     assert "it runs on nowhere" in end.message
 
 
+def test_a_device_that_torch_was_only_built_for_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def current_accelerator(check_available: bool = False) -> torch.device | None:
+        return None if check_available else torch.device("cuda")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", current_accelerator)
+    assert stopped(CountedFunction(lambda: int, "it", device="cuda")).status == "not_available"
+
+
 class Lacking(Counted):
     def missing(self) -> str:
         return "torch is too old"
@@ -196,13 +204,17 @@ def test_failures_end_with_their_phase_and_finish_is_still_called() -> None:
         def finish(self) -> None:
             finished.append(self.fails_in)
 
-    for fails_in, status in (
-        ("prepare_once", "model_fail_to_load"),
-        ("work", "warmup_failed"),
-        ("later", "fail_to_run"),
+    for fails_in, status, phase in (
+        ("prepare_once", "model_fail_to_load", "load"),
+        ("work", "warmup_failed", "compile"),
+        ("later", "fail_to_run", "run"),
     ):
-        end = stopped(Failing(fails_in=fails_in))
-        assert end.status == status
+        result = Result()
+        clock = PhaseClock(Recorder(), result)
+        clock.enter("load")
+        with pytest.raises(Stopped) as caught:
+            measure_instructions(Failing(fails_in=fails_in), CountPlan("python"), clock, result)
+        assert (caught.value.status, clock.phase) == (status, phase)
     assert finished == ["prepare_once", "work", "later"]
 
 

@@ -370,3 +370,15 @@ def test_only_numbers_of_the_same_shape_can_be_strangers() -> None:
         "e": torch.ones(1),
     }
     assert find_stranger(exact, eager, 1e-4) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_numbers_near_the_largest_of_their_dtype_hide_nothing(dtype: torch.dtype) -> None:
+    """A mask of such numbers is as far from float64's as can be, and on both sides the same."""
+    exact = torch.tensor([torch.finfo(torch.float64).min, 1.0], dtype=torch.float64)
+    eager = torch.tensor([torch.finfo(dtype).min, 1.0], dtype=dtype)
+    assert compare(eager, eager.clone(), exact) == ""
+    assert "RMSE to float64 is 4" in compare(
+        eager, torch.tensor([torch.finfo(dtype).min, 5.0], dtype=dtype), exact
+    )
+    assert "off by up to" in compare(eager, torch.tensor([0.0, 1.0], dtype=dtype), exact)

@@ -14,7 +14,7 @@ from msgspec import structs
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, make_display
 from torchstone.cli.quantities import parse_seconds
-from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale
+from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
 from torchstone.cli.run_outputs import check_outputs, print_plan, write_ddp, write_outputs
 from torchstone.cli.run_summary import print_cache_reasons
 from torchstone.errors import TorchstoneError, UsageError
@@ -100,6 +100,8 @@ def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> in
     ) as session:
         _man(session, job)
         run = _prepare(request, session, display)
+        if not given["shard"]:  # of which each may lack a probe that others have
+            refuse_unused(given, {case.probe for case in run.plan})
         if given["dry_run"]:
             print_plan(run)
             return 0
@@ -234,7 +236,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:
     bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
-    bad |= all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
+    bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
     return 1 if bad and not given["exit_zero"] else 0
 
 

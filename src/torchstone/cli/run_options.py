@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 
 from torchstone.cli.plain import Option
@@ -53,7 +54,7 @@ OPTIONS = (
     Option("--budget", "budget", "TIME", "Stop timing a case after this long; by default 5s."),
     Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice. What is counted has one."),
     Option("--compile-threads", "compile_threads", "N", "Processes for the compiler in each worker; by default 1."),
-    Option("--jobs", "jobs", "N", "Cases at once. Only one is timed at a time. By default one for each --threads cores, and 1 on an accelerator.", short="-j"),
+    Option("--jobs", "jobs", "N", "Cases at once. Only one is timed at a time. By default one for each --threads cores, and 1 on an accelerator. Rounds of scaling are never side by side.", short="-j"),
     Option("--timeout", "timeout", "TIME", "End a case that takes longer; by default 30m."),
     Option("--memory-limit", "memory_limit", "SIZE", "End a case that holds more memory than this, such as 8GB."),
     Option("--start", "start", "HOW", "How workers are started: auto, fork or spawn. Compile times of the two differ.", choices=STARTS),
@@ -108,37 +109,36 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
     )
 
 
-_ONLY_FOR = {
-    "scenarios": Probe.COMPILE_CACHE,
-    "save_artifacts": Probe.COMPILE_CACHE,
-    "load_artifacts": Probe.COMPILE_CACHE,
-    "explain": Probe.COMPILE_CACHE,
-    "counter": Probe.INSTRUCTIONS,
-    "profile": Probe.INSTRUCTIONS,
-    "save_outputs": Probe.ACCURACY,
-    "compare_outputs": Probe.ACCURACY,
-    "batch_invariant": Probe.ACCURACY,
-    "ranks": Probe.SCALING,
-    "strategies": Probe.SCALING,
-    "buckets": Probe.SCALING,
-    "collective": Probe.SCALING,
-    "collective_timeout": Probe.SCALING,
-    "warm_up": Probe.SCALING,
-    "ddp_json": Probe.SCALING,
+_ONLY_FOR: dict[str, tuple[Probe, ...]] = {
+    **dict.fromkeys(("scenarios", "save_artifacts", "load_artifacts", "explain"), (Probe.COMPILE_CACHE,)),
+    **dict.fromkeys(("counter", "profile"), (Probe.INSTRUCTIONS,)),
+    **dict.fromkeys(("save_outputs", "compare_outputs", "batch_invariant"), (Probe.ACCURACY,)),
+    **dict.fromkeys(("ranks", "strategies", "buckets", "collective"), (Probe.SCALING,)),
+    **dict.fromkeys(("collective_timeout", "warm_up", "ddp_json"), (Probe.SCALING,)),
+    **dict.fromkeys(("precision", "budget"), (Probe.PERFORMANCE,)),
+    "repeat": (Probe.PERFORMANCE, Probe.COMPILE_CACHE, Probe.INSTRUCTIONS, Probe.SCALING),
 }
 
 
 def _check_probe_options(given: dict[str, Any]) -> None:
-    """Refuse an option that no probe of this run would look at."""
+    """Refuse an option that no probe which was asked for would look at."""
     probes = split_list("--probe", given["probes"], PROBES)
-    if not probes:
-        probes = (*DEFAULT_PROBES, Probe.INSTRUCTIONS, Probe.SCALING)
-    for option in OPTIONS:
-        probe = _ONLY_FOR.get(option.name)
-        if probe and given[option.name] and probe not in probes:
-            raise UsageError(f"{option.flag} is for the probe {probe}", advice=f"add --probe {probe}")
     if probes == (Probe.SCALING.value,):
         _check_scaling(given)
+    if probes:
+        refuse_unused(given, probes)
+
+
+def refuse_unused(given: dict[str, Any], probes: Collection[str]) -> None:
+    """Refuse an option that none of these probes would look at."""
+    for option in OPTIONS:
+        users = _ONLY_FOR.get(option.name)
+        if users and given[option.name] and not {*users} & {*probes}:
+            named = f"the probe{'s' if len(users) > 1 else ''} {', '.join(users)}"
+            raise UsageError(
+                f"{option.flag} is for {named}, and nothing here is measured by {'it' if len(users) == 1 else 'these'}",
+                advice=f"add --probe {users[0]}, or leave out {option.flag}",
+            )
 
 
 def may_scale(given: dict[str, Any]) -> bool:

@@ -128,7 +128,7 @@ def _counted_listing(suite: str, told: dict[str, Any]) -> Listing:
     device = str(told["device"]).partition(":")[0]
     dynamic = told["dynamic"] if isinstance(told["dynamic"], bool) else None
     variant = Variant(device, str(told["backend"] or ""), str(told["mode"] or ""), dynamic=dynamic)
-    return Listing(suite, told["name"], counted=variant)
+    return Listing(suite, told["name"], counted=variant, measures_itself=bool(told.get("measures_itself")))
 
 
 def libraries_of(sources: Sequence[Source]) -> list[str]:

@@ -36,6 +36,7 @@ class Listing(Struct, frozen=True):
     takes: tuple[str, ...] = ()
     counted: Variant | None = None
     probes: tuple[str, ...] = ()
+    measures_itself: bool = False
 
 
 class Axes(Struct, frozen=True):

@@ -19,9 +19,9 @@ from torchstone.measure.collect import Targets, hash_file, libraries_of, read_li
 from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.journal import Journal
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
-from torchstone.measure.reports import with_efficiency
+from torchstone.measure.reports import ranks_in, with_efficiency
 from torchstone.measure.revision import read_revision
-from torchstone.measure.rounds import Room, Sweep, plan_sweep
+from torchstone.measure.rounds import Room, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits, Watcher
@@ -61,9 +61,14 @@ def prepare_run(request: Request, session: Session) -> Run:
         settings, axes = plan_rounds(settings, axes, found["collectives"], session)
     cases = plan_cases(listings, axes, selection)
     settings = with_counter(settings, cases, session.cautions)
+    planned = {f"{case.suite}::{case.benchmark}" for case in cases}
+    own = (f"{each.suite}::{each.name}" for each in listings if each.measures_itself)
+    settings = structs.replace(settings, self_measured=tuple(name for name in own if name in planned))
     shard, shards = request.shard
     if shards > 1:
         cases = shard_cases(cases, shard, shards, request.durations)
+        if not cases:
+            session.cautions.append(f"shard {shard}/{shards} has no cases: all are in others")
     settings = structs.replace(settings, threads=settings.threads or found["environment"].get("threads"))
     environment = found["environment"]
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
@@ -121,7 +126,9 @@ def plan_rounds(
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
     threads = settings.threads or (1 if device == "cpu" else None)
     return (
-        structs.replace(settings, collective=collective, rank_threads=threads),
+        structs.replace(
+            settings, collective=collective, rank_threads=threads, layout=(room.hosts, room.ranks)
+        ),
         structs.replace(axes, rounds=plan_sweep(sweep, room)),
     )
 
@@ -203,7 +210,7 @@ def look_again(run: Run, suites: Collection[str], session: Session) -> dict[str,
             "sources": [settings["sources"][suite] for suite in suites if suite in settings["sources"]],
             "imports": settings.get("imports", []),
             "folder": settings.get("folder") or os.getcwd(),
-            "devices": sorted({case.variant.device for case in run.plan if case.suite in suites}),
+            "devices": _devices_of(run, suites),
             "libraries": [name for name in run.environment.get("versions", {}) if name != "torch"],
             "threads": settings.get("threads"),
         }
@@ -212,20 +219,44 @@ def look_again(run: Run, suites: Collection[str], session: Session) -> dict[str,
     return found
 
 
+def _devices_of(run: Run, suites: Collection[str]) -> list[str]:
+    """The devices of a run's cases, and the one that its environment was looked at with."""
+    devices = {case.variant.device for case in run.plan if case.suite in suites}
+    return sorted(devices | {str(run.environment.get("device") or "cpu")})
+
+
 def check_same_world(run: Run, session: Session) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
     changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
+    check_hosts(run, run.plan, session)
     if changed:
         raise UsageError(
             f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"
         )
 
 
+def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
+    """Refuse to train on other hosts than a round was planned for: it would be another round under the same name."""
+    if not run.settings.get("layout"):
+        return
+    hosts, ranks = run.settings["layout"]
+    planned, crew = Room(hosts, ranks, "rank"), session.crew
+    for count in {ranks_in(case) for case in cases if case.probe == Probe.SCALING}:
+        needed, _ = there = hosts_for(count, planned)
+        if there != hosts_for(count, crew.room) or needed > len(crew.names):
+            raise UsageError(
+                f"rounds of {count_of(count, 'rank')} were planned for {count_of(needed, 'host')} with {count_of(ranks, 'rank')} each, which is not what is here",
+                advice=f"torchrun --nnodes {hosts} --nproc-per-node {ranks} -m torchstone ...",
+            )
+
+
 def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
     """How the code differs from the code that a run has measured; also by files that are not committed, if these count."""
     changed = []
-    then, now = run.revision, read_revision(os.getcwd(), run.revision.label)
+    folder = run.settings.get("folder") or ""
+    then = run.revision
+    now = read_revision(folder if os.path.isdir(folder) else os.getcwd(), then.label)
     if then.commit and now.commit != then.commit:
         changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
     elif dirty_too and then.dirty is False and now.dirty:
@@ -247,7 +278,9 @@ def choose_limits(settings: Settings, run: Run) -> Limits:
 
     On an accelerator it is one, for compiling and warming up use the device too.
     """
-    if settings.jobs:
+    if any(case.probe == Probe.SCALING for case in run.plan):
+        jobs = 1  # a round is held against the smallest one, which comes first
+    elif settings.jobs:
         jobs = settings.jobs
     elif all(case.probe == Probe.INSTRUCTIONS for case in run.plan) and settings.counter != "cpu_time":
         jobs = _cores()  # one thread each, and a count is the same whatever runs beside it
@@ -269,8 +302,16 @@ def measure(
     outcomes_so_far = list(run.outcomes)
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]
-    supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)
-    with closing(supervisor.execute(pending)) as outcomes:  # ends all workers, however it is left
+    limits = choose_limits(settings, run)
+    timed = [case for case in pending if settings.leaves_measuring_to(case)]
+    counted = [case for case in pending if case not in timed]
+
+    def execute() -> Generator[Outcome, None, None]:
+        """What times itself comes last, and alone."""
+        yield from session.supervisor(settings, limits, watcher).execute(counted)
+        yield from session.supervisor(settings, structs.replace(limits, jobs=1), watcher).execute(timed)
+
+    with closing(execute()) as outcomes:  # ends all workers, however it is left
         for outcome in outcomes:
             named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
             if outcome.case.probe == Probe.SCALING:

@@ -13,6 +13,7 @@ from torchstone.measure.reports import Host, conclude, ranks_in, read_host
 from torchstone.measure.rounds import COLLECTIVE_TIMEOUT, WARM_UP, Room, hosts_for
 from torchstone.measure.settings import Settings
 from torchstone.model import Case, Failure, Outcome
+from torchstone.units import count_of
 
 GRACE = 10.0
 """Seconds that another host may take longer with its part of a round than this one did."""
@@ -95,6 +96,11 @@ class ScalingCourse:
 
     def _cannot_begin(self) -> bool:
         """Whether a host that the round needs is gone, or is not like this one; the outcome then says so."""
+        there = len(self._crew.names)
+        if self._hosts > there:
+            message = f"the round needs {count_of(self._hosts, 'host')}, and there {'is' if there == 1 else 'are'} {there}"
+            self._outcome = _ended(self._case, "infra_error", message)
+            return True
         for index in range(1, self._hosts):
             name = self._crew.names[index]
             if index in self._crew.lost:

@@ -153,10 +153,11 @@ class Session:
 
     def prime(self, case: Case) -> None:
         """Fill the template before the first case that needs it, where no zygote has done so: else that case would pay for it."""
-        if self._is_primed or case.variant.device != "cpu" or case.variant.backend == "none":
+        device = case.variant.device.partition(":")[0]
+        if self._is_primed or device != "cpu" or case.variant.backend == "none":
             return
         self._is_primed = True
-        if self.launcher.start == "fork" or is_filled(self.template):
+        if is_filled(self.template):
             return
         job = {"job": "prime", "template": self.template}
         answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)

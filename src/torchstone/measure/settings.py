@@ -11,6 +11,7 @@ import msgspec
 
 from torchstone.errors import InputError
 from torchstone.model import Case, Run
+from torchstone.vocabulary import Probe
 
 STARTS = ("auto", "fork", "spawn")
 CACHES = ("cold", "warm")
@@ -20,6 +21,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
 
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
+    ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
     ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
@@ -57,6 +59,12 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     collective_timeout: float | None = None
     warm_up: int | None = None
     rank_threads: int | None = None
+    layout: tuple[int, int] | None = None
+    self_measured: tuple[str, ...] = ()
+
+    def leaves_measuring_to(self, case: Case) -> bool:
+        """Whether a case is counted work that measures itself."""
+        return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in self.self_measured
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -122,7 +130,8 @@ def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
         },
         "identity": {"start": start, "cache": settings.cache},
         "counting": {
-            "counter": settings.counter,
+            # Whoever measures times needs a worker whose clock is right: no simulated one.
+            "counter": "cpu_time" if settings.leaves_measuring_to(case) else settings.counter,
             "iterations": settings.repeat,
             "profile": settings.profile,
         },

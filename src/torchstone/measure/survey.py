@@ -46,9 +46,10 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
             answer["collectives"] = find_collectives(devices[0])
         answer["refused"] = _try_compile(job.get("compile") or {}, answer["backends"])
         usable = [name for name, problem in answer["devices"].items() if not problem]
-        answer["environment"] = probe_environment(
-            job.get("libraries", []), usable[0] if usable else "cpu", own=OWN
-        )
+        # An accelerator first, in whatever order devices were named: what there is of them belongs to the environment.
+        accelerators = [name for name in usable if name.partition(":")[0] != "cpu"]
+        device = next(iter((*accelerators, *usable)), "cpu")
+        answer["environment"] = probe_environment(job.get("libraries", []), device, own=OWN)
     return answer
 
 

@@ -66,14 +66,16 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
         with ending_as("warmup_failed", "OOM", is_out_of_memory):
             counting.warm_up()
         clock.enter("run")
-        with ending_as("fail_to_run", "OOM", is_out_of_memory):
+        # What times itself is alone while it does; a count is the same whatever runs beside it.
+        alone = clock.turn() if counted.measures_itself else contextlib.nullcontext()
+        with ending_as("fail_to_run", "OOM", is_out_of_memory), alone:
             _count(counting, plan, result)
             if plan.profile:
                 from torchstone.probes.profile import record_profile  # noqa: PLC0415  (only on request)
 
                 result.extra["profile"] = record_profile(counting)
-    finally:
         clock.enter("compare")
+    finally:
         with contextlib.suppress(Exception):
             counted.finish()
 
@@ -81,16 +83,12 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
 def _why_not(counted: Counted, counter: str) -> str:
     """Why it cannot be counted here; empty if it can."""
     wanted = counted.device.partition(":")[0]
-    accelerator = torch.accelerator.current_accelerator()
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
     if wanted != "cpu" and (accelerator is None or accelerator.type != wanted):
         return f"it runs on {wanted}, and there is none here"
-    if counted.in_children and counter != "hardware" and not _measures_itself(counted):
+    if counted.in_children and counter != "hardware" and not counted.measures_itself:
         return f"its work is done by processes that it starts, which the {counter} counter does not see"
     return counted.missing()
-
-
-def _measures_itself(counted: Counted) -> bool:
-    return type(counted).measured is not Counted.measured
 
 
 def _count(counting: Counting, plan: CountPlan, result: Result) -> None:

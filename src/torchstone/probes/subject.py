@@ -70,6 +70,14 @@ def seed_everything(seed: int = SEED) -> None:
         numpy.random.seed(seed)
 
 
+def read_random_state(device: torch.device) -> list[torch.Tensor]:
+    """Where the random numbers of torch are, of the CPU and of a device: after a draw it is elsewhere."""
+    states = [torch.get_rng_state()]
+    if device.type != "cpu" and hasattr(module := torch.get_device_module(device), "get_rng_state"):
+        states.append(module.get_rng_state(device))
+    return states
+
+
 def build(benchmark: Benchmark, target: Target, batch_size: int | None, size: str) -> Work:
     """Build the model and its inputs, and move both to the device in the dtype asked for."""
     seed_everything()
