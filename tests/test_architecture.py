@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
     {"results"},
     {"conversion", "baseline", "baseline_edit", "quarantine"},
     {"gate", "store"},
+    {"adoption"},
     {"report", "proposal"},
     {"serve"},
     {"cli"},

@@ -315,3 +315,30 @@ def test_the_flaky_lists_of_the_original_ship_with_the_package() -> None:
     assert sum(not entry.platform for entry in accuracy) == 6
     assert {entry.platform for entry in entries} == {"", "rocm"}
     assert len({(entry.case, entry.metrics, entry.platform) for entry in entries}) == len(entries)
+
+
+def test_replacing_leaves_the_other_entries_of_a_case_alone(torchstone: Command, write: WriteFile) -> None:
+    write(
+        "quarantine.toml",
+        '[[quarantine]]\ncase = "a"\nmetric = "accuracy"\nplatform = "rocm"\nreason = "one"\n\n'
+        '[[quarantine]]\ncase = "a"\nmetric = "graph_breaks"\nreason = "two"\n',
+    )
+    add = ("quarantine", "add", "a", "--reason", "three", "--expires", "2099-06-01", "--replace")
+    refused = torchstone(*add)
+    assert refused.code == 2
+    assert "2 entries for a" in refused.err
+    assert torchstone(*add, "--metric", "graph_breaks").code == 0
+    text = Path("quarantine.toml").read_text()
+    assert 'reason = "one"' in text
+    assert 'reason = "two"' not in text
+    assert text.count("rocm") == 1
+
+
+def test_an_entry_that_is_made_to_block_is_a_failure_in_junit_too(
+    torchstone: Command, files: tuple[str, ...]
+) -> None:
+    ran = torchstone("check", *files, "--as-of", "2026-06-01", "--format", "junit", "--block", "quarantined")
+    assert ran.code == 1
+    assert 'failures="1"' in ran.out
+    assert "<skipped" not in ran.out
+    assert "<failure" in ran.out

@@ -169,7 +169,9 @@ class Baseline:
                 path=second.reading.path,
                 line=second.reading.lines[second.index],
                 column="name",
-                advice=f"say which with --set {axis}=... (the results do not)",
+                advice=f"say which with --set {axis}=... (the results do not)"
+                if axes
+                else "put the columns of both files into one, or judge by one file at a time",
             )
         return closest
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
 from torchstone.errors import UsageError
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
+from torchstone.formats.expected_csv import write_expected
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Variant, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY
@@ -38,6 +40,8 @@ class Change(Struct, frozen=True):
     margin: float | None = None
     old_margin: float | None = None
     spread: float | None = None
+    ways: dict[str, Any] | None = None
+    """What the new number says of how it was measured, where that is another way than the old one's."""
 
 
 def state(case: Case, kind: str) -> Case:
@@ -61,10 +65,19 @@ def find_no_place(case: Case, kind: str) -> str:
     return f"a DDP report has no place for rounds with {strategy or 'no strategy'}"
 
 
-def apply_changes(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
-    """The text of a baseline with the changes made; ``new`` are the outcomes to add rows for."""
+def apply_changes(
+    baseline: Reading,
+    text: str,
+    changes: Sequence[Change],
+    new: dict[Case, Outcome],
+    *,
+    all_numbers: bool = False,
+) -> str:
+    """The text of a baseline with the changes made; ``new`` are the outcomes to add rows for, with ``all_numbers`` that they have even where a status would do."""
     if all(change.action in NOTHING_DONE for change in changes):
         return text
+    if not text and baseline.kind == "expected":
+        return write_expected(run_of(baseline.path, tuple(new.values())), all_numbers=all_numbers)
     if not text:
         return FORMATS[baseline.kind].write(run_of(baseline.path, tuple(new.values())))
     if baseline.kind in _TABLES:
@@ -110,6 +123,8 @@ def _remeasured(measurement: Measurement, change: Change) -> Measurement:
     """What is expected, with a new value, a new margin, or both."""
     samples = measurement.samples if change.new == change.old else (change.new,)
     extra = measurement.extra
+    if change.ways:
+        extra = {**(extra or {}), **change.ways}
     if change.margin is not None:
         extra = {**(extra or {}), "margin": change.margin}
     return structs.replace(measurement, samples=samples, extra=extra)

@@ -9,25 +9,33 @@ are past runs to learn from, they do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from statistics import median
-from typing import TypeVar
+from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.baseline import Baseline, expects_status, has_numbers, main_metric
+from torchstone.adoption import (
+    ELSEWHERE,
+    Wish,
+    compare_row,
+    is_counted,
+    majority_of,
+    measurements_of,
+    middle_of,
+    rule_for,
+    wants_metric,
+)
+from torchstone.baseline import Baseline, has_numbers, main_metric
 from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes, find_no_place, state
 from torchstone.errors import UsageError
+from torchstone.fingerprint import differences
 from torchstone.gate.margins import (
     Lessons,
-    allowance,
     as_written,
     find_failed_repeat,
     find_other_counter,
     settle,
-    settle_row,
 )
-from torchstone.gate.rules import SHARES, RuleBook, margin_of
+from torchstone.gate.rules import RuleBook, margin_of
 from torchstone.gate.sanity import contradictions
 from torchstone.model import (
     Case,
@@ -35,35 +43,13 @@ from torchstone.model import (
     Number,
     Outcome,
     Reading,
-    Rule,
     Run,
     matches_name,
 )
 from torchstone.results import is_selected
-from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, Probe
 
 _STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
-Value = TypeVar("Value", bound="str | Number")
-
-
-class Wish(Struct, frozen=True):
-    """What the user asked for."""
-
-    only: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    prune: bool = False
-    add_new: bool = False
-    include_unstable: bool = False
-    margins: bool = False
-    """Whether the first file was measured again, and each further one is such a repeat, from which margins are to be found."""
-    lessons: Lessons | None = None
-    """What past runs say, if margins are to be learned from them."""
-
-    def settles_margin(self, rule: Rule, values: int) -> bool:
-        """Whether a metric with this rule is to get a margin from what was measured so many times."""
-        if self.lessons is not None:
-            return rule.kind in SHARES
-        return self.margins and rule.kind == "margin" and values > 1
 
 
 class Proposal(Struct, frozen=True):
@@ -86,13 +72,22 @@ def propose(
     """What accepting these results would do to a baseline file with this text."""
     found = _collect(Baseline([baseline]), baseline.kind, readings, wish)
     _require_matches(baseline, readings, wish, found)
+    wish = _look_at_environments(baseline, readings, wish, found)
+    if wish.head is not None:
+        run = structs.replace(
+            baseline.run,
+            environment=wish.head.environment,
+            revision=wish.head.revision,
+            settings=wish.head.settings,
+        )
+        baseline = structs.replace(baseline, run=run)
     changes: list[Change] = []
     rows: dict[Case, Outcome] = {}
     unpruned = 0
     for number, expected in enumerate(baseline.run.outcomes):
         line = baseline.lines[number]
         if number in found.by_row:
-            changes += _compare(expected, found.by_row[number], rules, wish, line)
+            changes += compare_row(expected, found.by_row[number], rules, wish, line)
             if wish.add_new and baseline.kind == "pr-time-expected":
                 found.new |= _further_counts(expected, found.by_row[number], rules, wish)
         elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
@@ -103,8 +98,26 @@ def propose(
         change, outcome = _new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
         changes.append(change)
         rows |= {case: outcome} if outcome else {}
-    new_text = apply_changes(baseline, text, changes, rows)
+    new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
     return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new))
+
+
+def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> Wish:
+    """The wish, with what follows from another environment: a baseline that says where it was measured becomes one of the new place as a whole, or its times stay."""
+    if baseline.kind != "run" or not readings:
+        return wish
+    then = baseline.run.environment
+    told = [each for reading in readings for each in differences(reading.run.environment, then)]
+    if not told:
+        return wish
+    elsewhere = "; ".join(dict.fromkeys(told))
+    last = readings[-1].run
+    is_one_place = not any(differences(reading.run.environment, last.environment) for reading in readings)
+    rows = set(range(len(baseline.run.outcomes)))
+    left = rows - found.by_row.keys() - (set() if not wish.prune else rows - found.touched)
+    if is_one_place and not left and not wish.only and not wish.metrics:
+        return structs.replace(wish, head=last)
+    return structs.replace(wish, elsewhere=elsewhere)
 
 
 class _Found(Struct):
@@ -161,15 +174,11 @@ def _further_counts(
     return {expected.case: further} if wanted else {}
 
 
-def _wants_metric(metric: str, wish: Wish) -> bool:
-    return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
-
-
 def _wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> bool:
     """Whether a new row is wanted for a metric: of counts, not for one that is never judged, unless it is asked for."""
     if not wish.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
         return False
-    return _wants_metric(metric, wish)
+    return wants_metric(metric, wish)
 
 
 def _could_be_pruned(case: Case, kind: str, found: _Found, wish: Wish) -> bool:
@@ -231,114 +240,6 @@ def _row_for(case: Case, index: Baseline, kind: str, wish: Wish) -> int | Case |
     return state(case, kind)
 
 
-def _compare(
-    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
-) -> Iterator[Change]:
-    """What accepting does to one expected row. If its status is held back, so is the rest."""
-    case = expected.case
-    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
-        yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
-        return
-    if wish.margins and (why := find_failed_repeat(outcomes)):
-        yield Change("hold", case, main_metric(expected), None, None, why, line)
-        return
-    if expects_status(expected) and _wants_metric(ACCURACY, wish):
-        changes = list(_compare_status(expected, outcomes, wish, line))
-        yield from changes
-        if any(change.action == "hold" for change in changes):
-            return
-    for measurement in expected.measurements:
-        if _wants_metric(measurement.metric, wish):
-            yield from _compare_metric(case, measurement, outcomes, rules, wish, line)
-
-
-def _compare_status(
-    expected: Outcome, outcomes: Sequence[Outcome], wish: Wish, line: int
-) -> Iterator[Change]:
-    statuses = [outcome.status for outcome in outcomes]
-    without_numbers = not expected.measurements and any(outcome.measurements for outcome in outcomes)
-    states_numbers = bool(expected.case.variant.device)  # a row of a result file, and not of expected values
-    if expected.status not in statuses and without_numbers and states_numbers:
-        note = "the row is of a failure and has no numbers: remove it, and use --add-new"
-        yield Change("hold", expected.case, ACCURACY, expected.status, statuses[-1], note, line)
-    else:
-        yield from _vote(expected.case, ACCURACY, expected.status, statuses, wish, line)
-
-
-def _compare_metric(
-    case: Case, old: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
-) -> Iterator[Change]:
-    rule = _rule_for(old, outcomes[0].case, rules, wish)
-    values = _values(outcomes, old.metric)
-    if rule.kind == "ignore":
-        return
-    if why := find_other_counter(old, _measurements(outcomes, old.metric)):
-        yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
-        return
-    if not values:
-        failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
-        if failed and case.probe != Probe.ACCURACY:
-            yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
-    elif rule.kind in {"count", "any"}:
-        yield from _vote(case, old.metric, old.value, values, wish, line)
-    elif wish.settles_margin(rule, len(values)):
-        found = _measurements(outcomes, old.metric)
-        yield settle_row(case, old, found, rule, wish.lessons, line)
-    else:
-        yield from _settle(case, old, values, rule, line)
-
-
-def _rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
-    """The rule that says how large a change is worth adopting; any change is, where nothing says so."""
-    found = rules.find(measurement.metric, case)
-    settled = wish.lessons is not None or (wish.margins and case.probe == Probe.INSTRUCTIONS)
-    return found or Rule("any" if measurement.margin is None and not settled else "margin")
-
-
-def _measurements(outcomes: Sequence[Outcome], metric: str) -> list[Measurement]:
-    """What was measured. The numbers of a case that failed before its end mean nothing."""
-    good = [outcome for outcome in outcomes if has_numbers(outcome)]
-    return [m for outcome in good for m in outcome.measurements if m.metric == metric]
-
-
-def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
-    return [measurement.value for measurement in _measurements(outcomes, metric)]
-
-
-def _vote(
-    case: Case, metric: str, old: str | Number, values: Sequence[str | Number], wish: Wish, line: int
-) -> Iterator[Change]:
-    """Adopt what most files say. Disagreement is never adopted silently."""
-    winner, agreed, tally = _majority(values, wish)
-    if not agreed:
-        yield Change("hold", case, metric, old, winner, f"the files disagree: {tally}", line)
-    elif winner != old:
-        yield Change("change", case, metric, old, winner, f"majority of {tally}" if tally else "", line)
-
-
-def _majority(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
-    """What most of the values are, whether that may be adopted, and the tally where they are not all the same."""
-    counted = Counter(values).most_common()
-    winner, votes = counted[0]
-    if votes == len(values):
-        return winner, True, ""
-    tally = ", ".join(f"{value} x{times}" for value, times in counted)
-    return winner, wish.include_unstable and 2 * votes > len(values), tally
-
-
-def _settle(
-    case: Case, old: Measurement, values: Sequence[Number], rule: Rule, line: int
-) -> Iterator[Change]:
-    """Adopt the median if it moved by more than a third of what the rule allows."""
-    middle, before = median(values), old.value
-    allowed = allowance(rule, old.margin)
-    new = as_written(middle, rule, allowed)
-    moved = abs(middle - before) / abs(before) if before else 1.0
-    if moved > allowed / 3 and new != before:
-        note = f"median of {len(values)}" if len(values) > 1 else ""
-        yield Change("change", case, old.metric, before, new, note, line)
-
-
 def _customary_margin(baseline: Reading) -> float | None:
     """The margin that most rows of a baseline have: a new row gets it too."""
     margins = Counter(
@@ -376,14 +277,18 @@ def _new_row_of(
         raise _HeldBackError(f"it contradicts itself: {why}")
     if wish.margins and (why := find_failed_repeat(outcomes)):
         raise _HeldBackError(why)
-    status, agreed, tally = _majority([outcome.status for outcome in outcomes], wish)
+    numbers = [m.metric for outcome in outcomes for m in outcome.measurements]
+    if wish.elsewhere and not all(map(is_counted, numbers)):
+        raise _HeldBackError(ELSEWHERE.format(wish.elsewhere))
+    status, agreed, tally = majority_of([outcome.status for outcome in outcomes], wish)
     if not agreed:
         raise _HeldBackError(f"the files disagree: {tally}", ACCURACY, status)
     agreeing = [outcome for outcome in outcomes if outcome.status == status]
     like = agreeing[-1]
+    measured = {each.metric: each for outcome in agreeing for each in outcome.measurements}
     new = [
         _new_expectation(case, measurement, agreeing, rules, wish, margin)
-        for measurement in like.measurements
+        for measurement in measured.values()
         if has_numbers(like) and _wants_new_metric(measurement.metric, like.case, rules, wish)
     ]
     measurements = tuple(measurement for measurement, _ in new)
@@ -409,10 +314,10 @@ def _new_expectation(
 ) -> tuple[Measurement, float | None]:
     """What a new row is to expect of one metric, and how far repeats lie apart if there were any."""
     metric, extra = measurement.metric, measurement.extra or {}
-    rule = _rule_for(measurement, agreeing[-1].case, rules, wish)
-    found = _measurements(agreeing, metric)
+    rule = rule_for(measurement, agreeing[-1].case, rules, wish)
+    found = measurements_of(agreeing, metric)
     values = [each.value for each in found]
-    value: Number = median(values)
+    value = middle_of(values)
     if why := find_other_counter(None, found):
         raise _HeldBackError(why, metric)
     if wish.settles_margin(rule, len(values)):
@@ -421,7 +326,7 @@ def _new_expectation(
             raise _HeldBackError(new.why, metric, value)
         return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
     if rule.kind == "count":
-        value, agreed, counts = _majority(values, wish)
+        value, agreed, counts = majority_of(values, wish)
         if not agreed:
             raise _HeldBackError(f"the files disagree: {counts}", metric, value)
     whole = len(values) == 1 and rule.kind != "margin"
@@ -430,11 +335,19 @@ def _new_expectation(
     return Measurement(metric, kept, {**usual, **extra} or None), None
 
 
-def new_baseline(path: str, readings: Sequence[Reading]) -> Reading:
+def new_baseline(path: str, readings: Sequence[Reading], only: Sequence[str] = ()) -> Reading:
     """An empty baseline of the customary kind for these results, to be filled by ``propose``."""
-    probes = {outcome.case.probe for reading in readings for outcome in reading.run.outcomes}
+    cases = [outcome.case for reading in readings for outcome in reading.run.outcomes]
+    probes = {case.probe for case in cases if is_selected(case, only)}
+    if cases and not probes:
+        raise UsageError(f"--only {' '.join(only)}: no case matches")
+    if not probes:
+        advice = "measure something first: torchstone run"
+        raise UsageError(
+            f"{path} does not exist, and the results have no outcome to start it with", advice=advice
+        )
     if len(probes) > 1:
-        advice = f"they have: {', '.join(sorted(probes))}; give files of one probe"
+        advice = f"they have: {', '.join(sorted(probes))}; choose one: --only '*::{min(probes)}'"
         raise UsageError(f"{path} does not exist, and the results have several probes", advice=advice)
     customary = {Probe.INSTRUCTIONS.value: "pr-time-expected", Probe.SCALING.value: "ddp"}
     return Reading(path, customary.get(min(probes), "expected"), Run(path, (), ()), ())

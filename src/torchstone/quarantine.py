@@ -7,6 +7,7 @@ it says ``allow_missing``. An entry whose ``expires`` has passed covers nothing,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -108,10 +109,12 @@ def _key(fields: Fields) -> tuple[object, object, object]:
     return fields["case"], fields.get("metric", ()), fields.get("platform", "")
 
 
-def remove_entries(path: str, text: str, pattern: str) -> tuple[str, list[QuarantineEntry]]:
-    """The text without the entries for exactly this pattern, and those entries. Comments right above an entry go with it."""
+def remove_entries(
+    path: str, text: str, pattern: str, is_meant: Callable[[QuarantineEntry], bool] = lambda _: True
+) -> tuple[str, list[QuarantineEntry]]:
+    """The text without the entries for exactly this pattern, or those of them that are meant, and these entries. Comments right above an entry go with it."""
     before = _entries(path, parse_toml(path, text), text)
-    gone = [entry for entry in before if entry.case == pattern]
+    gone = [entry for entry in before if entry.case == pattern and is_meant(entry)]
     lines = text.split("\n")
     starts = [*(start - 1 for start in header_lines(text, "quarantine")), len(lines)]
     for entry in reversed(gone):
@@ -120,7 +123,7 @@ def remove_entries(path: str, text: str, pattern: str) -> tuple[str, list[Quaran
         del lines[_with_comments(lines, header) : _end_of_entry(lines, header, following)]
     left = "\n".join(lines)
     after = _entries(path, parse_toml(path, left), left)
-    if [_identity(e) for e in after] != [_identity(e) for e in before if e.case != pattern]:
+    if [_identity(e) for e in after] != [_identity(e) for e in before if e not in gone]:
         raise InputError(
             "cannot be edited without changing what it says", path=path, advice="edit it by hand"
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from comparison_files import case_of, passed, times, write_run
 from conftest import Command, WriteFile
 from torchstone.codec import encode_run
 from torchstone.model import Case, Measurement, Outcome, Run, Variant
@@ -685,3 +687,46 @@ class TestUpstream:
             "check", "--actual", write("r.csv", broken), "--expected", baseline, "--policy", "upstream"
         )
         assert ran.code == 2
+
+
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [
+        ("name,accuracy,graph_breaks\na,pass,3\n", ["--metric", "graph_breaks"]),
+        ("name,graph_breaks\na,3\n", []),
+    ],
+)
+def test_a_case_that_is_skipped_now_and_was_counted_is_missing(
+    expected: str, options: list[str], torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", "dev,name,batch_size,accuracy\ncuda,a,0,pass_due_to_skip\n")
+    ran = torchstone("check", results, "--baseline", write("e.csv", expected), *options)
+    assert ran.code == 1
+    assert "it was skipped" in ran.out
+
+
+def test_two_tables_for_the_same_results_are_refused_with_what_to_do(
+    torchstone: Command, write: WriteFile
+) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,1,1,0\n")
+    tables = write("e.csv", "name,accuracy\na,pass\n"), write("b.csv", "name,graph_breaks\na,0\n")
+    ran = torchstone("check", results, "--baseline", tables[0], "--baseline", tables[1])
+    assert ran.code == 2
+    assert "put the columns of both files into one" in ran.err
+
+
+def test_a_row_that_is_made_to_block_says_where_it_stands(check: Check, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,fail_accuracy,1,1,0\n")
+    baseline = write("e.csv", "name,accuracy\na,fail_accuracy\n")
+    (row,) = check(results, "--baseline", baseline, "--block", "expected_failure")["rows"]
+    assert (row["blocks"], row["place"], row["expected_place"]) == (True, "r.csv:2", "e.csv:2")
+
+
+def test_a_case_that_was_planned_and_not_measured_is_not_offered_for_pruning(
+    check: Check, write: WriteFile, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path, "run.jsonl", [passed("b", times(5))], further_plan=[case_of("a")])
+    baseline = write("e.csv", "name,abs_latency\na,5\nb,5\nc,5\n")
+    rows = {row["name"]: row for row in check(run, "--baseline", baseline)["rows"]}
+    assert (rows["a"]["verdict"], rows["a"]["accept"]) == ("missing", None)
+    assert "--prune" in rows["c"]["accept"]

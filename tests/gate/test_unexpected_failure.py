@@ -39,3 +39,10 @@ def test_a_model_that_is_expected_to_fail_may_fail_while_it_is_timed_too(
     baseline = write("expected.csv", "name,accuracy,graph_breaks\nmlp,fail_to_run,0\n")
     run = write("run.jsonl", run_of("fail_to_run", "fail_to_run"))
     assert torchstone("check", run, "--baseline", baseline).code == 0
+
+
+def test_a_crash_blocks_where_only_rules_judge_another_probe(torchstone: Command, write: WriteFile) -> None:
+    run = write("run.jsonl", run_of("worker_died"))
+    ran = torchstone("check", run, "--rule", "graph_breaks=ceiling:0")
+    assert ran.code == 1
+    assert "worker_died" in ran.out

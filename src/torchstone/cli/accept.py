@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from torchstone.adoption import Wish
 from torchstone.baseline import require_common_probe
 from torchstone.baseline_edit import Change
 from torchstone.cli.clicked import make_command
@@ -21,7 +22,7 @@ from torchstone.errors import InputError, UsageError
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
-from torchstone.proposal import Proposal, Wish, find_repeatable, new_baseline, propose
+from torchstone.proposal import Proposal, find_repeatable, new_baseline, propose
 from torchstone.report.rows import short_name
 from torchstone.results import merge, require_results
 from torchstone.units import count_of, format_change, format_value
@@ -130,7 +131,7 @@ def accept(
         require_results(readings, kind)
         for reading in readings:
             merge([reading])
-        old, text = _read_baseline(path, baseline_kind, readings, add_new=add_new)
+        old, text = _read_baseline(path, baseline_kind, readings, wish)
         require_common_probe(readings, [old])
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
     repeats = _measure_again(old, readings, wish, repeat, assignments) if repeat is not None else []
@@ -227,12 +228,12 @@ def _baseline_path(given: str | None, configured: Sequence[str]) -> str:
 
 
 def _read_baseline(
-    path: str, kind: str | None, readings: Sequence[Reading], *, add_new: bool
+    path: str, kind: str | None, readings: Sequence[Reading], wish: Wish
 ) -> tuple[Reading, str]:
     if not os.path.exists(path):
-        if not add_new:
+        if not wish.add_new:
             raise InputError("no such file", path=path, advice="to start a new baseline, add --add-new")
-        fresh = new_baseline(path, readings)
+        fresh = new_baseline(path, readings, wish.only)
         return Reading(path, kind or fresh.kind, fresh.run, ()), ""
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text), text

@@ -87,7 +87,7 @@ def _convert(
         readings = [
             select(r, lambda case: is_selected(case, only)) for r in read_results(paths, kind, assignments)
         ]
-        merge(readings)
+        readings = list(merge(readings).readings)
         run = merge_runs(readings, with_repro=to == "run")
         if not run.plan:
             raise UsageError(f"--only {' '.join(only)}: no case matches")

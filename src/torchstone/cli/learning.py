@@ -9,6 +9,7 @@ from glob import glob
 
 from msgspec import Struct
 
+from torchstone.adoption import Wish
 from torchstone.analyze.learning import FEWEST
 from torchstone.cli.quantities import parse_share
 from torchstone.disk import read_text
@@ -18,7 +19,7 @@ from torchstone.formats import FORMATS, recognise
 from torchstone.gate.margins import Lessons
 from torchstone.gate.warnings import day_of
 from torchstone.model import Case, Reading, is_pattern
-from torchstone.proposal import Wish, find_lessons
+from torchstone.proposal import find_lessons
 from torchstone.results import EXPECTED_KINDS, fill_in, merge, parse_axes, require_results
 from torchstone.units import count_of
 

@@ -101,7 +101,7 @@ def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
 @click.option("--expires", metavar="DATE", help="The last day. [default: never]")
 @click.option("--allow-missing", is_flag=True, help="Cover a result that is not there, too.")
 @click.option(
-    "--replace", is_flag=True, help="Replace the entries for PATTERN, for example to give a new date."
+    "--replace", is_flag=True, help="Replace the entry for PATTERN, for example to give a new date."
 )
 @_file_option
 def add(
@@ -125,7 +125,7 @@ def add(
           --reason "dynamo rewrite in progress" --expires 2027-01-31
     """
     text = read_text(path) if os.path.exists(path) else ""
-    kept, gone = remove_entries(path, text, pattern) if replace else (text, [])
+    kept, gone = _take_out(path, text, pattern, metrics, platform) if replace else (text, [])
     old = gone[0] if gone else QuarantineEntry(pattern, reason, path, 0)
     first = parse_day("--since", since) or old.since or date.today()
     last = parse_day("--expires", expires) or old.expires
@@ -150,6 +150,29 @@ def add(
     if not last:
         print("it never expires: a date (--expires) makes sure that somebody looks at it again")
     return 0
+
+
+def _take_out(
+    path: str, text: str, pattern: str, metrics: tuple[str, ...], platform: str
+) -> tuple[str, list[QuarantineEntry]]:
+    """The text without the one entry that is to be replaced: the only one for the pattern, or the one with this metric and platform."""
+    _, there = remove_entries(path, text, pattern)
+    meant = [
+        entry
+        for entry in there
+        if len(there) == 1
+        or ((not metrics or entry.metrics == metrics) and (not platform or entry.platform == platform))
+    ]
+    if len(meant) > 1:
+        told = "; ".join(
+            f"line {entry.line}: metric {', '.join(entry.metrics) or 'any'}, platform {entry.platform or 'any'}"
+            for entry in meant
+        )
+        raise UsageError(
+            f"{path} has {len(meant)} entries for {pattern} ({told})",
+            advice="say which is to be replaced with --metric and --platform, or remove all of them first",
+        )
+    return remove_entries(path, text, pattern, lambda entry: entry in meant)
 
 
 @quarantine_command.command("remove")

@@ -18,6 +18,9 @@ from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, METRICS, Probe
 DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
 MOST_SHARED = 20_000
 MOST_SHOWN = 30  # names in a message
+_WHOLE = frozenset({*CAPTURE_METRICS, "recompiles"})
+_MAY_BE_ZERO = frozenset({"files", "look-ups", "% of look-ups", "%"})
+"""The units of which nobody takes a share: of the others, 0 cannot be expected."""
 _CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
 
 
@@ -123,8 +126,10 @@ def read_status(path: str, line: int, column: str, cell: str) -> str:
 def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | None:
     if not cell.strip():
         return None
-    if column in CAPTURE_METRICS:
+    if column in _WHOLE:
         return Measurement(column, (table.read_count(path, line, column, cell),))
+    if METRICS[column].unit in _MAY_BE_ZERO:
+        return Measurement(column, (table.read_number(path, line, column, cell),))
     number = table.read_positive(path, line, column, cell)
     if number == 0:
         advice = "a share of 0 means nothing: leave the cell empty, or remove the row"
@@ -132,17 +137,19 @@ def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | 
     return Measurement(column, (number,))
 
 
-def write_expected(run: Run) -> str:
-    """One row a benchmark: its status if it has one to state, and the customary counts, or whatever else was measured."""
+def write_expected(run: Run, *, all_numbers: bool = False) -> str:
+    """One row a benchmark: its status if it has one to state, and the customary counts, or whatever else was measured.
+
+    ``all_numbers`` has them all beside a status, too.
+    """
     outcomes = [outcome for outcome in run.outcomes if _states_accuracy(outcome)]
     stated = any(outcome.status for outcome in outcomes)
     if not stated:
         outcomes = list(run.outcomes)
     used = {measurement.metric for outcome in outcomes for measurement in outcome.measurements}
+    columns = [metric for metric in METRICS if metric in used and metric != ACCURACY]
     if stated:
-        columns = [ACCURACY, *(c for c in _CUSTOMARY if c in used)]
-    else:
-        columns = [metric for metric in METRICS if metric in used and metric != ACCURACY]
+        columns = [ACCURACY, *(columns if all_numbers else (c for c in _CUSTOMARY if c in used))]
     rows = [[outcome.case.benchmark, *(_cell(outcome, column) for column in columns)] for outcome in outcomes]
     return table.render_rows([["name", *columns], *rows])
 
@@ -164,6 +171,7 @@ def _states_accuracy(outcome: Outcome) -> bool:
 
 def _cell(outcome: Outcome, column: str) -> str:
     value = outcome.value(column)
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else exact_text(value)
+    if value is None or isinstance(value, str):
+        return value or ""
+    needs_more = column not in _WHOLE and METRICS[column].unit not in _MAY_BE_ZERO
+    return "" if needs_more and value <= 0 else exact_text(value)

@@ -118,7 +118,10 @@ class _Judging:
         apart = self.comparability.between(reading, match.row.reading)
         self.comparability.note_counters(reading, outcome, match.row.reading, match.row.outcome)
         rows = self._judge_expected(outcome, match.row.outcome, apart)
-        return [row if row.verdict in QUIET else self._place(row, reading, index, match.row) for row in rows]
+        return [
+            row if row.verdict in QUIET and not row.blocks else self._place(row, reading, index, match.row)
+            for row in rows
+        ]
 
     def _refuse_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
         first = next((r, i) for number, (r, i, _) in enumerate(self._results, 1) if number == before)
@@ -146,6 +149,10 @@ class _Judging:
         if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
             return [self._failed_row(outcome, expected, metrics)]
         rows = [row for metric in metrics if (row := self._judge_metric(outcome, expected, metric, apart))]
+        if metrics and not rows and outcome.status == SKIPPED != expected.status:
+            rule = self._rules.find(metrics[0], outcome.case)
+            detail = f"it was skipped{_told_by(outcome)}: the result has no {metrics[0]}"
+            rows = [self._row(Verdict.MISSING, outcome.case, metrics[0], outcome, expected, rule, detail)]
         return [*rows, *self._unexpected_counts(outcome, expected)]
 
     def _failed_row(self, outcome: Outcome, expected: Outcome | None, metrics: Sequence[str]) -> Row:
@@ -222,12 +229,7 @@ class _Judging:
 
     def _is_unexpected_failure(self, outcome: Outcome) -> bool:
         """Whether a case of a probe that no baseline speaks of failed, unless its accuracy is expected to fail anyway."""
-        if (
-            outcome.status in _NOT_FAILED
-            or self._upstream
-            or self._asked is not None
-            or not self._baseline.size
-        ):
+        if outcome.status in _NOT_FAILED or self._upstream or self._asked is not None:
             return False
         of_accuracy = self._baseline.find(structs.replace(outcome.case, probe=Probe.ACCURACY.value))
         return of_accuracy is None or of_accuracy.row.outcome.status in _NOT_FAILED

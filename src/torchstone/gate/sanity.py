@@ -12,9 +12,12 @@ _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute
 _RATIO_TOLERANCE = 0.01
 _COUNTED = frozenset(name for name, metric in METRICS.items() if Probe.INSTRUCTIONS in metric.probes)
 _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
-_MAY_BE_NEGATIVE = frozenset(
-    {"compilation_latency", "tracked_value"}
-)  # a difference of two times; any number at all
+_DIFFERENCES = (
+    "compilation_latency",
+    "_compile_seconds",
+    "_saved",
+)  # of two times, which noise may turn round
+_MAY_BE_NEGATIVE = {name for name in METRICS if name.endswith(_DIFFERENCES)} | {"tracked_value"}
 
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,7 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
     }
     if upstream:
         record["label"] = upstream_label(row.verdict, row.metric, row.actual)
-    if row.verdict not in QUIET:
+    if row.verdict not in QUIET or row.blocks:
         words = describe(row, context)
         record |= {
             "detail": words.finding,

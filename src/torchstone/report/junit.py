@@ -20,7 +20,7 @@ def render_junit(report: Report) -> str:
     rows = judgement.rows
     errors = sum(row.blocks and row.verdict in _ERRORS for row in rows)
     failures = sum(row.blocks for row in rows) - errors + len(judgement.expired)
-    skipped = sum(row.verdict is Verdict.QUARANTINED for row in rows)
+    skipped = sum(row.verdict is Verdict.QUARANTINED and not row.blocks for row in rows)
     counts = f'tests="{len(rows) + len(judgement.expired)}" failures="{failures}" errors="{errors}"'
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -49,7 +49,7 @@ def _testcase(report: Report, row: Row) -> Iterator[str]:
         yield f"{head}/>"
         return
     yield f"{head}>"
-    if row.verdict is Verdict.QUARANTINED:
+    if row.verdict is Verdict.QUARANTINED and not row.blocks:
         reason = row.remarks.quarantine.reason if row.remarks.quarantine else ""
         yield f"      <skipped message={xml_attribute(f'quarantined: {describe_finding(row)} [{reason}]')}/>"
     else:

@@ -169,7 +169,7 @@ def _acceptance(row: Row) -> tuple[str, ...] | None:
         case Verdict.NEW if row.actual and not row.remarks.expected_place:
             return ("--add-new",) if row.actual.measurements or row.metric == ACCURACY else None
         case Verdict.MISSING if row.actual is None and row.expected is not None:
-            return ("--prune",)
+            return None if row.remarks.place else ("--prune",)  # of what was planned, the row is never pruned
         case Verdict.REGRESSION | Verdict.IMPROVEMENT if (
             row.actual and row.actual.value(row.metric) is not None
         ):

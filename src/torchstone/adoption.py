@@ -1,0 +1,194 @@
+"""What accepting does to one expected row: a status or a count is adopted by majority, a number by its median, or it is held back with the reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from torchstone.baseline import expects_status, has_numbers, main_metric
+from torchstone.baseline_edit import Change
+from torchstone.gate.comparable import COUNTED_UNITS, WAYS
+from torchstone.gate.margins import (
+    Lessons,
+    allowance,
+    as_written,
+    find_failed_repeat,
+    find_other_counter,
+    settle_row,
+)
+from torchstone.gate.rules import SHARES, RuleBook
+from torchstone.gate.sanity import contradictions
+from torchstone.model import Case, Measurement, Number, Outcome, Rule, Run, matches_name
+from torchstone.vocabulary import ACCURACY, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe
+
+Value = TypeVar("Value", bound="str | Number")
+
+
+class Wish(Struct, frozen=True):
+    """What the user asked for."""
+
+    only: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    prune: bool = False
+    add_new: bool = False
+    include_unstable: bool = False
+    margins: bool = False
+    """Whether the first file was measured again, and each further one is such a repeat, from which margins are to be found."""
+    lessons: Lessons | None = None
+    """What past runs say, if margins are to be learned from them."""
+    elsewhere: str = ""
+    """How the environment of the results differs from the one that a baseline speaks of, where only some of its rows would be of the new one."""
+    head: Run | None = None
+    """The run whose environment a baseline gets, because all of its rows come from there."""
+
+    def settles_margin(self, rule: Rule, values: int) -> bool:
+        """Whether a metric with this rule is to get a margin from what was measured so many times."""
+        if self.lessons is not None:
+            return rule.kind in SHARES
+        return self.margins and rule.kind == "margin" and values > 1
+
+
+ELSEWHERE = "measured in another environment ({}): accept all rows together, without --only and --metric, or start another file"
+
+
+def wants_metric(metric: str, wish: Wish) -> bool:
+    """Whether a metric is to be looked at."""
+    return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
+
+
+def compare_row(
+    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
+) -> Iterator[Change]:
+    """What accepting does to one expected row. If its status is held back, so is the rest."""
+    case = expected.case
+    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
+        yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
+        return
+    if wish.margins and (why := find_failed_repeat(outcomes)):
+        yield Change("hold", case, main_metric(expected), None, None, why, line)
+        return
+    if expects_status(expected) and wants_metric(ACCURACY, wish):
+        changes = list(_compare_status(expected, outcomes, wish, line))
+        yield from changes
+        if any(change.action == "hold" for change in changes):
+            return
+    for measurement in expected.measurements:
+        if wants_metric(measurement.metric, wish):
+            yield from _compare_metric(case, measurement, outcomes, rules, wish, line)
+
+
+def _compare_status(
+    expected: Outcome, outcomes: Sequence[Outcome], wish: Wish, line: int
+) -> Iterator[Change]:
+    statuses = [outcome.status for outcome in outcomes if outcome.status != NOT_AVAILABLE]
+    if not statuses:  # what cannot be measured here says nothing about what to expect
+        yield Change("hold", expected.case, ACCURACY, expected.status, None, "not available here", line)
+        return
+    without_numbers = not expected.measurements and any(outcome.measurements for outcome in outcomes)
+    states_numbers = bool(expected.case.variant.device)  # a row of a result file, and not of expected values
+    if expected.status not in statuses and without_numbers and states_numbers:
+        note = "the row is of a failure and has no numbers: remove it, and use --add-new"
+        yield Change("hold", expected.case, ACCURACY, expected.status, statuses[-1], note, line)
+    else:
+        yield from _vote(expected.case, ACCURACY, expected.status, statuses, wish, line)
+
+
+def _compare_metric(
+    case: Case, old: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
+) -> Iterator[Change]:
+    rule = rule_for(old, outcomes[0].case, rules, wish)
+    values = _values(outcomes, old.metric)
+    if rule.kind == "ignore":
+        return
+    why = find_other_counter(old, measurements_of(outcomes, old.metric))
+    if not why and wish.elsewhere and values and not is_counted(old.metric):
+        why = ELSEWHERE.format(wish.elsewhere)
+    if why:
+        yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
+        return
+    if not values:
+        failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
+        if failed and case.probe != Probe.ACCURACY:
+            yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
+    elif rule.kind in {"count", "any"}:
+        yield from _vote(case, old.metric, old.value, values, wish, line)
+    elif wish.settles_margin(rule, len(values)):
+        found = measurements_of(outcomes, old.metric)
+        yield settle_row(case, old, found, rule, wish.lessons, line)
+    else:
+        ways = _other_ways(old, measurements_of(outcomes, old.metric))
+        always = wish.head is not None or bool(ways)
+        for change in _settle(case, old, values, rule, line, always=always):
+            yield structs.replace(change, ways=ways)
+
+
+def rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
+    """The rule that says how large a change is worth adopting; any change is, where nothing says so."""
+    found = rules.find(measurement.metric, case)
+    settled = wish.lessons is not None or (wish.margins and case.probe == Probe.INSTRUCTIONS)
+    return found or Rule("any" if measurement.margin is None and not settled else "margin")
+
+
+def measurements_of(outcomes: Sequence[Outcome], metric: str) -> list[Measurement]:
+    """What was measured. The numbers of a case that failed before its end mean nothing."""
+    good = [outcome for outcome in outcomes if has_numbers(outcome)]
+    return [m for outcome in good for m in outcome.measurements if m.metric == metric]
+
+
+def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
+    return [measurement.value for measurement in measurements_of(outcomes, metric)]
+
+
+def _vote(
+    case: Case, metric: str, old: str | Number, values: Sequence[str | Number], wish: Wish, line: int
+) -> Iterator[Change]:
+    """Adopt what most files say. Disagreement is never adopted silently."""
+    winner, agreed, tally = majority_of(values, wish)
+    if not agreed:
+        yield Change("hold", case, metric, old, winner, f"the files disagree: {tally}", line)
+    elif winner != old:
+        yield Change("change", case, metric, old, winner, f"majority of {tally}" if tally else "", line)
+
+
+def majority_of(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
+    """What most of the values are, whether that may be adopted, and the tally where they are not all the same."""
+    counted = Counter(values).most_common()
+    winner, votes = counted[0]
+    if votes == len(values):
+        return winner, True, ""
+    tally = ", ".join(f"{value} x{times}" for value, times in counted)
+    return winner, wish.include_unstable and 2 * votes > len(values), tally
+
+
+def is_counted(metric: str) -> bool:
+    """Whether a metric is the same in every environment, or may be compared between them at least."""
+    return metric in METRICS and METRICS[metric].unit in COUNTED_UNITS
+
+
+def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
+    """In what ways the new numbers were measured that the old one says otherwise of."""
+    before, now = old.extra or {}, (found[-1].extra or {}) if found else {}
+    return {way: now[way] for way in WAYS if way in before and way in now and before[way] != now[way]} or None
+
+
+def _settle(
+    case: Case, old: Measurement, values: Sequence[Number], rule: Rule, line: int, *, always: bool
+) -> Iterator[Change]:
+    """Adopt the median if it moved by more than a third of what the rule allows, or in any case: what was measured elsewhere or otherwise is another number."""
+    middle, before = middle_of(values), old.value
+    allowed = allowance(rule, old.margin)
+    new = as_written(middle, rule, allowed)
+    moved = abs(middle - before) / abs(before) if before else 1.0
+    if (always or moved > allowed / 3) and new != before:
+        note = f"median of {len(values)}" if len(values) > 1 else ""
+        yield Change("change", case, old.metric, before, new, note, line)
+
+
+def middle_of(values: Sequence[Number]) -> Number:
+    """The median; of counts a count."""
+    middle = median(values)
+    return int(middle) if all(isinstance(value, int) for value in values) else middle

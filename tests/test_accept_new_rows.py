@@ -1,0 +1,105 @@
+"""Baselines that are started from results: of any probe, of several files, with what was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from comparison_files import case_of, counts, passed, times, write_run
+from conftest import Command, WriteFile
+from torchstone.model import Measurement, Outcome
+
+HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
+START = ("--baseline", "e.csv", "--add-new", "--yes")
+
+
+def test_a_run_without_outcomes_is_nothing_to_start_with(torchstone: Command, tmp_path: Path) -> None:
+    run = write_run(tmp_path, "run.jsonl", [], further_plan=[case_of("a")])
+    ran = torchstone("accept", run, *START)
+    assert ran.code == 2
+    assert "no outcome to start it with" in ran.err
+    assert not Path("e.csv").exists()
+
+
+def test_what_a_performance_run_measures_makes_a_baseline(torchstone: Command, tmp_path: Path) -> None:
+    both = passed(
+        "a", Measurement("speedup", (1.5,)), times(5), counts("recompiles", 0), counts("graph_breaks", 0)
+    )
+    run = write_run(tmp_path, "run.jsonl", [both])
+    assert torchstone("accept", run, *START).code == 0
+    assert torchstone("check", run, "--baseline", "e.csv").code == 0
+    again = passed(
+        "a", Measurement("speedup", (1.5,)), times(5), counts("recompiles", 2), counts("graph_breaks", 0)
+    )
+    worse = write_run(tmp_path, "worse.jsonl", [again])
+    ran = torchstone("check", worse, "--baseline", "e.csv")
+    assert ran.code == 1
+    assert "recompiles" in ran.out
+
+
+def test_hits_and_savings_may_be_nothing_or_less(torchstone: Command, tmp_path: Path) -> None:
+    measured = {
+        "cold_compile_seconds": 9.0,
+        "cold_hit_rate": 0.0,
+        "warm_saved": -3.5,
+        "warm_native_seconds": 0.0,
+    }
+    numbers = (Measurement(metric, (value,)) for metric, value in measured.items())
+    run = write_run(tmp_path, "run.jsonl", [passed("a", *numbers, case=case_of("a", "compile_cache"))])
+    assert torchstone("accept", run, *START).code == 0
+    assert torchstone("check", run, "--baseline", "e.csv").code == 0
+    header, row = Path("e.csv").read_text().splitlines()
+    cells = dict(zip(header.split(","), row.split(","), strict=True))
+    assert float(cells["warm_saved"]) == -3.5
+    assert not cells.get("warm_native_seconds")
+
+
+def test_of_a_run_of_several_probes_one_can_be_chosen(torchstone: Command, tmp_path: Path) -> None:
+    outcomes = [
+        passed("a", times(5)),
+        Outcome(case_of("a", "accuracy"), "pass", (counts("graph_breaks", 1),)),
+    ]
+    run = write_run(tmp_path, "run.jsonl", outcomes)
+    refused = torchstone("accept", run, *START)
+    assert refused.code == 2
+    assert "--only '*::accuracy'" in refused.err
+    assert torchstone("accept", run, *START, "--only", "*::accuracy").code == 0
+    assert Path("e.csv").read_text().split() == ["name,accuracy,graph_breaks", "a,pass,1"]
+
+
+def test_counts_that_are_asked_for_stand_beside_a_status(torchstone: Command, write: WriteFile) -> None:
+    results = write("r.csv", HEADER + "cuda,a,8,pass,9,1,0\n")
+    assert torchstone("accept", results, *START, "--metric", "unique_graphs").code == 0
+    assert Path("e.csv").read_text().split() == ["name,accuracy,unique_graphs", "a,pass,1"]
+
+
+def test_the_middle_of_two_counts_is_a_count(torchstone: Command, write: WriteFile) -> None:
+    write("e.csv", "x,compile_time_instruction_count,4000000,0.015\n")
+    files = [
+        write(f"r{count}.csv", f"x,compile_time_instruction_count,{count}\n") for count in (4052301, 4052302)
+    ]
+    assert torchstone("accept", *files, *START).code == 0
+    assert Path("e.csv").read_text() == "x,compile_time_instruction_count,4052000,0.015\n"
+
+
+def test_counts_of_one_benchmark_in_several_files_are_joined(torchstone: Command, write: WriteFile) -> None:
+    files = (
+        write("a.csv", "x,instruction_count,5000\n"),
+        write("b.csv", "x,compile_time_instruction_count,7000\n"),
+    )
+    assert torchstone("import", *files, "-o", "r.jsonl").code == 0
+    assert torchstone("accept", *files, *START).code == 0
+    rows = {tuple(line.split(",")[:3]) for line in Path("e.csv").read_text().splitlines() if line}
+    assert rows == {("x", "instruction_count", "5000"), ("x", "compile_time_instruction_count", "7000")}
+    assert torchstone("check", "r.jsonl", "--baseline", "e.csv").code == 0
+
+
+@pytest.mark.parametrize("status", ["pass", "timeout"])
+def test_what_is_not_available_is_never_expected(status: str, torchstone: Command, tmp_path: Path) -> None:
+    base = write_run(tmp_path, "base.jsonl", [Outcome(case_of("a", "accuracy"), status)])
+    before = Path(base).read_text()
+    new = write_run(tmp_path, "new.jsonl", [Outcome(case_of("a", "accuracy"), "not_available")])
+    ran = torchstone("accept", new, "--baseline", base, "--yes")
+    assert "not available here" in ran.out
+    assert Path(base).read_text() == before
