@@ -127,10 +127,7 @@ def accept(
         raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
     wish = Wish(only, metrics, prune, add_new, include_unstable, repeat is not None)
     with patience("comparing"):
-        readings = read_results(arguments, kind, assignments)
-        require_results(readings, kind)
-        for reading in readings:
-            merge([reading])
+        readings = _read_results(arguments, kind, assignments)
         old, text = _read_baseline(path, baseline_kind, readings, wish)
         require_common_probe(readings, [old])
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
@@ -141,16 +138,34 @@ def accept(
     _show(proposal, path)
     for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
         print(f"caution: {caution}")
+    return _carry_out(proposal, old, text, diff=diff, dry_run=dry_run, yes=yes)
+
+
+def _read_results(
+    arguments: tuple[str, ...], kind: str | None, assignments: tuple[str, ...]
+) -> list[Reading]:
+    """The results, in which no file has a case twice."""
+    readings = read_results(arguments, kind, assignments)
+    require_results(readings, kind)
+    for reading in readings:
+        merge([reading])
+    return readings
+
+
+def _carry_out(proposal: Proposal, old: Reading, text: str, *, diff: bool, dry_run: bool, yes: bool) -> int:
+    """Write the new baseline, if there is anything new and that is wanted."""
     if not proposal.adopted:
         print("nothing was written")
         return 0
-    FORMATS[old.kind].read(path, proposal.text)  # what is written can be read: an error here writes nothing
+    FORMATS[old.kind].read(
+        old.path, proposal.text
+    )  # what is written can be read: an error here writes nothing
     if diff or dry_run:
-        _show_diff(path, text, proposal.text)
+        _show_diff(old.path, text, proposal.text)
     if dry_run:
         print("\nnothing was written (--dry-run)")
         return 0
-    return _write(path, text, proposal, yes=yes)
+    return _write(old.path, text, proposal, yes=yes)
 
 
 def _measure_again(

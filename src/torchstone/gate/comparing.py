@@ -12,7 +12,7 @@ from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials
 from torchstone.baseline import has_numbers
 from torchstone.errors import InputError, UsageError
 from torchstone.fingerprint import differences
-from torchstone.gate.comparable import COUNTED_UNITS, Apart, Comparability
+from torchstone.gate.comparable import Apart, Comparability, depends_on_environment
 from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
 from torchstone.gate.rules import decide_status
 from torchstone.gate.sanity import contradictions
@@ -22,7 +22,7 @@ from torchstone.gate.terms import Terms
 from torchstone.gate.verdicts import Conditions
 from torchstone.model import Case, Measurement, Rule, matches_name
 from torchstone.units import count_of
-from torchstone.vocabulary import ACCURACY, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
+from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
 _STATUS_RULE = Rule("status_equal")
 _PASSING = frozenset({PASSED, SKIPPED, ""})
@@ -187,7 +187,9 @@ class _Comparing:
             trials = before.trials, after.trials
             comparison = compare_pairs(*sides, trials, margin=margin, alpha=alpha)
         else:
-            comparison = compare_trials(*sides, margin=margin, alpha=alpha, counted=_is_counted(metric))
+            comparison = compare_trials(
+                *sides, margin=margin, alpha=alpha, counted=not depends_on_environment(metric)
+            )
         row = self._row(Verdict.INCONCLUSIVE, metric, base, new, comparison=comparison)
         return structs.replace(row, margin=margin)
 
@@ -305,11 +307,6 @@ def _contradictions(found: Gathered, side: str) -> dict[str, str]:
 
 def _is_wild(measurement: Measurement) -> bool:
     return not all(map(math.isfinite, measurement.samples))
-
-
-def _is_counted(metric: str) -> bool:
-    """Whether a metric may well be the very same number every time."""
-    return metric in METRICS and METRICS[metric].unit in COUNTED_UNITS
 
 
 def _pass_rate(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:

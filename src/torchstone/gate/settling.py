@@ -22,36 +22,31 @@ _LEAST_ALPHA = 1e-12
 
 def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
     """The rows with their verdicts, and whether they block. Rows without a comparison have theirs already."""
-    adjusted = _adjust([row.comparison for row in drafts], [row.margin for row in drafts])
+    adjusted = _adjust(drafts)
     rows = (
-        _decide(row, row.comparison, among_all, terms.alpha) if row.comparison else row
-        for row, among_all in zip(drafts, adjusted, strict=True)
+        _decide(row, row.comparison, adjusted.get(n), terms.alpha) if row.comparison else row
+        for n, row in enumerate(drafts)
     )
     return [structs.replace(row, blocks=is_blocking(terms.policy, row.verdict)) for row in rows]
 
 
-def _adjust(found: Sequence[Comparison | None], margins: Sequence[float]) -> list[float | None]:
-    """The p-value of each comparison among all; None where nothing was tested.
+def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
+    """The p-value among all of every row that was tested, by its number.
 
     A change within the margin is called ``same``, however certain: it counts as one of the many, and makes no other change more believable. Else a thousand certain changes of
     0.1 % would allow ten false alarms among as many rows that did not change.
     """
-    p_values = [None if each is None else each.p_value for each in found]
-    tested = [n for n, p_value in enumerate(p_values) if p_value is not None]
-    within = [
-        relevance_of(each, margin) == WITHIN if each else False
-        for each, margin in zip(found, margins, strict=True)
-    ]
-    plain = [p_values[n] or 0.0 for n in tested]
-    among_all = adjust(plain)
-    if any(within[n] for n in tested):
-        called = adjust([1.0 if within[n] else p_value for n, p_value in zip(tested, plain, strict=True)])
-        among_all = [
-            ours if within[n] else strict for n, ours, strict in zip(tested, among_all, called, strict=True)
-        ]
-    for n, p_value in zip(tested, among_all, strict=True):
-        p_values[n] = p_value
-    return p_values
+    tested = {
+        n: (found.p_value, relevance_of(found, row.margin) == WITHIN)
+        for n, row in enumerate(drafts)
+        if (found := row.comparison) and found.p_value is not None
+    }
+    among_all = adjust([p_value for p_value, _ in tested.values()])
+    among_called = adjust([1.0 if within else p_value for p_value, within in tested.values()])
+    return {
+        n: ours if within else called
+        for (n, (_, within)), ours, called in zip(tested.items(), among_all, among_called, strict=True)
+    }
 
 
 def _decide(row: ComparedRow, found: Comparison, adjusted: float | None, alpha: float) -> ComparedRow:
