@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from comparison_files import counts, passed, write_run
+from comparison_files import counts, failed, passed, write_run
 from conftest import Command
 from torchstone.codec import decode_run
 from torchstone.model import Measurement, Outcome, Run
@@ -78,3 +79,29 @@ def test_a_number_that_was_measured_in_another_way_says_so_from_then_on(
     (measured, _) = read(base).outcomes[0].measurements
     assert (measured.value, (measured.extra or {})["start"]) == (5.01, "spawn")
     assert torchstone("check", new, "--baseline", base).code == 0
+
+
+@pytest.mark.parametrize("how", ["failed", "without the latency"])
+def test_a_baseline_stays_where_it_was_if_one_row_cannot_come_along(
+    how: str, tmp_path: Path, torchstone: Command
+) -> None:
+    base = write_run(tmp_path, "base.jsonl", [latency("a", 5.0), latency("b", 7.0)], environment=OLD)
+    b = failed("b") if how == "failed" else passed("b", counts("graph_breaks", 0))
+    new = write_run(tmp_path, "new.jsonl", [latency("a", 6.5), b], environment=NEW)
+    before = Path(base).read_text()
+    torchstone("accept", new, "--baseline", base, "--yes")
+    assert Path(base).read_text() == before
+
+
+def test_numbers_that_are_never_judged_come_along_and_margins_stay(
+    tmp_path: Path, torchstone: Command
+) -> None:
+    def run(name: str, environment: Mapping[str, object], value: float, **extra: float) -> str:
+        both = Measurement("abs_latency", (value,), dict(extra)), Measurement("eager_latency", (value,))
+        return write_run(tmp_path, name, [passed("a", *both)], environment=environment)
+
+    base, new = run("base.jsonl", OLD, 5.0, margin=0.07), run("new.jsonl", NEW, 6.0)
+    assert torchstone("accept", new, "--baseline", base, "--yes").code == 0
+    (outcome,) = read(base).outcomes
+    assert [each.value for each in outcome.measurements] == [6.0, 6.0]
+    assert outcome.measurements[0].margin == 0.07

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from torchstone.baseline import expects_status, has_numbers, main_metric
 from torchstone.baseline_edit import Change
-from torchstone.gate.comparable import COUNTED_UNITS, WAYS
+from torchstone.gate.comparable import WAYS, depends_on_environment
 from torchstone.gate.margins import (
     Lessons,
     allowance,
@@ -23,7 +23,7 @@ from torchstone.gate.margins import (
 from torchstone.gate.rules import SHARES, RuleBook
 from torchstone.gate.sanity import contradictions
 from torchstone.model import Case, Measurement, Number, Outcome, Rule, Run, matches_name
-from torchstone.vocabulary import ACCURACY, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 Value = TypeVar("Value", bound="str | Number")
 
@@ -41,9 +41,14 @@ class Wish(Struct, frozen=True):
     lessons: Lessons | None = None
     """What past runs say, if margins are to be learned from them."""
     elsewhere: str = ""
-    """How the environment of the results differs from the one that a baseline speaks of, where only some of its rows would be of the new one."""
+    """How the environment of the results differs from the one that a baseline speaks of."""
     head: Run | None = None
     """The run whose environment a baseline gets, because all of its rows come from there."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether results of another environment would come among rows that stay."""
+        return bool(self.elsewhere) and self.head is None
 
     def settles_margin(self, rule: Rule, values: int) -> bool:
         """Whether a metric with this rule is to get a margin from what was measured so many times."""
@@ -52,7 +57,10 @@ class Wish(Struct, frozen=True):
         return self.margins and rule.kind == "margin" and values > 1
 
 
-ELSEWHERE = "measured in another environment ({}): accept all rows together, without --only and --metric, or start another file"
+ELSEWHERE = (
+    "measured in another environment ({}): accept all rows together (no --only, --metric, --repeat or "
+    "--learn-margins), or start another file"
+)
 
 
 def wants_metric(metric: str, wish: Wish) -> bool:
@@ -105,7 +113,7 @@ def _compare_metric(
     if rule.kind == "ignore":
         return
     why = find_other_counter(old, measurements_of(outcomes, old.metric))
-    if not why and wish.elsewhere and values and not is_counted(old.metric):
+    if not why and wish.is_apart and values and depends_on_environment(old.metric):
         why = ELSEWHERE.format(wish.elsewhere)
     if why:
         yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
@@ -162,11 +170,6 @@ def majority_of(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
         return winner, True, ""
     tally = ", ".join(f"{value} x{times}" for value, times in counted)
     return winner, wish.include_unstable and 2 * votes > len(values), tally
-
-
-def is_counted(metric: str) -> bool:
-    """Whether a metric is the same in every environment, or may be compared between them at least."""
-    return metric in METRICS and METRICS[metric].unit in COUNTED_UNITS
 
 
 def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:

@@ -17,7 +17,6 @@ from torchstone.adoption import (
     ELSEWHERE,
     Wish,
     compare_row,
-    is_counted,
     majority_of,
     measurements_of,
     middle_of,
@@ -28,6 +27,7 @@ from torchstone.baseline import Baseline, has_numbers, main_metric
 from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes, find_no_place, state
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
+from torchstone.gate.comparable import depends_on_environment
 from torchstone.gate.margins import (
     Lessons,
     as_written,
@@ -73,26 +73,13 @@ def propose(
     found = _collect(Baseline([baseline]), baseline.kind, readings, wish)
     _require_matches(baseline, readings, wish, found)
     wish = _look_at_environments(baseline, readings, wish, found)
+    changes, unpruned = _compare_rows(baseline, found, rules, wish)
+    if wish.head is not None and any(change.action == "hold" for change in changes):
+        wish = structs.replace(wish, head=None)  # a row that stays is of the old environment
+        changes, unpruned = _compare_rows(baseline, found, rules, wish)
     if wish.head is not None:
-        run = structs.replace(
-            baseline.run,
-            environment=wish.head.environment,
-            revision=wish.head.revision,
-            settings=wish.head.settings,
-        )
-        baseline = structs.replace(baseline, run=run)
-    changes: list[Change] = []
+        baseline = _move(baseline, found, wish.head)
     rows: dict[Case, Outcome] = {}
-    unpruned = 0
-    for number, expected in enumerate(baseline.run.outcomes):
-        line = baseline.lines[number]
-        if number in found.by_row:
-            changes += compare_row(expected, found.by_row[number], rules, wish, line)
-            if wish.add_new and baseline.kind == "pr-time-expected":
-                found.new |= _further_counts(expected, found.by_row[number], rules, wish)
-        elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
-            unpruned += not wish.prune
-            changes += [_removal(expected, line)] if wish.prune else []
     margin = _customary_margin(baseline)
     for case, outcomes in found.new.items() if wish.add_new else ():
         change, outcome = _new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
@@ -113,11 +100,59 @@ def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: 
     elsewhere = "; ".join(dict.fromkeys(told))
     last = readings[-1].run
     is_one_place = not any(differences(reading.run.environment, last.environment) for reading in readings)
-    rows = set(range(len(baseline.run.outcomes)))
-    left = rows - found.by_row.keys() - (set() if not wish.prune else rows - found.touched)
-    if is_one_place and not left and not wish.only and not wish.metrics:
-        return structs.replace(wish, head=last)
-    return structs.replace(wish, elsewhere=elsewhere)
+    is_whole = not (wish.only or wish.metrics or wish.margins or wish.lessons) and all(
+        _has_all(expected, found.by_row[number])
+        if number in found.by_row
+        else wish.prune and number not in found.touched
+        for number, expected in enumerate(baseline.run.outcomes)
+    )
+    return structs.replace(wish, elsewhere=elsewhere, head=last if is_one_place and is_whole else None)
+
+
+def _has_all(expected: Outcome, outcomes: Sequence[Outcome]) -> bool:
+    """Whether the last of some results has everything that a row has."""
+    return {each.metric for each in expected.measurements} <= {
+        each.metric for each in outcomes[-1].measurements
+    }
+
+
+def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish) -> tuple[list[Change], int]:
+    """What accepting does to the rows that are there, and how many it leaves for want of --prune."""
+    changes: list[Change] = []
+    unpruned = 0
+    for number, expected in enumerate(baseline.run.outcomes):
+        line = baseline.lines[number]
+        if number in found.by_row:
+            changes += compare_row(expected, found.by_row[number], rules, wish, line)
+            if wish.add_new and baseline.kind == "pr-time-expected":
+                found.new |= _further_counts(expected, found.by_row[number], rules, wish)
+        elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
+            unpruned += not wish.prune
+            changes += [_removal(expected, line)] if wish.prune else []
+    return changes, unpruned
+
+
+def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
+    """A baseline with the head of another run, and what was measured there in all of its rows; margins stay."""
+    outcomes = list(baseline.run.outcomes)
+    for number, measured in found.by_row.items():
+        old, new = outcomes[number], measured[-1]
+        margins = {each.metric: each.margin for each in old.measurements if each.margin is not None}
+        numbers = tuple(
+            structs.replace(each, extra={**(each.extra or {}), "margin": margins[each.metric]})
+            if each.metric in margins
+            else each
+            for each in new.measurements
+        )
+        outcomes[number] = structs.replace(new, case=old.case, measurements=numbers)
+    run = structs.replace(
+        baseline.run,
+        outcomes=tuple(outcomes),
+        environment=head.environment,
+        revision=head.revision,
+        settings=head.settings,
+    )
+    return structs.replace(baseline, run=run)
 
 
 class _Found(Struct):
@@ -278,7 +313,7 @@ def _new_row_of(
     if wish.margins and (why := find_failed_repeat(outcomes)):
         raise _HeldBackError(why)
     numbers = [m.metric for outcome in outcomes for m in outcome.measurements]
-    if wish.elsewhere and not all(map(is_counted, numbers)):
+    if wish.is_apart and any(map(depends_on_environment, numbers)):
         raise _HeldBackError(ELSEWHERE.format(wish.elsewhere))
     status, agreed, tally = majority_of([outcome.status for outcome in outcomes], wish)
     if not agreed:
