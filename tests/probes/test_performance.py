@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -103,15 +104,14 @@ def test_identity_is_that_of_compile_times_only() -> None:
 def test_slower_compiled_code_is_told_so() -> None:
     def slow(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:  # noqa: ANN401
-            for _ in range(9):
-                graph(*args)
+            time.sleep(0.05)  # no machine makes this shorter
             return graph(*args)
 
         return run
 
-    build = only(torch.mm, torch.randn(150, 150), torch.randn(150, 150))
-    ended = perform(build, backend=slow, settings={"repeat": 20})
-    assert 0.01 < ended.value("speedup") < 0.3
+    ended = perform(linear, backend=slow, settings={"repeat": 20})
+    assert min(ended.samples("abs_latency")) >= 50
+    assert ended.value("speedup") < 1
 
 
 def test_non_finite_numbers_never_reach_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
