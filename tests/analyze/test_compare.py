@@ -28,10 +28,12 @@ def side(*values: float) -> Side:
     return Side(values, 10 * len(values))
 
 
-def compare(
-    base: Side, new: Side, *, margin: float = 0.02, alpha: float = 0.01, counted: bool = False
-) -> Comparison:
-    return compare_trials(base, new, margin=margin, alpha=alpha, counted=counted)
+def compare(base: Side, new: Side, *, counted: bool = False, repeats: bool = False) -> Comparison:
+    return compare_trials(base, new, alpha=0.01, counted=counted, repeats=repeats)
+
+
+def more(found: Comparison, margin: float = 0.02) -> int | None:
+    return more_trials(found, margin=margin, alpha=0.01)
 
 
 def noisy(chance: random.Random, level: float, count: int, spread: float = 0.01) -> Side:
@@ -47,7 +49,7 @@ def test_the_effect_is_the_ratio_of_geometric_means() -> None:
 
 def test_effect_and_p_value_are_those_of_scipy_on_logarithms() -> None:
     stats = pytest.importorskip("scipy.stats")
-    base, new = side(10.0, 10.4, 9.7, 10.1, 10.9), side(10.8, 11.0, 10.9, 11.4)
+    base, new = side(10.0, 10.4, 9.7, 10.1, 10.9), side(10.8, 11.0, 10.9, 11.4, 10.7)
     found = compare(base, new)
     theirs = stats.ttest_ind(
         [math.log(v) for v in new.values], [math.log(v) for v in base.values], equal_var=False
@@ -80,6 +82,16 @@ def test_sides_that_scatter_differently_keep_the_promise() -> None:
     assert sum((each.p_value or 0) <= 0.01 for each in found) <= 45
 
 
+@pytest.mark.parametrize(
+    ("few", "many", "spread"), [(2, 20, 0.01), (3, 20, 0.01), (3, 20, 0.04), (5, 50, 0.02)]
+)
+def test_few_trials_against_many_keep_the_promise_far_out_too(few: int, many: int, spread: float) -> None:
+    chance = random.Random(7)  # noqa: S311  (noise, not secrets)
+    found = [compare(noisy(chance, 5, few, spread), noisy(chance, 5, many)) for _ in range(3000)]
+    assert sum((each.p_value or 0) <= 0.01 for each in found) <= 45
+    assert sum((each.p_value or 0) <= 0.0001 for each in found) <= 2  # on these, a table of many rows relies
+
+
 LAST_BIT = side(1000.0, math.nextafter(1000.0, math.inf))  # of which logarithms know nothing
 
 
@@ -106,7 +118,7 @@ def test_too_thin_data_is_told_and_not_tested(base: Side, new: Side, said: str) 
 @pytest.mark.parametrize("counted", [False, True])
 def test_values_that_no_ratio_can_be_made_of_are_told(bad: float, counted: bool) -> None:
     found = compare(side(5.0, 5.1, 5.2), side(5.0, bad, 5.2), counted=counted)
-    assert found.obstacle
+    assert found.obstacle or (counted and bad == 0)  # a count of 0 is one as any other
     assert found.p_value is None
     assert found.wrong == (not math.isfinite(bad))
 
@@ -128,6 +140,32 @@ def test_counts_of_zero_are_no_division_by_zero() -> None:
     assert compare(side(3), side(0), counted=True).ratio == 0
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "method"),
+    [
+        ((1, 1, 1), (1, 3, 1), WELCH),  # more trials may tell
+        ((7, 7, 7), (8, 8, 9), EXACT),  # none is as any of the others
+        ((0, 1, 0), (50, 51, 50), EXACT),
+        ((0, 1, 0), (0, 1, 1), EXACT),  # of a 0 there is no logarithm
+    ],
+)
+def test_counts_that_scatter_are_tested_where_they_overlap(
+    base: tuple[int, ...], new: tuple[int, ...], method: str
+) -> None:
+    found = compare(side(*base), side(*new), counted=True)
+    assert found.method == method
+    assert not found.obstacle
+
+
+def test_what_may_repeat_is_compared_as_it_is_but_not_from_one_trial() -> None:
+    twice = compare(side(2.0, 2.0, 2.0), side(4.0, 4.0), repeats=True)
+    assert (twice.method, twice.low, twice.high) == (EXACT, 2, 2)
+    assert "one trial of NEW" in compare(side(2.0, 2.0), side(4.0), repeats=True).obstacle
+    tested = compare(side(2.0, 2.0, 2.0), side(4.0, 4.0, 4.01), repeats=True)
+    assert tested.method == WELCH
+    assert tested.low > 1.9
+
+
 def test_counts_that_scatter_on_both_sides_are_tested() -> None:
     assert compare(side(100, 101, 99), side(100, 102, 101), counted=True).method == WELCH
 
@@ -135,16 +173,16 @@ def test_counts_that_scatter_on_both_sides_are_tested() -> None:
 def test_more_trials_settle_it_when_they_are_added() -> None:
     chance = random.Random(5)  # noqa: S311  (noise, not secrets)
     base, new = noisy(chance, 5, 3, 0.02), noisy(chance, 5, 3, 0.02)
-    found = compare(base, new)
-    assert found.more
-    assert 0 < found.more <= MOST_MORE
+    number = more(compare(base, new))
+    assert number
+    assert 0 < number <= MOST_MORE
 
-    def settled(more: int) -> bool:
-        again = compare(_stretched(base, 3 + more), _stretched(new, 3 + more))
-        return again.more is None
+    def settled(extra: int) -> bool:
+        again = compare(_stretched(base, 3 + extra), _stretched(new, 3 + extra))
+        return more(again) is None
 
-    assert settled(found.more + 3)
-    assert not settled(max(0, found.more // 4))
+    assert settled(number + 3)
+    assert not settled(max(0, number // 4))
 
 
 def _stretched(short: Side, count: int) -> Side:
@@ -160,23 +198,41 @@ def _stretched(short: Side, count: int) -> Side:
 
 
 def test_what_is_settled_needs_no_more_trials() -> None:
-    assert compare(side(5.0, 5.01, 5.02), side(9.0, 9.01, 9.02)).more is None
-    assert compare(side(5.0, 5.001, 4.999), side(5.0, 5.001, 5.0005)).more is None
+    assert more(compare(side(5.0, 5.01, 5.02), side(9.0, 9.01, 9.02))) is None
+    assert more(compare(side(5.0, 5.001, 4.999), side(5.0, 5.001, 5.0005))) is None
 
 
 def test_what_would_take_more_than_two_hundred_trials_is_not_counted_further() -> None:
-    found = compare(side(5.0, 9.0, 2.0), side(5.1, 8.5, 2.2), margin=0.001)
-    assert found.more == MOST_MORE + 1
-    assert more_trials(side(5.0), side(5.1, 5.2), margin=0.02, alpha=0.01) is None
+    found = compare(side(5.0, 9.0, 2.0), side(5.1, 8.5, 2.2))
+    assert more(found, margin=0.001) == MOST_MORE + 1
+    assert more(compare(side(5.0), side(5.1, 5.2))) is None
+
+
+def test_to_be_certain_among_many_takes_more_trials() -> None:
+    chance = random.Random(9)  # noqa: S311  (noise, not secrets)
+    found = compare(noisy(chance, 5, 4, 0.04), noisy(chance, 5.4, 4, 0.04))
+    alone, among = (more_trials(found, margin=0.02, alpha=0.01, certain_at=level) for level in (0.01, 0.0001))
+    assert alone
+    assert among
+    assert alone < among
+
+
+def test_pairs_that_drift_together_need_no_more_than_pairs_do() -> None:
+    chance = random.Random(10)  # noqa: S311  (noise, not secrets)
+    levels = [5 * math.exp(chance.gauss(0, 0.3)) for _ in range(10)]
+    found = paired([(level, level * 1.05 * math.exp(chance.gauss(0, 0.01))) for level in levels])
+    among = more_trials(found, margin=0.02, alpha=0.01, certain_at=0.0001)
+    assert among
+    assert among <= 15
 
 
 def trials(pairs: Sequence[tuple[float, float]]) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
     return [(a,) for a, _ in pairs], [(b,) for _, b in pairs]
 
 
-def paired(values: Sequence[tuple[float, float]], margin: float = 0.02) -> Comparison:
+def paired(values: Sequence[tuple[float, float]]) -> Comparison:
     base, new = side(*(a for a, _ in values)), side(*(b for _, b in values))
-    return compare_pairs(base, new, trials(values), margin=margin, alpha=0.01)
+    return compare_pairs(base, new, trials(values), alpha=0.01)
 
 
 def test_pairs_see_through_a_drift_that_hits_both() -> None:
@@ -191,17 +247,38 @@ def test_pairs_see_through_a_drift_that_hits_both() -> None:
     assert by_trial.low < 1 < by_trial.high
 
 
-def test_pairs_without_a_difference_have_a_p_value_of_one() -> None:
+def test_pairs_without_a_difference_are_open() -> None:
     chance = random.Random(8)  # noqa: S311  (noise, not secrets)
-    found = paired([(5.0, 5.0 * math.exp(chance.gauss(0, 0.01))) for _ in range(6)], margin=0.001)
-    assert found.p_value == 1
-    assert found.more
+    found = paired([(5.0, 5.0 * math.exp(chance.gauss(0, 0.01))) for _ in range(6)])
+    assert found.p_value is not None
+    assert found.p_value > 0.01
+    assert more(found, margin=0.001)
+
+
+def test_the_p_value_of_pairs_is_where_a_decision_turns() -> None:
+    chance = random.Random(12)  # noqa: S311  (noise, not secrets)
+    found = paired([(5.0, 5.2 * math.exp(chance.gauss(0, 0.01))) for _ in range(12)])
+    assert found.p_value is not None
+    for alpha, certain in ((found.p_value * 1.001, True), (found.p_value * 0.999, False)):
+        again = compare_pairs(
+            found.base,
+            found.new,
+            trials(list(zip(found.base.values, found.new.values, strict=True))),
+            alpha=alpha,
+        )
+        assert (again.low > 1) is certain
+
+
+def test_one_pair_says_nothing() -> None:
+    found = paired([(1.0, 2.0)])
+    assert "one pair says nothing" in found.obstacle
+    assert found.p_value is None
 
 
 def test_a_pair_says_the_median_over_its_rounds() -> None:
     base, new = side(1.0, 1.0), side(1.1, 1.1)
     rounds = ([(1.0, 2.0, 4.0)] * 2, [(1.1, 2.2, 40.0)] * 2)
-    assert compare_pairs(base, new, rounds, margin=0.02, alpha=0.01).ratio == pytest.approx(1.1)
+    assert compare_pairs(base, new, rounds, alpha=0.01).ratio == pytest.approx(1.1)
 
 
 def test_a_pair_with_a_time_of_zero_is_invalid() -> None:

@@ -116,6 +116,10 @@ def test_a_count_whose_trials_disagree_with_each_other_stays_open(compare: Compa
     base, new = counts("graph_breaks", 3, 3), counts("graph_breaks", 3, 4)
     row = only_row(compare([passed("a", base)], [passed("a", new)])[1])
     assert row["verdict"] == "inconclusive"
+    assert row["more_trials"] > 0
+    base, new = counts("graph_breaks", 0, 0), counts("graph_breaks", 0, 1)
+    row = only_row(compare([passed("a", base)], [passed("a", new)])[1])
+    assert row["verdict"] == "inconclusive"
     assert "do not agree" in row["reason"]
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect
+from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect, more_trials
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
 from torchstone.analyze.scaling import Point, Sweep, bucket_size
 from torchstone.model import RANKS, Case, Measurement, Number
@@ -115,7 +115,7 @@ def _bucket(size: str, point: Point, best: Point, alpha: float) -> Bucket:
         ratio,
         _around(compared, ratio) if compared else None,
         len(times.trials),
-        compared.more if compared and len(times.trials) > 1 else None,
+        more_trials(compared, margin=SAME, alpha=alpha) if compared and len(times.trials) > 1 else None,
     )
 
 
@@ -158,7 +158,7 @@ def _against(ours: Sequence[float], best: Sequence[float], alpha: float) -> Comp
     if not ours or not best:
         return None
     sides = (Side(tuple(values), len(values)) for values in (best, ours))
-    return compare_trials(*sides, margin=SAME, alpha=alpha, counted=False)
+    return compare_trials(*sides, alpha=alpha)
 
 
 def _around(compared: Comparison, ratio: float) -> tuple[float, float] | None:

@@ -5,11 +5,13 @@ minute), and a thousand of them say no more about the next process than a few do
 
 Costs multiply rather than add, so everything is done on logarithms. Trials that took turns are compared in pairs (``analyze.sequential``); others by
 Welch's t-test, which lets the two sides scatter differently (Welch, "The generalization of Student's problem when several different population variances are involved", Biometrika
-34, 1947). Counts that do not scatter need no statistics: they are compared as they are.
+34, 1947). Where one side has far fewer trials, it has fewer degrees of freedom than Welch's: else a few trials that agree by luck would count for as much as the many of the
+other side (Hsu, "Contribution to the theory of Student's t-test as applied to the problem of two samples", Statistical Research Memoirs 2, 1938). What does not scatter needs no statistics: it is compared as it is.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -21,13 +23,13 @@ from torchstone.analyze.student import t_quantile, two_sided_p, whole_t_quantile
 WELCH, PAIRED, EXACT = "Welch's t", "paired", "exact"
 MOST_MORE = 200
 """More trials than this are not counted: nobody would measure them."""
-_SHARES, _SCALES = (1.0, 0.5, 0.2), (1, 10, 100, 1000, 10_000, 100_000, 1_000_000)
 _LEAST_MARGIN = 1e-9  # the paired test wants one; no effect is as near to 1 as this
 
 ONE_TRIAL = (
     "one trial {side} cannot tell a change from the difference between two processes; "
     "measure more: torchstone run --trials 5, or use torchstone ab"
 )
+ONE_PAIR = "one pair says nothing: it takes more to tell a change from the difference between two processes"
 NO_SPREAD = (
     "all trials of {side} have the very same value, which no time has: it was not measured, or not by trial"
 )
@@ -53,7 +55,7 @@ class Side(Struct, frozen=True, gc=False):
 
 
 class Comparison(Struct, frozen=True, gc=False):
-    """Effect, interval and method. ``p_value`` is None where nothing was tested, ``obstacle`` says why; ``more`` is how many more trials a side would settle it.
+    """Effect, interval and method. ``p_value`` is None where nothing was tested, ``obstacle`` says why; ``logs`` are the log ratios of pairs.
 
     ``ratio`` is new / base; so are ``low`` and ``high``, which are without limits where nothing is known.
     """
@@ -65,41 +67,48 @@ class Comparison(Struct, frozen=True, gc=False):
     low: float = 0.0
     high: float = math.inf
     p_value: float | None = None
-    more: int | None = None
+    logs: tuple[float, ...] = ()
     obstacle: str = ""
     wrong: bool = False
 
 
-def compare_trials(base: Side, new: Side, *, margin: float, alpha: float, counted: bool) -> Comparison:
-    """Compare trials that are independent of each other. ``counted`` says that the numbers are counts, which may well be the same every time."""
+def compare_trials(
+    base: Side, new: Side, *, alpha: float, counted: bool = False, repeats: bool = False
+) -> Comparison:
+    """Compare trials that are independent of each other. ``counted`` says that the numbers are counts, of which one trial says all; ``repeats`` that several trials may well agree to the last digit."""
     values = (*base.values, *new.values)
     if not all(map(math.isfinite, values)):
         return Comparison(base, new, obstacle="a value that is not finite", wrong=True)
     if min(values) < 0:
         return Comparison(base, new, obstacle="a ratio needs values above 0, and one is below")
-    if counted and not (_varies(base) and _varies(new)):
-        return _compare_exactly(base, new)
+    if counted and not (_varies(base) and _varies(new) and min(values) > 0):
+        exact = _compare_exactly(base, new)
+        if not exact.low <= 1 <= exact.high or not _can_be_tested(base, new):
+            return exact
     if min(values) == 0:
         return Comparison(base, new, obstacle="a ratio needs values above 0, and one is 0")
-    if why := _too_thin(base, new):
+    if why := _too_thin(base, new, repeats=counted or repeats):
         return Comparison(base, new, ratio=new.middle / base.middle, obstacle=why)
-    return _compare_by_welch(base, new, margin, alpha)
+    return _compare_by_welch(base, new, alpha) if _can_be_tested(base, new) else _compare_exactly(base, new)
 
 
-def compare_pairs(base: Side, new: Side, trials: Trials, *, margin: float, alpha: float) -> Comparison:
+def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Comparison:
     """Compare trials of which each has a partner on the other side, that it took turns with; ``trials`` are the samples of each, by side."""
     if not all(0 < value < math.inf for side in trials for samples in side for value in samples):
         return Comparison(base, new, obstacle="a ratio needs finite values above 0", wrong=True)
-    logs = [
+    logs = tuple(
         _pair_log_ratio(*samples)
         if len(samples[0]) == len(samples[1])
         else math.log(after) - math.log(before)
         for *samples, before, after in zip(*trials, base.values, new.values, strict=True)
-    ]
-    test = _paired(logs, margin, alpha)
+    )
+    if len(logs) < 2:
+        return Comparison(base, new, ratio=new.middle / base.middle, obstacle=ONE_PAIR)
+    test = PairedTest(_LEAST_MARGIN, alpha)
+    for log in logs:
+        test.add(log)
     effect = test.effect()
-    more = None if test.decision() or len(logs) < 2 else test.more_pairs(MOST_MORE) or MOST_MORE + 1
-    return Comparison(base, new, PAIRED, effect.ratio, effect.low, effect.high, _paired_p(logs, alpha), more)
+    return Comparison(base, new, PAIRED, effect.ratio, effect.low, effect.high, test.p_value, logs)
 
 
 def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
@@ -109,27 +118,16 @@ def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
     return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
-def _paired(logs: Sequence[float], margin: float, alpha: float) -> PairedTest:
-    test = PairedTest(max(margin, _LEAST_MARGIN), alpha)
-    for log in logs:
-        test.add(log)
-    return test
-
-
-def _paired_p(logs: Sequence[float], alpha: float) -> float:
-    """The smallest of some levels at which a change is certain: an upper limit of its p-value; 1 where it is not even certain at ``alpha``."""
-    smallest = 1.0
-    for level in (alpha * share / scale for scale in _SCALES for share in _SHARES):
-        if not _paired(logs, _LEAST_MARGIN, level).decision():
-            break
-        smallest = level
-    return smallest
-
-
 def _varies(side: Side) -> bool:
     """Whether trials differ, and by more than logarithms have digits for."""
     low, high = min(side.values), max(side.values)
     return low < high and (low <= 0 or math.log(low) < math.log(high))
+
+
+def _can_be_tested(base: Side, new: Side) -> bool:
+    """Whether there is a spread to hold a change against."""
+    sides = base, new
+    return all(len(side.values) > 1 and min(side.values) > 0 for side in sides) and any(map(_varies, sides))
 
 
 def _compare_exactly(base: Side, new: Side) -> Comparison:
@@ -149,16 +147,16 @@ def _ratio(new: float, base: float) -> float:
     return new / base
 
 
-def _too_thin(base: Side, new: Side) -> str:
+def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
     """Why there are too few trials to tell anything from; empty if there are enough."""
     short = [name for name, side in (("of BASE", base), ("of NEW", new)) if len(side.values) < 2]
     if short:
         return ONE_TRIAL.format(side="a side" if len(short) == 2 else short[0])
-    flat = [name for name, side in (("BASE", base), ("NEW", new)) if not _varies(side)]
+    flat = [name for name, side in (("BASE", base), ("NEW", new)) if not repeats and not _varies(side)]
     return NO_SPREAD.format(side=" and ".join(flat)) if flat else ""
 
 
-def _compare_by_welch(base: Side, new: Side, margin: float, alpha: float) -> Comparison:
+def _compare_by_welch(base: Side, new: Side, alpha: float) -> Comparison:
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect = after[0] - before[0]
     parts = before[1] / len(base.values), after[1] / len(new.values)
@@ -166,10 +164,9 @@ def _compare_by_welch(base: Side, new: Side, margin: float, alpha: float) -> Com
     freedom = sum(parts) ** 2 / (
         parts[0] ** 2 / (len(base.values) - 1) + parts[1] ** 2 / (len(new.values) - 1)
     )
+    freedom = min(freedom, _most_freedom(len(base.values), len(new.values)))
     near = whole_t_quantile(alpha, max(1, round(freedom)))
     reach = t_quantile(alpha, freedom, near) * error
-    settled = -math.log1p(margin) < effect - reach and effect + reach < math.log1p(margin)
-    more = 0 if settled or abs(effect) > reach else _more_trials(base, new, margin, alpha)
     return Comparison(
         base,
         new,
@@ -178,8 +175,13 @@ def _compare_by_welch(base: Side, new: Side, margin: float, alpha: float) -> Com
         _exp(effect - reach),
         _exp(effect + reach),
         two_sided_p(effect / error, freedom),
-        more or None,
     )
+
+
+def _most_freedom(ours: int, theirs: int) -> float:
+    """Degrees of freedom of two sides at most: all of them if there are equally many trials, hardly more than the smaller side's own if it is far smaller."""
+    fewer, more = sorted((ours, theirs))
+    return (fewer - 1) * (1 + fewer / more)
 
 
 def _log_moments(values: Sequence[float]) -> tuple[float, float]:
@@ -189,17 +191,42 @@ def _log_moments(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
 
 
-def more_trials(base: Side, new: Side, *, margin: float, alpha: float) -> int | None:
-    """About how many more trials a side a certain answer takes, if they scatter as before; None where too few say how they do."""
-    both_vary = _varies(base) and _varies(new) and min(*base.values, *new.values) > 0
-    return _more_trials(base, new, margin, alpha) if both_vary else None
+def more_trials(
+    found: Comparison, *, margin: float, alpha: float, certain_at: float | None = None
+) -> int | None:
+    """About how many more trials a side a certain answer takes, if they go on as before: ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many comparisons.
 
-
-def _more_trials(base: Side, new: Side, margin: float, alpha: float) -> int:
-    """The smallest number of further trials a side after which the interval would be narrower than the margin, or leave out no change at all.
-
-    One more than the most where that would not do either.
+    One more than ``MOST_MORE`` where that would not do either; None where nothing says how trials scatter, or where it takes no more.
     """
+    if certain_at is None and _is_settled(found, margin):
+        return None
+    if found.method == PAIRED:
+        return _more_pairs(found.logs, margin, alpha, certain_at or alpha)
+    if found.method == WELCH:
+        return _more_trials(found.base, found.new, margin, alpha, certain_at or alpha)
+    return None
+
+
+def _is_settled(found: Comparison, margin: float) -> bool:
+    within = 1 / (1 + margin) < found.low and found.high < 1 + margin
+    return within or not found.low <= 1 <= found.high
+
+
+def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: float) -> int:
+    """The smallest number of further pairs that decide, if those seen come again in the same order."""
+    margin = max(margin, _LEAST_MARGIN)
+    same, changed = PairedTest(margin, alpha), PairedTest(margin, certain_at)
+    ahead = itertools.islice(itertools.cycle(logs), len(logs) + MOST_MORE)
+    for number, log in enumerate(ahead, 1):
+        same.add(log)
+        changed.add(log)
+        if number > len(logs) and (same.decision() == "same" or changed.decision()):
+            return number - len(logs)
+    return MOST_MORE + 1
+
+
+def _more_trials(base: Side, new: Side, margin: float, alpha: float, certain_at: float) -> int:
+    """The smallest number of further trials a side after which the interval would be narrower than the margin, or leave out no change at all."""
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect, room = abs(after[0] - before[0]), math.log1p(margin)
     share = (before[1] + after[1]) ** 2 / (before[1] ** 2 + after[1] ** 2)
@@ -208,8 +235,9 @@ def _more_trials(base: Side, new: Side, margin: float, alpha: float) -> int:
     def settles(more: int) -> bool:
         ours, theirs = counts[0] + more, counts[1] + more
         error = math.sqrt(before[1] / ours + after[1] / theirs)
-        reach = whole_t_quantile(alpha, max(1, int(share * (min(ours, theirs) - 1)))) * error
-        return effect > reach or effect + reach < room
+        freedom = max(1, int(min(share * (min(ours, theirs) - 1), _most_freedom(ours, theirs))))
+        certain, within = (whole_t_quantile(level, freedom) * error for level in (certain_at, alpha))
+        return effect > certain or effect + within < room
 
     low, high = 1, MOST_MORE + 1
     while low < high:

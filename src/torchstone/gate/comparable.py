@@ -24,6 +24,7 @@ COUNTED_UNITS = frozenset(
         "% of look-ups",
     }
 )
+_REPEATING_UNITS = frozenset({"GB", "bytes", "files"})
 MOST_NAMED = 4
 COUNTER = "counter"
 VERSION = "benchmark_version"
@@ -117,6 +118,14 @@ def depends_on_environment(metric: str) -> bool:
     """Whether a number means something only in the environment it was measured in: all but statuses and counts."""
     known = METRICS.get(metric)
     return known is None or known.unit not in COUNTED_UNITS
+
+
+def may_repeat(metric: str, *measurements: Measurement) -> bool:
+    """Whether several trials may well agree to the last digit, as no times do: memory and what follows from it, and whole numbers that nothing is known of."""
+    known = METRICS.get(metric)
+    if known is None:
+        return all(type(sample) is int for measurement in measurements for sample in measurement.samples)
+    return known.unit in _REPEATING_UNITS or metric in {"compression_ratio", "tracked_value"}
 
 
 def counter_of(measurement: Measurement) -> str:

@@ -12,7 +12,7 @@ from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials
 from torchstone.baseline import has_numbers
 from torchstone.errors import InputError, UsageError
 from torchstone.fingerprint import differences
-from torchstone.gate.comparable import Apart, Comparability, depends_on_environment
+from torchstone.gate.comparable import Apart, Comparability, depends_on_environment, may_repeat
 from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
 from torchstone.gate.rules import decide_status
 from torchstone.gate.sanity import contradictions
@@ -185,11 +185,10 @@ class _Comparing:
             comparison = Comparison(*sides, obstacle=f"not comparable: {why}")
         elif paired:
             trials = before.trials, after.trials
-            comparison = compare_pairs(*sides, trials, margin=margin, alpha=alpha)
+            comparison = compare_pairs(*sides, trials, alpha=alpha)
         else:
-            comparison = compare_trials(
-                *sides, margin=margin, alpha=alpha, counted=not depends_on_environment(metric)
-            )
+            counted, repeats = not depends_on_environment(metric), may_repeat(metric, before, after)
+            comparison = compare_trials(*sides, alpha=alpha, counted=counted, repeats=repeats)
         row = self._row(Verdict.INCONCLUSIVE, metric, base, new, comparison=comparison)
         return structs.replace(row, margin=margin)
 

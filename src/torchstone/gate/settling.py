@@ -12,7 +12,7 @@ from torchstone.gate.compared import WITHIN, ComparedRow, is_blocking, relevance
 from torchstone.gate.terms import Terms
 from torchstone.vocabulary import Verdict
 
-_UNSETTLED = "its trials do not agree with each other: measure more of them"
+_UNSETTLED = "its trials do not agree with each other, and some are as those of the other side"
 _AMONG_MANY = "certain by itself, but not among so many comparisons"
 _NO_DIRECTION = (
     "changed for certain, but nothing says which way is better: --better {metric}=lower, or higher"
@@ -23,8 +23,11 @@ _LEAST_ALPHA = 1e-12
 def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
     """The rows with their verdicts, and whether they block. Rows without a comparison have theirs already."""
     adjusted = _adjust(drafts)
+    # The next change is believed at this level: one of as many as are certain, and itself, among all that were tested.
+    called = sum(value <= terms.alpha for value in adjusted.values())
+    level = max(_LEAST_ALPHA, terms.alpha * (called + 1) / max(called + 1, len(adjusted)))
     rows = (
-        _decide(row, row.comparison, adjusted.get(n), terms.alpha) if row.comparison else row
+        _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level)) if row.comparison else row
         for n, row in enumerate(drafts)
     )
     return [structs.replace(row, blocks=is_blocking(terms.policy, row.verdict)) for row in rows]
@@ -49,33 +52,31 @@ def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
     }
 
 
-def _decide(row: ComparedRow, found: Comparison, adjusted: float | None, alpha: float) -> ComparedRow:
+def _decide(
+    row: ComparedRow, found: Comparison, adjusted: float | None, levels: tuple[float, float]
+) -> ComparedRow:
     """``same`` within the margin, else better or worse if that is certain, else open."""
     if found.obstacle:
         verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
         return structs.replace(row, verdict=verdict, detail=found.obstacle)
     certain = found.low > 1 or found.high < 1
     if found.method != EXACT:
-        certain = adjusted is not None and adjusted <= alpha
+        certain = adjusted is not None and adjusted <= levels[0]
     relevance = relevance_of(found, row.margin)
     row = structs.replace(row, adjusted=adjusted, is_significant=certain, relevance=relevance)
     if relevance == WITHIN:
         return structs.replace(row, verdict=Verdict.PASS)
     if not certain:
-        return _leave_open(row, found, adjusted, alpha)
+        return _leave_open(row, found, *levels)
     if not row.better:
         return structs.replace(row, detail=_NO_DIRECTION.format(metric=row.metric))
     is_better = (found.ratio < 1) == (row.better == "lower") and row.better != "equal"
     return structs.replace(row, verdict=Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION)
 
 
-def _leave_open(row: ComparedRow, found: Comparison, adjusted: float | None, alpha: float) -> ComparedRow:
+def _leave_open(row: ComparedRow, found: Comparison, alpha: float, level: float) -> ComparedRow:
     """A row that cannot be decided: why, and how many more trials would do."""
-    if found.method == EXACT or adjusted is None:
+    if found.method == EXACT:
         return structs.replace(row, detail=_UNSETTLED)
-    if found.low <= 1 <= found.high:
-        return structs.replace(row, more=found.more)
-    # It takes what is certain by itself at a level that is as much stricter.
-    stricter = max(_LEAST_ALPHA, alpha * (found.p_value or 0.0) / adjusted)
-    more = more_trials(found.base, found.new, margin=row.margin, alpha=stricter)
-    return structs.replace(row, more=more, detail=_AMONG_MANY)
+    more = more_trials(found, margin=row.margin, alpha=alpha, certain_at=level)
+    return structs.replace(row, more=more, detail="" if found.low <= 1 <= found.high else _AMONG_MANY)
