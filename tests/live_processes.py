@@ -18,7 +18,7 @@ from torchstone.measure.supervisor import Limits
 from torchstone.model import Case, Outcome, Reading, Variant
 
 MARK = "TORCHSTONE_TEST_MARK"
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:

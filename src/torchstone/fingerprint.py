@@ -53,7 +53,6 @@ def differences(one: Environment, other: Environment) -> list[str]:
 
 def _deciding(environment: Environment) -> dict[str, Any]:
     """The facts that count, by the name a person knows them by; what is not known is left out."""
-    python = _at(environment, "software", "python", "version")
     facts = {
         "cpu": _at(environment, "machine", "cpu", "model"),
         "cpu family": _at(environment, "machine", "cpu", "family"),
@@ -61,7 +60,7 @@ def _deciding(environment: Environment) -> dict[str, Any]:
         "number of cores allowed": _cores(environment),
         "accelerator": _accelerators(environment),
         "instruction set": _at(environment, "software", "torch", "cpu_capability"),
-        "python": ".".join(str(python).split(".")[:2]) if python else None,
+        "python": _python(environment),
         "number of threads": _at(environment, "threads"),
     }
     versions = environment.get("versions")
@@ -81,10 +80,22 @@ def _at(environment: Environment, *names: str) -> Any:  # noqa: ANN401  (JSON is
 
 def _cores(environment: Environment) -> int | float | None:
     """The cores that may be used: by affinity, or fewer by the quota of a container."""
-    stated = (_at(environment, "machine", "cores", name) for name in ("allowed", "quota"))
-    known = [value for value in stated if isinstance(value, int | float)]
+    cores = _at(environment, "machine", "cores")
+    known = [value for name in ("allowed", "quota") if isinstance(value := _at(cores, name), int | float)]
+    if not known and isinstance(there := _at(cores, "logical"), int):
+        known = [there]  # all that the files of other tools say
     least = min(known, default=None)
     return int(least) if isinstance(least, float) and least.is_integer() else least
+
+
+def _python(environment: Environment) -> str | None:
+    """Python's minor version, and whose Python it is if it is not the usual one."""
+    python = _at(environment, "software", "python")
+    version, whose = _at(python, "version"), _at(python, "implementation")
+    if not version:
+        return None
+    short = ".".join(str(version).split(".")[:2])
+    return short if str(whose or "cpython").lower() == "cpython" else f"{whose} {short}"
 
 
 def _accelerators(environment: Environment) -> str | None:

@@ -28,6 +28,12 @@ PAIRS = "pairs"
 RANKS = "ranks"
 """The key of a measurement's ``extra`` that says how many samples each rank of a round gave; those of a further trial follow."""
 
+COUNTER = "counter"
+"""The key of a measurement's ``extra`` that says what counted."""
+
+LINK = ("distributed_backend", "bucket_size")
+"""The keys of a measurement's ``extra`` that say how ranks talked to each other, as the head of a DDP report does."""
+
 AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
 
 

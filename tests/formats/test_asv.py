@@ -129,6 +129,7 @@ def test_commit_and_environment_have_the_form_of_a_run() -> None:
         },
         "software": {"python": {"version": "3.11"}},
         "versions": {"numpy": "2.1.0"},
+        "variables": {},
     }
 
 

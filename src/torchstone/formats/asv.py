@@ -147,6 +147,9 @@ def _environment(top: Fields) -> dict[str, Any]:
     stated = {"versions": top.fields("requirements").value, "variables": top.fields("env_vars").value}
     for name, facts in stated.items():
         texts = {key: value for key, value in facts.items() if isinstance(value, str) and value}
-        if texts and all(map(str.isprintable, (*texts, *texts.values()))):
+        said = texts or (
+            name == "variables" and "env_vars" in top.value
+        )  # none were set, which says something
+        if said and all(map(str.isprintable, (*texts, *texts.values()))):
             known[name] = texts
     return known

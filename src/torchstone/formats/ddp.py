@@ -15,7 +15,7 @@ from msgspec import structs
 
 from torchstone.errors import InputError, UsageError
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.model import LINK, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.units import count_of
 from torchstone.vocabulary import PASSED, Probe
 
@@ -23,6 +23,9 @@ METRIC = "iteration_time"
 NONE, DDP = "none", "ddp"
 """The strategies that a report knows."""
 MOST_RANKS = 999_999
+_LARGEST_BATCH = 999_999_999
+_SHORTEST, _LONGEST = 1e-9, 1e9  # seconds: what is beyond is no measurement
+_VERSIONS = (("torch", "pytorch_version"), ("cuda", "cuda_version"))
 
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
@@ -48,39 +51,51 @@ def read(path: str, text: str) -> Reading:
     report = Fields(path, line, value)
     settings = {key: kept for key, kept in report.value.items() if key != "benchmark_results"}
     outcomes: list[Outcome] = []
+    link = {key: settings[key] for key in LINK if isinstance(settings.get(key), str | int | float)}
     for number, entry in enumerate(report.items("benchmark_results")):
-        outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line)
+        outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line, link)
     if not outcomes:
         raise report.error("no results", "benchmark_results", "did the job that wrote it fail?")
-    run = structs.replace(run_of(path, outcomes), settings=settings)
+    run = structs.replace(run_of(path, outcomes), settings=settings, environment=_environment(report))
     return Reading(path, "ddp", run, (line,) * len(outcomes))
 
 
-def _read_model(entry: Fields, path: str, line: int) -> list[Outcome]:
+def _environment(report: Fields) -> dict[str, Any]:
+    """The versions that stand at the head of a report."""
+    stated = {name: report.value.get(key) for name, key in _VERSIONS}
+    versions = {name: text for name, text in stated.items() if isinstance(text, str) and text.isprintable()}
+    return {"versions": versions} if any(versions.values()) else {}
+
+
+def _read_model(entry: Fields, path: str, line: int, link: dict[str, Any]) -> list[Outcome]:
     model, size = entry.name("model"), entry.value.get("batch_size")
     if not model:
         raise entry.error("no model name", "model")
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise entry.error("expected a batch size of 1 or more", "batch_size")
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _LARGEST_BATCH:
+        raise entry.error(f"expected a batch size from 1 to {_LARGEST_BATCH}", "batch_size")
     return [
-        _read_round(Fields(path, line, result, f"{model}.result[{number}]"), model, size, number)
+        _read_round(
+            Fields(path, line, result, f"{model}.result[{number}]"), model, size, link if number else None
+        )
         for number, result in enumerate(entry.items("result"))
     ]
 
 
-def _read_round(entry: Fields, model: str, size: int, number: int) -> Outcome:
+def _read_round(entry: Fields, model: str, size: int, link: dict[str, Any] | None) -> Outcome:
     ranks = entry.items("ranks")
     if not ranks or not all(type(rank) is int and _NUMBER.match(str(rank)) for rank in ranks):
         raise entry.error("expected a list of rank numbers", "ranks")
     if len(ranks) > MOST_RANKS:
         raise entry.error(f"more than {MOST_RANKS} ranks", "ranks")
     samples = entry.numbers("measurements")
-    if not samples or min(samples) <= 0:
-        raise entry.error("expected seconds, each more than 0", "measurements")
+    if not samples or min(samples) < _SHORTEST or max(samples) > _LONGEST:
+        told = f"expected seconds, each from {_SHORTEST:g} to {_LONGEST:g}"
+        raise entry.error(told, "measurements")
     listed = () if ranks == list(range(len(ranks))) else (("rank_list", " ".join(map(str, ranks))),)
-    further = (*listed, ("ranks", str(len(ranks))), ("strategy", DDP if number else NONE))
+    strategy = NONE if link is None else DDP
+    further = (*listed, ("ranks", str(len(ranks))), ("strategy", strategy))
     case = Case(model, Probe.SCALING.value, variant=Variant(batch_size=size, further=further))
-    return Outcome(case, PASSED, (Measurement(METRIC, samples),))
+    return Outcome(case, PASSED, (Measurement(METRIC, samples, dict(link) if link else None),))
 
 
 def ranks_of(case: Case) -> list[int]:
@@ -260,7 +275,7 @@ def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
 
 def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, Any]:
     """What stands at the head of a report; as it was read, where it was."""
-    if run.settings and not run.environment:
+    if run.settings and run.environment.keys() <= {"versions"}:
         return run.settings
     head: dict[str, Any] = {}
     if run.environment:

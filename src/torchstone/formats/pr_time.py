@@ -13,13 +13,15 @@ from typing import Any
 
 from torchstone.errors import InputError, printable
 from torchstone.formats import table
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, run_of
+from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, run_of
 from torchstone.units import exact_text
 from torchstone.vocabulary import DEFAULT_MARGIN, PASSED, Probe
 
 RESULT_COLUMNS = ("name", "metric", "value")
 EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
 ORIGINAL_COUNTER = "hardware"
+RECORDS = "pr_time_benchmarks"
+"""The name of the benchmark in all records of the original."""
 TREE = "_tree"
 """Ends the name of a metric that counts the whole process tree, which the original does not."""
 
@@ -134,11 +136,11 @@ def write_records(outcome: Outcome) -> str:
 
 def _record(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
     case, said = outcome.case, outcome.extra or {}
-    counter = (measurement.extra or {}).get("counter", ORIGINAL_COUNTER)
-    further = {} if counter == ORIGINAL_COUNTER else {"counter": counter}
+    counter = (measurement.extra or {}).get(COUNTER, ORIGINAL_COUNTER)
+    further = {} if counter == ORIGINAL_COUNTER else {COUNTER: counter}
     return {
         "benchmark": {
-            "name": "pr_time_benchmarks",
+            "name": RECORDS,
             "mode": case.variant.mode,
             "extra_info": {
                 "is_dynamic": case.variant.dynamic,

@@ -14,9 +14,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from torchstone.errors import InputError, printable
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.formats.pr_time import ORIGINAL_COUNTER, RECORDS
+from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag")
@@ -38,8 +41,11 @@ class _Group:
 def read(path: str, text: str) -> Reading:
     """Read a list of records, one record, or one record a line."""
     groups: dict[tuple[str, str, Variant], _Group] = {}
+    machines: list[dict[str, Any]] = []
     for line, value in read_records(path, text):
         record = Fields(path, line, value)
+        if (machine := _environment(record)) not in machines:
+            machines.append(machine)
         metric = record.fields("metric").name("name")
         if not metric:
             raise record.error(
@@ -56,7 +62,40 @@ def read(path: str, text: str) -> Reading:
         )
     parts = [(key, part) for key, group in groups.items() for part in _split(group)]
     outcomes = tuple(_outcome(path, key, part) for key, part in parts)
-    return Reading(path, "v3", run_of(path, outcomes), tuple(part.line for _, part in parts))
+    # Of records from several machines, none of these is the file's.
+    environment = machines[0] if len(machines) == 1 else {}
+    run = structs.replace(run_of(path, outcomes), environment=environment)
+    return Reading(path, "v3", run, tuple(part.line for _, part in parts))
+
+
+def _environment(record: Fields) -> dict[str, Any]:
+    """What a record says of machine and libraries, in the form of a run's environment."""
+    runners = record.value.get("runners")
+    runner = runners[0] if isinstance(runners, list) and len(runners) == 1 else {}
+    runner = runner if isinstance(runner, dict) else {}
+    more, cpu, gpu = _dictionary(runner, "extra_info"), _fact(runner, "cpu_info"), _fact(runner, "gpu_info")
+    python = _fact(more, "python")
+    versions = {
+        name: version
+        for name, stated in _dictionary(record.value, "dependencies").items()
+        if isinstance(stated, dict) and (version := _fact(stated, "version"))
+    }
+    machine = {"architecture": _fact(more, "architecture"), "cpu": {"model": cpu} if cpu else {}}
+    threads = _fact(more, "threads")
+    return _stated(
+        {
+            "machine": _stated(machine),
+            "accelerators": [{"name": gpu}] if gpu else "",
+            "software": {"python": {"version": python}} if python else {},
+            "versions": versions,
+            "threads": int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else "",
+        }
+    )
+
+
+def _fact(facts: dict[str, Any], name: str) -> str:
+    """A text that can be shown on one line, or nothing."""
+    return _plain(facts.get(name))
 
 
 def _split(group: _Group) -> list[_Group]:
@@ -69,6 +108,14 @@ def _split(group: _Group) -> list[_Group]:
         performance.found[metric] = group.found.pop(metric)
         performance.lines[metric] = group.lines.pop(metric)
     return [group, performance]
+
+
+def _counter(benchmark: Fields) -> dict[str, str]:
+    """What counted, where a record says so; the original's records do not, and theirs are the processor's."""
+    stated = _fact(_dictionary(benchmark.value, "extra_info"), COUNTER)
+    if not stated and benchmark.value.get("name") == RECORDS:
+        stated = ORIGINAL_COUNTER
+    return {COUNTER: stated} if stated else {}
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
@@ -88,7 +135,8 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
         group.status = _status(of_metric, samples, texts)
         group.extra = _beyond(record.value, _merge(described, _of_status(group.status)))
     elif samples:
-        group.found[metric] = (samples, _beyond(record.value, _merge(described, _of_metric(metric, samples))))
+        kept = _beyond(record.value, _merge(described, _of_metric(metric, samples)))
+        group.found[metric] = (samples, kept | _counter(record.fields("benchmark")))
     elif texts:
         group.others.append(_beyond(record.value, described))
     else:
@@ -200,7 +248,11 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     for measurement in outcome.measurements:
         accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
         name = "compilation_latency" if accuracy_name else measurement.metric
-        records.append(_complete(_merge(common, _of_metric(name, measurement.samples)), measurement.extra))
+        record = _merge(common, _of_metric(name, measurement.samples))
+        counter, is_read = (_kept(measurement.extra, key, nothing) for key, nothing in ((COUNTER, ""), ("v3", {})))
+        if counter and not is_read:
+            record = _merge(record, {"benchmark": {"extra_info": {COUNTER: counter}}})
+        records.append(_complete(record, measurement.extra))
     return records + [_complete(common, other) for other in others]
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from torchstone.errors import printable
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import Measurement, Outcome, Reading
+from torchstone.model import COUNTER, LINK, Measurement, Outcome, Reading
 from torchstone.vocabulary import METRICS, Probe
 
 COUNTED_UNITS = frozenset(
@@ -26,9 +26,13 @@ COUNTED_UNITS = frozenset(
 )
 _REPEATING_UNITS = frozenset({"GB", "bytes", "files"})
 MOST_NAMED = 4
-COUNTER = "counter"
 VERSION = "benchmark_version"
-WAYS = ("start", "cache", VERSION)  # what a measurement may say of how it was made, besides its counter
+WAYS = (
+    "start",
+    "cache",
+    VERSION,
+    *LINK,
+)  # what a measurement may say of how it was made, besides its counter
 _VERSION_LENGTH = 12  # asv names versions by hashes
 
 _WAYS = {

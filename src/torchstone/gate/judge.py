@@ -148,11 +148,10 @@ class _Judging:
         of_accuracy = outcome.case.probe == Probe.ACCURACY
         if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
             return [self._failed_row(outcome, expected, metrics)]
-        rows = [row for metric in metrics if (row := self._judge_metric(outcome, expected, metric, apart))]
-        if metrics and not rows and outcome.status == SKIPPED != expected.status:
-            rule = self._rules.find(metrics[0], outcome.case)
-            detail = f"it was skipped{_told_by(outcome)}: the result has no {metrics[0]}"
-            rows = [self._row(Verdict.MISSING, outcome.case, metrics[0], outcome, expected, rule, detail)]
+        told = outcome.status == expected.status or ACCURACY in metrics or self._upstream
+        rows = [
+            row for metric in metrics if (row := self._judge_metric(outcome, expected, metric, apart, told=told))
+        ]
         return [*rows, *self._unexpected_counts(outcome, expected)]
 
     def _failed_row(self, outcome: Outcome, expected: Outcome | None, metrics: Sequence[str]) -> Row:
@@ -164,12 +163,15 @@ class _Judging:
         rule = self._rules.find(metric, outcome.case)
         if outcome.status == NOT_AVAILABLE:
             why = f"not available here{_told_by(outcome)}"
-            return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why)
+            row = self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why, of=ACCURACY)
+            return row
         why = (
             "the file does not say why" if outcome.status == FAILED else f"the case failed: {outcome.status}"
         )
         detail = "" if metric == ACCURACY else why
-        return self._row(Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, detail)
+        return self._row(
+            Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, detail, of=ACCURACY
+        )
 
     def _metrics_of(self, outcome: Outcome, expected: Outcome) -> list[str]:
         """The metrics to judge of one result: those expected, and those whose rule needs no baseline."""
@@ -221,11 +223,19 @@ class _Judging:
         if outcome.case.probe in self._baseline.probes or "" in self._baseline.probes:
             metric = self._main_metric(outcome)
             rule = self._rules.find(metric, outcome.case)
-            rows.append(self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule, "no baseline row"))
+            row = self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule, "no baseline row")
+            rows.append(self._refuse_failure(row, outcome))
         elif not rows and self._is_unexpected_failure(outcome):
             detail = "it failed, and no baseline says that it does"
-            rows.append(self._row(Verdict.NEW, outcome.case, ACCURACY, outcome, None, None, detail))
+            row = self._row(Verdict.NEW, outcome.case, ACCURACY, outcome, None, None, detail)
+            rows.append(self._refuse_failure(row, outcome))
         return [self._place(row, reading, index, None) for row in rows if row is not None]
+
+    def _refuse_failure(self, row: Row, outcome: Outcome) -> Row:
+        """What is new and failed blocks as any failure does, whoever lets new cases pass."""
+        fails = row.verdict is Verdict.NEW and outcome.status not in _NOT_FAILED and not self._upstream
+        policy = self._conditions.policy
+        return structs.replace(row, blocks=policy.blocks(Verdict.REGRESSION, row.rule)) if fails else row
 
     def _is_unexpected_failure(self, outcome: Outcome) -> bool:
         """Whether a case of a probe that no baseline speaks of failed, unless its accuracy is expected to fail anyway."""
@@ -245,8 +255,15 @@ class _Judging:
         return known[0] if known else self._spoken_of[0] if self._spoken_of else main_metric(outcome)
 
     def _judge_metric(
-        self, outcome: Outcome, expected: Outcome | None, metric: str, apart: Apart | None = None
+        self,
+        outcome: Outcome,
+        expected: Outcome | None,
+        metric: str,
+        apart: Apart | None = None,
+        *,
+        told: bool = True,
     ) -> Row | None:
+        """The row of one metric; None where it is not there, and the status says why: as expected, or in a row of its own (``told``)."""
         rule = self._rules.find(metric, outcome.case)
         if metric == ACCURACY and rule:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
@@ -265,11 +282,10 @@ class _Judging:
             detail = "nothing was compiled, which the original lets pass"
             return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule, detail)
         if found is None:
-            if outcome.status not in {PASSED, ""}:
-                return (
-                    None  # it failed, or was skipped, as expected; otherwise the failure has a row of its own
-                )
-            detail = f"the result has no {metric}{_counted_instead(outcome)}"
+            if outcome.status not in {PASSED, ""} and told:
+                return None
+            why = f"it was skipped{_told_by(outcome)}: " if outcome.status == SKIPPED else ""
+            detail = f"{why}the result has no {metric}{_counted_instead(outcome)}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
         detail = self._hindrance(rule, metric, found, wanted, apart)
         if detail:
@@ -345,7 +361,8 @@ class _Judging:
         """The rows of a case that is expected, but has no result."""
         case, outcome = expected.outcome.case, expected.outcome
         each = case.probe == Probe.INSTRUCTIONS
-        metrics = [m.metric for m in outcome.measurements] if each else [main_metric(outcome)]
+        metrics = [m.metric for m in outcome.measurements] if each else []
+        metrics = metrics or [main_metric(outcome)]
         rows = []
         for metric in metrics:
             rule = self._rules.find(metric, case) or (
@@ -364,12 +381,14 @@ class _Judging:
         expected: Outcome | None,
         rule: Rule | None = None,
         detail: str = "",
+        *,
+        of: str = "",
     ) -> Row:
-        """A row, with quarantine and policy applied."""
+        """A row, with quarantine and policy applied. ``of`` is what it speaks of, if that is more than its metric: an entry about one number covers no crash."""
         conditions = self._conditions
         if not conditions.quarantine and verdict in QUIET and not detail:
             return Row(verdict, case, metric, actual, expected, rule, verdict in conditions.policy.block)
-        entry, verdict, detail = self.tally.apply_quarantine(verdict, case, metric, rule, detail)
+        entry, verdict, detail = self.tally.apply_quarantine(verdict, case, of or metric, rule, detail)
         blocks = conditions.policy.blocks(verdict, rule)
         return Row(verdict, case, metric, actual, expected, rule, blocks, Remarks(detail, quarantine=entry))
 

@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from torchstone.analyze.compare import Side
 from torchstone.baseline import Baseline, select_pair
 from torchstone.errors import UsageError, printable
-from torchstone.gate.comparable import COUNTER, WAYS
-from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, Reading
+from torchstone.gate.comparable import WAYS
+from torchstone.model import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
 from torchstone.results import merge, select
 from torchstone.vocabulary import PASSED
 
