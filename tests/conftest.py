@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import hypothesis
 import pexpect
 import pytest
 
@@ -23,6 +24,13 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # as a shell has it for what runs in the background: Ctrl-C would reach no child
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# How fast this machine is says nothing about the code.
+hypothesis.settings.register_profile(
+    "anywhere", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("anywhere")
 
 
 class Ran(NamedTuple):

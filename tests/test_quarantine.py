@@ -342,3 +342,24 @@ def test_an_entry_that_is_made_to_block_is_a_failure_in_junit_too(
     assert 'failures="1"' in ran.out
     assert "<skipped" not in ran.out
     assert "<failure" in ran.out
+
+
+def test_an_entry_about_one_number_covers_no_crash(torchstone: Command, write: WriteFile) -> None:
+    write("r.csv", "dev,name,batch_size,speedup,abs_latency\ncpu,a,4,0.0,0.0\n")
+    write("b.csv", "dev,name,batch_size,speedup,abs_latency\ncpu,a,4,1.5,10\n")
+    entry = '[[quarantine]]\ncase = "a"\n{}reason = "noisy"\nsince = 2026-01-01\n'
+    for metric, code in (('metric = "speedup"\n', 1), ('metric = "abs_latency"\n', 1), ("", 0)):
+        write("quarantine.toml", entry.format(metric))
+        assert torchstone("check", "r.csv", "--baseline", "b.csv").code == code
+
+
+def test_of_two_entries_the_one_that_allows_a_case_to_be_missing_does(
+    torchstone: Command, write: WriteFile
+) -> None:
+    write("r.csv", HEADER + "cuda,good,8,pass,1,1,0\n")
+    write("e.csv", "name,accuracy\nflaky1,pass\ngood,pass\n")
+    write(
+        "quarantine.toml", ENTRY + '[[quarantine]]\ncase = "flaky1"\nallow_missing = true\nreason = "gone"\n'
+    )
+    arguments = ("check", "r.csv", "--baseline", "e.csv", "--as-of", "2026-06-01")
+    assert torchstone(*arguments).code == 0

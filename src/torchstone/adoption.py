@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from torchstone.baseline import expects_status, has_numbers, main_metric
 from torchstone.baseline_edit import Change
+from torchstone.errors import printable
 from torchstone.gate.comparable import WAYS, depends_on_environment
 from torchstone.gate.margins import (
     Lessons,
@@ -23,7 +24,7 @@ from torchstone.gate.margins import (
 from torchstone.gate.rules import SHARES, RuleBook
 from torchstone.gate.sanity import contradictions
 from torchstone.model import Case, Measurement, Number, Outcome, Rule, Run, matches_name
-from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 Value = TypeVar("Value", bound="str | Number")
 
@@ -79,6 +80,9 @@ def compare_row(
     if wish.margins and (why := find_failed_repeat(outcomes)):
         yield Change("hold", case, main_metric(expected), None, None, why, line)
         return
+    if not expects_status(expected) and (why := _disagreement(outcomes, wish)):
+        yield Change("hold", case, main_metric(expected), None, None, why, line)
+        return
     if expects_status(expected) and wants_metric(ACCURACY, wish):
         changes = list(_compare_status(expected, outcomes, wish, line))
         yield from changes
@@ -89,10 +93,23 @@ def compare_row(
             yield from _compare_metric(case, measurement, outcomes, rules, wish, line)
 
 
+def _disagreement(outcomes: Sequence[Outcome], wish: Wish) -> str:
+    """How files disagree on whether a case can be measured at all, where only its numbers are expected; empty if they do not."""
+    there = [outcome for outcome in outcomes if outcome.status != NOT_AVAILABLE]
+    ran = [has_numbers(outcome) for outcome in there]
+    if all(ran) or not any(ran):
+        return ""
+    winner, agreed, tally = majority_of([outcome.status for outcome in there], wish)
+    ran_mostly = any(outcome.status == winner and has_numbers(outcome) for outcome in there)
+    return "" if agreed and ran_mostly else f"the files disagree: {tally}"
+
+
 def _compare_status(
     expected: Outcome, outcomes: Sequence[Outcome], wish: Wish, line: int
 ) -> Iterator[Change]:
     statuses = [outcome.status for outcome in outcomes if outcome.status != NOT_AVAILABLE]
+    if expected.status == FAILED and statuses and not {*statuses} & {PASSED, SKIPPED}:
+        return  # a row that does not say how it fails
     if not statuses:  # what cannot be measured here says nothing about what to expect
         yield Change("hold", expected.case, ACCURACY, expected.status, None, "not available here", line)
         return
@@ -112,7 +129,8 @@ def _compare_metric(
     values = _values(outcomes, old.metric)
     if rule.kind == "ignore":
         return
-    why = find_other_counter(old, measurements_of(outcomes, old.metric))
+    found = measurements_of(outcomes, old.metric)
+    why = find_other_counter(old, found) or _mixed_ways(found)
     if not why and wish.is_apart and values and depends_on_environment(old.metric):
         why = ELSEWHERE.format(wish.elsewhere)
     if why:
@@ -122,16 +140,35 @@ def _compare_metric(
         failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
         if failed and case.probe != Probe.ACCURACY:
             yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
-    elif rule.kind in {"count", "any"}:
+    elif is_voted_on(old.metric, rule, values):
         yield from _vote(case, old.metric, old.value, values, wish, line)
-    elif wish.settles_margin(rule, len(values)):
-        found = measurements_of(outcomes, old.metric)
-        yield settle_row(case, old, found, rule, wish.lessons, line)
     else:
-        ways = _other_ways(old, measurements_of(outcomes, old.metric))
-        always = wish.head is not None or bool(ways)
-        for change in _settle(case, old, values, rule, line, always=always):
-            yield structs.replace(change, ways=ways)
+        ways = _other_ways(old, found)
+        if wish.settles_margin(rule, len(values)):
+            changes = [settle_row(case, old, found, rule, wish.lessons, line)]
+        else:
+            changes = list(
+                _settle(case, old, values, rule, line, always=wish.head is not None, anew=bool(ways))
+            )
+        for change in changes:
+            anew = ways and change.action == "keep"
+            yield structs.replace(change, ways=ways, action="change" if anew else change.action)
+
+
+def is_voted_on(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
+    """Whether a number is one that files agree on or not: a count, and nothing that scatters."""
+    if rule.kind not in {"count", "any"}:
+        return False
+    return not depends_on_environment(metric) or all(type(value) is int for value in values)
+
+
+def _mixed_ways(found: Sequence[Measurement]) -> str:
+    """How files measured a number in different ways; empty if they did not."""
+    for way in WAYS:
+        ways = sorted({str(said) for each in found if (said := (each.extra or {}).get(way))})
+        if len(ways) > 1:
+            return f"the files differ in {way}: {printable(', '.join(ways), 80)}"
+    return ""
 
 
 def rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
@@ -179,14 +216,23 @@ def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any
 
 
 def _settle(
-    case: Case, old: Measurement, values: Sequence[Number], rule: Rule, line: int, *, always: bool
+    case: Case,
+    old: Measurement,
+    values: Sequence[Number],
+    rule: Rule,
+    line: int,
+    *,
+    always: bool,
+    anew: bool,
 ) -> Iterator[Change]:
-    """Adopt the median if it moved by more than a third of what the rule allows, or in any case: what was measured elsewhere or otherwise is another number."""
+    """Adopt the median if it moved by more than a third of what the rule allows, or in any case: what was measured elsewhere (``always``) or otherwise (``anew``) is another number."""
     middle, before = middle_of(values), old.value
     allowed = allowance(rule, old.margin)
+    if rule.kind == "count":
+        allowed = rule.tolerance / abs(before) if before else 0.0
     new = as_written(middle, rule, allowed)
     moved = abs(middle - before) / abs(before) if before else 1.0
-    if (always or moved > allowed / 3) and new != before:
+    if anew or ((always or moved > allowed / 3) and new != before):
         note = f"median of {len(values)}" if len(values) > 1 else ""
         yield Change("change", case, old.metric, before, new, note, line)
 

@@ -17,6 +17,7 @@ from torchstone.adoption import (
     ELSEWHERE,
     Wish,
     compare_row,
+    is_voted_on,
     majority_of,
     measurements_of,
     middle_of,
@@ -38,6 +39,7 @@ from torchstone.gate.margins import (
 from torchstone.gate.rules import RuleBook, margin_of
 from torchstone.gate.sanity import contradictions
 from torchstone.model import (
+    TRIALS,
     Case,
     Measurement,
     Number,
@@ -85,6 +87,8 @@ def propose(
         change, outcome = _new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
         changes.append(change)
         rows |= {case: outcome} if outcome else {}
+    if wish.head is not None and not changes:
+        changes.append(_moved(baseline, wish.elsewhere))
     new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
     return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new))
 
@@ -99,7 +103,10 @@ def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: 
         return wish
     elsewhere = "; ".join(dict.fromkeys(told))
     last = readings[-1].run
-    is_one_place = not any(differences(reading.run.environment, last.environment) for reading in readings)
+    is_one_place = all(
+        reading.run.environment and not differences(reading.run.environment, last.environment)
+        for reading in readings
+    )
     is_whole = not (wish.only or wish.metrics or wish.margins or wish.lessons) and all(
         _has_all(expected, found.by_row[number])
         if number in found.by_row
@@ -110,10 +117,16 @@ def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: 
 
 
 def _has_all(expected: Outcome, outcomes: Sequence[Outcome]) -> bool:
-    """Whether the last of some results has everything that a row has."""
+    """Whether results have everything that a row has."""
     return {each.metric for each in expected.measurements} <= {
-        each.metric for each in outcomes[-1].measurements
+        each.metric for each in _agreeing(outcomes)[-1].measurements
     }
+
+
+def _agreeing(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The results that ended as most of them did."""
+    status = Counter(outcome.status for outcome in outcomes).most_common(1)[0][0]
+    return [outcome for outcome in outcomes if outcome.status == status]
 
 
 def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish) -> tuple[list[Change], int]:
@@ -123,7 +136,8 @@ def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish)
     for number, expected in enumerate(baseline.run.outcomes):
         line = baseline.lines[number]
         if number in found.by_row:
-            changes += compare_row(expected, found.by_row[number], rules, wish, line)
+            of_row = compare_row(expected, found.by_row[number], rules, wish, line)
+            changes += [_in_place(change, baseline.kind) for change in of_row]
             if wish.add_new and baseline.kind == "pr-time-expected":
                 found.new |= _further_counts(expected, found.by_row[number], rules, wish)
         elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
@@ -132,19 +146,36 @@ def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish)
     return changes, unpruned
 
 
+def _in_place(change: Change, kind: str) -> Change:
+    """A change that this kind of file can have; a status that it has no place for is held back."""
+    of_status = change.metric == ACCURACY and change.action == "change"
+    if not of_status or (
+        kind != "performance" and not (kind == "v3" and change.case.probe == Probe.PERFORMANCE)
+    ):
+        return change
+    note = "a file of performance does not say how a case fails: remove the row, and use --add-new"
+    return structs.replace(change, action="hold", note=note)
+
+
 def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
     """A baseline with the head of another run, and what was measured there in all of its rows; margins stay."""
     outcomes = list(baseline.run.outcomes)
     for number, measured in found.by_row.items():
-        old, new = outcomes[number], measured[-1]
+        old, agreeing = outcomes[number], _agreeing(measured)
         margins = {each.metric: each.margin for each in old.measurements if each.margin is not None}
-        numbers = tuple(
-            structs.replace(each, extra={**(each.extra or {}), "margin": margins[each.metric]})
-            if each.metric in margins
-            else each
-            for each in new.measurements
-        )
-        outcomes[number] = structs.replace(new, case=old.case, measurements=numbers)
+        numbers = []
+        for each in agreeing[-1].measurements:
+            extra = dict(each.extra or {}) | (
+                {"margin": margins[each.metric]} if each.metric in margins else {}
+            )
+            values = [
+                m.value for outcome in agreeing for m in outcome.measurements if m.metric == each.metric
+            ]
+            if len(values) > 1:
+                extra.pop(TRIALS, None)
+            samples = each.samples if len(values) == 1 else (_middle_value(each.metric, values),)
+            numbers.append(Measurement(each.metric, samples, extra or None))
+        outcomes[number] = structs.replace(agreeing[-1], case=old.case, measurements=tuple(numbers))
     run = structs.replace(
         baseline.run,
         outcomes=tuple(outcomes),
@@ -153,6 +184,19 @@ def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
         settings=head.settings,
     )
     return structs.replace(baseline, run=run)
+
+
+def _middle_value(metric: str, values: Sequence[Number]) -> Number:
+    """What stands for the numbers of several results: of counts what most of them have, else the median."""
+    return middle_of(values) if depends_on_environment(metric) else Counter(values).most_common(1)[0][0]
+
+
+def _moved(baseline: Reading, elsewhere: str) -> Change:
+    """The change of a baseline whose numbers are the same in another environment."""
+    first = baseline.run.outcomes[0]
+    metric = main_metric(first)
+    value = first.value(metric)
+    return Change("change", first.case, metric, value, value, f"all rows: {elsewhere}", baseline.lines[0])
 
 
 class _Found(Struct):
@@ -360,7 +404,7 @@ def _new_expectation(
         if not new.is_usable:
             raise _HeldBackError(new.why, metric, value)
         return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
-    if rule.kind == "count":
+    if rule.kind == "count" and is_voted_on(metric, rule, values):
         value, agreed, counts = majority_of(values, wish)
         if not agreed:
             raise _HeldBackError(f"the files disagree: {counts}", metric, value)

@@ -156,15 +156,14 @@ def fill_in(reading: Reading, axes: dict[str, str]) -> Reading:
     """The same results with axes that the file does not state; one that it states otherwise is an error."""
     if not axes:
         return reading
+    lines = {outcome.case: line for outcome, line in zip(reading.run.outcomes, reading.lines, strict=True)}
     filled: dict[Case, Case] = {}
-    for index, outcome in enumerate(reading.run.outcomes):
+    for case in (*lines, *reading.run.plan):
         try:
-            filled[outcome.case] = _fill_case(outcome.case, axes)
+            filled[case] = _fill_case(case, axes)
         except ValueError as error:
-            raise InputError(
-                f"{outcome.case.name}: {error}", path=reading.path, line=reading.lines[index]
-            ) from None
-    plan = tuple(filled.get(case) or _fill_case(case, axes) for case in reading.run.plan)
+            raise InputError(f"{case.name}: {error}", path=reading.path, line=lines.get(case, 1)) from None
+    plan = tuple(filled[case] for case in reading.run.plan)
     outcomes = tuple(structs.replace(outcome, case=filled[outcome.case]) for outcome in reading.run.outcomes)
     return structs.replace(reading, run=structs.replace(reading.run, plan=plan, outcomes=outcomes))
 

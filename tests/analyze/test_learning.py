@@ -174,3 +174,22 @@ def test_a_value_that_never_changes_is_no_shift(value: float) -> None:
     found = forecast_around([value] * 6, value, 0.01)
     assert found.shifts == 0
     assert found.low == found.high == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("count", "rate"), [(5, 0.01), (10, 0.01), (20, 0.05), (110, 0.05)])
+def test_with_a_newest_value_no_more_false_alarms_come_than_were_chosen(count: int, rate: float) -> None:
+    chance = random.Random(11)  # noqa: S311  (chance, not secrecy)
+    tries, outside = 3000, 0
+    for _ in range(tries):
+        *past, now, later = (math.exp(0.01 * chance.gauss(0, 1)) for _ in range(count + 2))
+        known = forecast_around(past, now, rate)
+        outside += not known.low <= later <= known.high
+    assert outside / tries <= most_by_chance(rate)
+
+
+def test_a_newest_value_just_outside_is_one_of_its_level_and_within_the_margin() -> None:
+    past = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
+    now = forecast(past, 0.01).high * 1.01
+    known = forecast_around(past, now, 0.01)
+    assert known.shifts == 0
+    assert now <= known.high

@@ -79,7 +79,7 @@ def trend_chance(values: Sequence[float]) -> float:
 
 def _last_jump(logs: Sequence[float], allowed: float) -> int:
     """Where the values after the last step begin that was too large to be a small one, and that did not come back; 0 if there is none."""
-    for at in range(len(logs) - 1, 0, -1):
+    for at in range(len(logs) - 2, 0, -1):  # of a step at the very end nobody knows whether it stays
         stayed = abs(median(logs[at : at + END]) - median(logs[max(0, at - END) : at]))
         if abs(logs[at] - logs[at - 1]) > allowed and stayed > allowed:
             return at

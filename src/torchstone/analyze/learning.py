@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean, median
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.analyze.student import whole_t_quantile
 
@@ -25,6 +25,7 @@ FEWEST = 5
 """The past values that a margin takes: from fewer, the interval is so wide that it is of no use."""
 SHORTEST_LEVEL = 3
 SHIFT_CHANCE = 0.05
+_SHIFTED = 0.1  # of the false alarms: what is as rare as that begins a level of its own
 _MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponentials overflow
 _LARGEST = 700.0  # of which an exponential is still a number
 _SLACK = 1e-12  # what logarithms and exponentials do to a number that does not change
@@ -61,10 +62,16 @@ def forecast(values: Sequence[float], false_alarms: float) -> Forecast:
 
 
 def forecast_around(values: Sequence[float], now: float, false_alarms: float) -> Forecast:
-    """The same, where a newest value is known: one more of the last level, or, if it lies beyond what was to be expected, the first of a new one."""
-    known = forecast(values, false_alarms)
+    """The same, where a newest value is known: one more of the last level, or, if it lies far beyond what was to be expected, the first of a new one.
+
+    What lies only just outside is more often one of the few that do than a new level, around which most of the next values would then lie outside.
+    """
+    known = forecast(values, false_alarms * _SHIFTED)
     if known.low * (1 - _SLACK) <= now <= known.high * (1 + _SLACK):
-        return forecast([*values, now], false_alarms)
+        level = forecast([*values, now], false_alarms)
+        low = level.low if level.low * (1 - _SLACK) <= now else now
+        high = level.high if now <= level.high * (1 + _SLACK) else now
+        return structs.replace(level, low=low, high=high)
     reach = _reach(find_levels([math.log(value) for value in values]), 1, false_alarms)
     return Forecast(
         now * math.exp(-reach), _exp(math.log(now) + reach), (now,), known.shifts + 1, known.from_ranks

@@ -249,7 +249,9 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
         accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
         name = "compilation_latency" if accuracy_name else measurement.metric
         record = _merge(common, _of_metric(name, measurement.samples))
-        counter, is_read = (_kept(measurement.extra, key, nothing) for key, nothing in ((COUNTER, ""), ("v3", {})))
+        counter, is_read = (
+            _kept(measurement.extra, key, nothing) for key, nothing in ((COUNTER, ""), ("v3", {}))
+        )
         if counter and not is_read:
             record = _merge(record, {"benchmark": {"extra_info": {COUNTER: counter}}})
         records.append(_complete(record, measurement.extra))

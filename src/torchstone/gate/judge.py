@@ -15,6 +15,7 @@ from torchstone.gate.rules import (
     SHARES,
     decide_number,
     decide_status,
+    ended_alike,
     is_our_ratio,
     limits_of,
 )
@@ -144,13 +145,16 @@ class _Judging:
                 self._row(Verdict.NEW, outcome.case, self._main_metric(outcome), outcome, None, detail=detail)
             ]
         metrics = self._metrics_of(outcome, expected)
-        failed = outcome.status not in _NOT_FAILED and outcome.status != expected.status
+        alike = ended_alike(outcome.status, expected.status)
+        failed = outcome.status not in _NOT_FAILED and not alike
         of_accuracy = outcome.case.probe == Probe.ACCURACY
         if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
             return [self._failed_row(outcome, expected, metrics)]
-        told = outcome.status == expected.status or ACCURACY in metrics or self._upstream
+        told = alike or ACCURACY in metrics or self._upstream
         rows = [
-            row for metric in metrics if (row := self._judge_metric(outcome, expected, metric, apart, told=told))
+            row
+            for metric in metrics
+            if (row := self._judge_metric(outcome, expected, metric, apart, told=told))
         ]
         return [*rows, *self._unexpected_counts(outcome, expected)]
 
@@ -163,8 +167,7 @@ class _Judging:
         rule = self._rules.find(metric, outcome.case)
         if outcome.status == NOT_AVAILABLE:
             why = f"not available here{_told_by(outcome)}"
-            row = self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why, of=ACCURACY)
-            return row
+            return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why, of=ACCURACY)
         why = (
             "the file does not say why" if outcome.status == FAILED else f"the case failed: {outcome.status}"
         )

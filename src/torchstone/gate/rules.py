@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from torchstone.model import STATUS_RULES, Case, Number, Rule, ScopedRule, matches, matches_name
 from torchstone.units import format_limit, format_number
-from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, METRICS, PASSED, SKIPPED, Probe, Verdict
+from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 
 _OF_SCENARIOS = {
     "compile_seconds": Rule("ratio_ceiling", ratio=1.15),
@@ -212,11 +212,17 @@ def _is_better(rule: Rule, actual: Number, expected: Number | None) -> bool:
             return False
 
 
+def ended_alike(actual: str, expected: str) -> bool:
+    """Whether two statuses are the same, or both are failures of which one does not say how."""
+    both = {actual, expected}
+    return actual == expected or (FAILED in both and not both & {PASSED, SKIPPED, ""})
+
+
 def decide_status(rule: Rule, actual: str, expected: str) -> Verdict:
     """The verdict on a status: the expected one, or ``pass`` where something else was expected, or worse."""
     if rule.kind == "must_pass":
         return Verdict.PASS if actual in {PASSED, SKIPPED} else Verdict.REGRESSION
-    if actual == expected:
+    if ended_alike(actual, expected):
         return Verdict.PASS if actual == PASSED else Verdict.EXPECTED_FAILURE
     return Verdict.IMPROVEMENT if actual == PASSED else Verdict.REGRESSION
 

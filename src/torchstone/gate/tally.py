@@ -38,7 +38,7 @@ class Tally:
 
         Only what would block is covered, never a result that contradicts itself, and one that is not there only if the entry says so.
         """
-        entry = self._covering(case, metric)
+        entry = self._covering(case, metric, needs_missing=verdict is Verdict.MISSING)
         if entry is None:
             return None, verdict, detail
         self._note_covered(entry, case, verdict, metric)
@@ -49,14 +49,17 @@ class Tally:
             return entry, verdict, detail
         return entry, Verdict.QUARANTINED, detail or f"would be: {verdict}"
 
-    def _covering(self, case: Case, metric: str) -> QuarantineEntry | None:
+    def _covering(self, case: Case, metric: str, *, needs_missing: bool) -> QuarantineEntry | None:
+        """The first entry that covers a row; of a case that is missing, rather one that allows it."""
         platforms = self._conditions.platforms
         if not case.variant.device:  # a row that only the baseline has: it may be of any device measured here
             platforms |= self._devices
         for expired, met in self._expired.items():
             if not met and expired.covers(case, metric, platforms):
                 self._expired[expired] = True
-        return next((entry for entry in self._active if entry.covers(case, metric, platforms)), None)
+        found = [entry for entry in self._active if entry.covers(case, metric, platforms)]
+        allowing = [entry for entry in found if entry.allow_missing] if needs_missing else []
+        return next(iter(allowing or found), None)
 
     def _note_covered(self, entry: QuarantineEntry, case: Case, verdict: Verdict, metric: str) -> None:
         """A case could be released if every row of it that the entry covers is as it should be."""
