@@ -11,7 +11,7 @@ from msgspec import Struct
 from torchstone.errors import InputError, UsageError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant
 from torchstone.results import is_selected, select
-from torchstone.vocabulary import ACCURACY, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 _ANY_VARIANT = Variant()
 
@@ -42,6 +42,11 @@ def main_metric(outcome: Outcome) -> str:
     if outcome.case.probe == Probe.ACCURACY or not outcome.measurements:
         return ACCURACY
     return outcome.measurements[0].metric
+
+
+def has_ended_well(outcome: Outcome) -> bool:
+    """Whether a case did not fail: it passed, was skipped on purpose, or cannot be measured there."""
+    return outcome.status in {PASSED, SKIPPED, NOT_AVAILABLE, ""}
 
 
 def has_numbers(outcome: Outcome) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import Comparison, Mean
+from torchstone.analyze.compare import EXACT, Comparison, Mean
 from torchstone.analyze.scaling import RoundChange
 from torchstone.gate.policy import Policy
 from torchstone.model import Case, Outcome
@@ -23,7 +23,7 @@ _SLACK = 1e-12  # so that 1.02 is within a margin of 2 %, whatever the last bina
 class ComparedRow(Struct, frozen=True, gc=False):
     """The verdict on one metric of one case of both sides, and all that led to it.
 
-    ``adjusted`` is the p-value made larger for the number of rows; ``is_significant`` is about it alone, ``relevance`` about the margin alone.
+    ``tolerance`` is by how much a count may be off, where that is said in its own unit. ``adjusted`` is the p-value made larger for the number of rows; ``is_significant`` is about it alone, ``relevance`` about the margin alone.
     """
 
     verdict: Verdict
@@ -33,6 +33,7 @@ class ComparedRow(Struct, frozen=True, gc=False):
     new: Outcome | None = None
     comparison: Comparison | None = None
     margin: float = 0.0
+    tolerance: float = 0.0
     better: str = ""
     adjusted: float | None = None
     is_significant: bool = False
@@ -70,12 +71,16 @@ def _value(outcome: Outcome | None, metric: str) -> str | float | None:
     return value or PASSED if metric == ACCURACY else value
 
 
-def relevance_of(comparison: Comparison, margin: float) -> str:
-    """Where the interval lies as to the margin."""
-    low, high = (1 - _SLACK) / (1 + margin), (1 + margin) * (1 + _SLACK)
-    if low <= comparison.low and comparison.high <= high:
+def relevance_of(comparison: Comparison, row: ComparedRow) -> str:
+    """Where the interval lies as to the margin; of counts whose rule has a tolerance, the differences as to that."""
+    interval, limits = (comparison.low, comparison.high), (1 / (1 + row.margin), 1 + row.margin)
+    if comparison.method == EXACT and row.tolerance:
+        base, new = comparison.base.values, comparison.new.values
+        interval, limits = (min(new) - max(base), max(new) - min(base)), (-row.tolerance, row.tolerance)
+    low, high = limits[0] - _SLACK, limits[1] + _SLACK
+    if low <= interval[0] and interval[1] <= high:
         return WITHIN
-    return BEYOND if comparison.high < low or comparison.low > high else UNCLEAR
+    return BEYOND if interval[1] < low or interval[0] > high else UNCLEAR
 
 
 class MetricMean(Struct, frozen=True):

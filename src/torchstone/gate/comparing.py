@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials, mean_effect
-from torchstone.baseline import has_numbers
+from torchstone.baseline import has_ended_well, has_numbers
 from torchstone.errors import InputError, UsageError
 from torchstone.fingerprint import differences
 from torchstone.gate.comparable import Apart, Comparability, depends_on_environment, may_repeat
@@ -20,12 +21,13 @@ from torchstone.gate.settling import settle
 from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, side_of
 from torchstone.gate.terms import Terms
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import Case, Measurement, Rule, matches_name
+from torchstone.model import COUNTER, Case, Measurement, Rule, matches_name
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
 _STATUS_RULE = Rule("status_equal")
-_PASSING = frozenset({PASSED, SKIPPED, ""})
+_PASSED = frozenset({PASSED, ""})
+_PASSING = _PASSED | {SKIPPED}
 
 
 def compare_files(base: Files, new: Files, terms: Terms) -> Compared:
@@ -52,6 +54,7 @@ class _Comparing:
         self._pairs: list[tuple[Gathered, Gathered]] = []
         self._claimed: dict[int, Case] = {}
         self._is_held_back = False
+        self._exactly = frozenset(base.cases) & frozenset(new.cases)
 
     def finish(self) -> Compared:
         """All rows, weighed together; and what they come to."""
@@ -75,9 +78,13 @@ class _Comparing:
         """The rows of one case of the new side."""
         new, anyway = self._new.of(case), self._terms.compare_anyway
         match = self._base.table.find(case, by_name_only=anyway)
+        if match is not None and match.row.outcome.case in self._exactly - {case}:
+            match = None  # another case of NEW is the very one
         if match is None:
             planned = case in self._base.unmeasured
             detail = "BASE planned it, but has no outcome of it" if planned else "only NEW has this case"
+            if not has_ended_well(new.outcome):
+                detail += f", and it failed: {new.outcome.status}{_told_by(new)}"
             row = ComparedRow(Verdict.NEW, case, _main_metric(new), new=new.outcome, detail=detail)
             return [structs.replace(row, new_place=new.place)]
         base = self._base.of(match.row.outcome.case)
@@ -136,14 +143,21 @@ class _Comparing:
             why = f"not available in NEW{_told_by(new)}"
             yield self._row(Verdict.MISSING, ACCURACY, base, new, why)
         elif was == NOT_AVAILABLE != now:
-            yield self._row(Verdict.NEW, ACCURACY, base, new, "it was not available in BASE")
+            failed = "" if has_ended_well(new.outcome) else f", and it fails in NEW{_told_by(new)}"
+            yield self._row(Verdict.NEW, ACCURACY, base, new, f"it was not available in BASE{failed}")
+        elif now == SKIPPED and was not in _PASSING:
+            yield self._row(Verdict.INCONCLUSIVE, ACCURACY, base, new, "it failed, and is skipped now")
         else:
-            detail = "" if now == PASSED else f"the case failed{_told_by(new)}" if now != SKIPPED else ""
+            detail = "" if now in {PASSED, SKIPPED} else f"the case failed{_told_by(new)}"
+            detail = "not available on either side" if now == NOT_AVAILABLE else detail
             yield self._row(decide_status(_STATUS_RULE, now, was), ACCURACY, base, new, detail)
 
     def _number_rows(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
-        """A row for each metric that both sides have, or only the base; none where a side failed."""
-        if not has_numbers(base.outcome) or not has_numbers(new.outcome):
+        """A row for each metric that both sides have, or only the base; none where the new side failed."""
+        if not has_numbers(new.outcome):
+            return
+        if not has_numbers(base.outcome):
+            yield from self._numbers_of_failed(base, new)
             return
         case = new.outcome.case
         wrong = _contradictions(base, "BASE") | _contradictions(new, "NEW")
@@ -163,6 +177,15 @@ class _Comparing:
             yield self._compare(base, new, measured, there[metric], apart)
         self._counters.note_counters(new.readings[0], new.outcome, base.readings[0], base.outcome)
 
+    def _numbers_of_failed(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
+        """The rows of what a base measured before it failed: too little to compare with, and too much to say nothing of."""
+        there = {measurement.metric for measurement in new.outcome.measurements}
+        self._seen |= there
+        for measured in base.outcome.measurements:
+            if measured.metric in there and self._terms.wants(measured.metric, new.outcome.case):
+                why = f"not comparable: BASE ended as {base.outcome.status}"
+                yield self._row(Verdict.INCONCLUSIVE, measured.metric, base, new, why)
+
     def _apart(self, base: Gathered, new: Gathered) -> Apart | None:
         """How the environments of any two of the files differ that have trials of this case."""
         files = (*new.readings, *base.readings)
@@ -180,7 +203,7 @@ class _Comparing:
         # What took turns on one machine differs in what is compared, and in nothing else.
         why = self._comparability.obstacle(None if paired else apart, metric, after, before)
         self._is_held_back = self._is_held_back or bool(apart and why == apart.why)
-        why = why or next((str(m.extra[MIXED]) for m in (before, after) if m.extra and MIXED in m.extra), "")
+        why = why or self._mixed(before) or self._mixed(after)
         if why:
             comparison = Comparison(*sides, obstacle=f"not comparable: {why}")
         elif paired:
@@ -190,7 +213,16 @@ class _Comparing:
             counted, repeats = not depends_on_environment(metric), may_repeat(metric, before, after)
             comparison = compare_trials(*sides, alpha=alpha, counted=counted, repeats=repeats)
         row = self._row(Verdict.INCONCLUSIVE, metric, base, new, comparison=comparison)
-        return structs.replace(row, margin=margin)
+        return structs.replace(
+            row, margin=margin, tolerance=self._terms.tolerance_of(metric, new.outcome.case)
+        )
+
+    def _mixed(self, measurement: Measurement) -> str:
+        """How the trials of one side were measured in different ways; of counters that matters whatever is asked for."""
+        mixed = (measurement.extra or {}).get(MIXED) or {}
+        return next(
+            (why for way, why in mixed.items() if way == COUNTER or not self._terms.compare_anyway), ""
+        )
 
     def _missing(self) -> Iterator[ComparedRow]:
         """The rows of cases that the new side should have: those of the base, and those that it planned itself."""
@@ -232,14 +264,18 @@ class _Comparing:
         return rule is not None and rule.kind == "count"
 
     def _environment(self) -> list[str]:
-        """In what the environments of the two sides differ."""
-        found = (
-            difference
+        """In what the environments of the two sides differ, and then those of the files of one side."""
+        found = {
+            difference: None
             for new in self._new.readings
             for base in self._base.readings
             for difference in differences(new.run.environment, base.run.environment)
-        )
-        return list(dict.fromkeys(found))
+        }
+        for name, side in (("BASE", self._base), ("NEW", self._new)):
+            for one, other in itertools.combinations(side.readings, 2):
+                told = differences(other.run.environment, one.run.environment)
+                found |= {f"{difference} (both are {name})": None for difference in told}
+        return list(found)
 
     def _cautions(self) -> list[str]:
         files = (*self._base.readings, *self._new.readings)
@@ -314,8 +350,8 @@ def _pass_rate(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:
     statuses = [each for each in statuses if NOT_AVAILABLE not in each[1:]]
     return PassRate(
         len(statuses),
-        sum(was in _PASSING for _, was, _ in statuses),
-        sum(now in _PASSING for _, _, now in statuses),
-        tuple((case, now) for case, was, now in statuses if was in _PASSING and now not in _PASSING),
-        tuple((case, was) for case, was, now in statuses if was not in _PASSING and now in _PASSING),
+        sum(was in _PASSED for _, was, _ in statuses),
+        sum(now in _PASSED for _, _, now in statuses),
+        tuple((case, now) for case, was, now in statuses if was in _PASSED and now not in _PASSED),
+        tuple((case, was) for case, was, now in statuses if was not in _PASSED and now in _PASSED),
     )

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from torchstone.analyze.compare import EXACT, Comparison, more_trials
 from torchstone.analyze.discovery import adjust
+from torchstone.baseline import has_ended_well
 from torchstone.gate.compared import WITHIN, ComparedRow, is_blocking, relevance_of
 from torchstone.gate.terms import Terms
 from torchstone.vocabulary import Verdict
@@ -30,7 +31,13 @@ def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
         _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level)) if row.comparison else row
         for n, row in enumerate(drafts)
     )
-    return [structs.replace(row, blocks=is_blocking(terms.policy, row.verdict)) for row in rows]
+    return [structs.replace(row, blocks=is_blocking(terms.policy, _severity(row))) for row in rows]
+
+
+def _severity(row: ComparedRow) -> Verdict:
+    """The verdict that decides whether a row blocks: what is new and failed is as bad as any failure."""
+    failed = row.verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
+    return Verdict.REGRESSION if failed else row.verdict
 
 
 def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
@@ -40,7 +47,7 @@ def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
     0.1 % would allow ten false alarms among as many rows that did not change.
     """
     tested = {
-        n: (found.p_value, relevance_of(found, row.margin) == WITHIN)
+        n: (found.p_value, relevance_of(found, row) == WITHIN)
         for n, row in enumerate(drafts)
         if (found := row.comparison) and found.p_value is not None
     }
@@ -62,7 +69,7 @@ def _decide(
     certain = found.low > 1 or found.high < 1
     if found.method != EXACT:
         certain = adjusted is not None and adjusted <= levels[0]
-    relevance = relevance_of(found, row.margin)
+    relevance = relevance_of(found, row)
     row = structs.replace(row, adjusted=adjusted, is_significant=certain, relevance=relevance)
     if relevance == WITHIN:
         return structs.replace(row, verdict=Verdict.PASS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
@@ -15,7 +17,7 @@ from torchstone.results import merge, select
 from torchstone.vocabulary import PASSED
 
 MIXED = "mixed"
-"""The key of a measurement's ``extra`` that says how the trials of one side differ in the way they were measured."""
+"""The key of a measurement's ``extra`` that says, by way, how the trials of one side differ in the way they were measured."""
 
 
 class Gathered(Struct, frozen=True):
@@ -39,10 +41,11 @@ class Files:
         for reading in self.readings:
             for index, outcome in enumerate(reading.run.outcomes):
                 found.setdefault(outcome.case, []).append((reading, index))
-        self._found = found
+        self._found = _join_fuller(found) if len(self.readings) > 1 else found
+        seen, found = found, self._found
         self.table = Baseline([self._distinct(reading) for reading in self.readings])
         planned = dict.fromkeys(case for reading in self.readings for case in reading.run.plan)
-        self.unmeasured = tuple(case for case in planned if case not in found)
+        self.unmeasured = tuple(case for case in planned if case not in seen)
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -55,7 +58,7 @@ class Files:
         outcomes = [reading.run.outcomes[index] for reading, index in found]
         first, index = found[0]
         return Gathered(
-            outcomes[0] if len(outcomes) == 1 else _join(outcomes),
+            outcomes[0] if len(outcomes) == 1 else structs.replace(_join(outcomes), case=case),
             first.place(index),
             tuple(reading for reading, _ in found),
         )
@@ -63,6 +66,35 @@ class Files:
     def _distinct(self, reading: Reading) -> Reading:
         """A file without the cases that an earlier one has."""
         return select(reading, lambda case: case in self._found and self._found[case][0][0] is reading)
+
+
+_Places = dict[Case, list[tuple[Reading, int]]]
+
+
+def _join_fuller(found: _Places) -> _Places:
+    """The same outcomes, where a case that says less than another is that other one: files do not all state everything, and least of a case that failed."""
+    names = Counter((case.benchmark, case.probe) for case in found)
+    alike: dict[tuple[str, str], list[Case]] = {}
+    for case in found:
+        if names[key := (case.benchmark, case.probe)] > 1:
+            alike.setdefault(key, []).append(case)
+    joined = {case: list(places) for case, places in found.items()}
+    for cases in alike.values():
+        for case in cases:
+            fuller = [other for other in cases if _says_more(other, case)]
+            files = {id(reading) for reading, _ in found[case]}
+            if len(fuller) == 1 and not files & {id(reading) for reading, _ in found[fuller[0]]}:
+                joined[fuller[0]] += joined.pop(case)
+    return joined
+
+
+def _says_more(other: Case, case: Case) -> bool:
+    """Whether a case says all that another one does, and more."""
+    ours, theirs = (
+        {*each.variant.axes().items(), *([("suite", each.suite)] if each.suite else [])}
+        for each in (case, other)
+    )
+    return ours < theirs
 
 
 def gather(base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str]) -> tuple[Files, Files]:
@@ -79,11 +111,11 @@ def gather(base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str])
 
 
 def _refuse_twice(readings: Sequence[Reading]) -> None:
-    paths = [reading.path for reading in readings]
-    for path in paths:
+    paths = [os.path.realpath(reading.path) for reading in readings]
+    for reading, path in zip(readings, paths, strict=True):
         if paths.count(path) > 1:
             raise UsageError(
-                f"{path} is named twice on one side", advice="name it once: it is one set of trials"
+                f"{reading.path} is named twice on one side", advice="name it once: it is one set of trials"
             )
 
 
@@ -104,12 +136,16 @@ def _join_trials(found: Sequence[Measurement]) -> Measurement:
         return found[0]
     trials = [trial for measurement in found for trial in measurement.trials]
     extra: dict[str, object] = {TRIALS: [len(trial) for trial in trials]}
+    if (margin := next((each.margin for each in found if each.margin is not None), None)) is not None:
+        extra["margin"] = margin
+    mixed = {}
     for way in (COUNTER, *WAYS):
         ways = sorted({str((measurement.extra or {}).get(way) or "") for measurement in found} - {""})
         if len(ways) > 1:
-            extra[MIXED] = f"the files of one side differ in {way}: {printable(', '.join(ways), 80)}"
+            mixed[way] = f"the files of one side differ in {way}: {printable(', '.join(ways), 80)}"
         elif ways:
             extra[way] = ways[0]
+    extra |= {MIXED: mixed} if mixed else {}
     return Measurement(found[0].metric, tuple(sample for trial in trials for sample in trial), extra)
 
 

@@ -32,10 +32,21 @@ class Terms(Struct, frozen=True):
         for pattern, margin in reversed(self.margins):
             if matches_name(pattern, metric):
                 return margin
-        rule = self.rules.find(metric, case)
+        rule, rises = self.rules.find(metric, case), self.better_of(metric, case) == "higher"
         if rule is not None and rule.kind == "count":
-            return rule.tolerance / base.value if rule.tolerance and base.value > 0 else 0.0
-        return self.margin if self.margin is not None else _margin_of_rule(rule, base)
+            return _both_ways(rule.tolerance / base.value, rises=rises) if base.value > 0 else 0.0
+        return self.margin if self.margin is not None else _margin_of_rule(rule, base, rises=rises)
+
+    def tolerance_of(self, metric: str, case: Case) -> float:
+        """By how much a count may be off, where a rule says so in its own unit; 0 where a margin is asked for by name."""
+        rule = self.rules.find(metric, case)
+        if (
+            rule is None
+            or rule.kind != "count"
+            or any(matches_name(name, metric) for name, _ in self.margins)
+        ):
+            return 0.0
+        return rule.tolerance
 
     def better_of(self, metric: str, case: Case) -> str:
         """Which way is better: as asked, as the gate's rule has it, or as the metric is known; empty where nothing says so."""
@@ -55,16 +66,22 @@ class Terms(Struct, frozen=True):
         return not follows and not self.rules.ignores(metric, case)
 
 
-def _margin_of_rule(rule: Rule | None, base: Measurement) -> float:
+def _both_ways(share: float, *, rises: bool) -> float:
+    """A share that a number may be off for the worse, as a margin, which is one of ratios: to fall by a fifth takes as much as to rise by a quarter."""
+    return 1 / (1 - share) - 1 if rises and 0 < share < 1 else share
+
+
+def _margin_of_rule(rule: Rule | None, base: Measurement, *, rises: bool) -> float:
     """What a rule allows. Our own ratios for times are wide, for a gate that has one value a side; a comparison of trials need not be."""
+    stated = USUAL_MARGIN if base.margin is None else _both_ways(base.margin, rises=rises)
     if rule is None or is_our_ratio(rule) or rule.usual:
-        return base.margin if base.margin is not None else USUAL_MARGIN
+        return stated
     match rule.kind:
         case "ratio_floor" if rule.ratio:
             return max(0.0, 1 / rule.ratio - 1)
         case "ratio_ceiling" if rule.ratio:
             return max(0.0, rule.ratio - 1)
         case "margin":
-            return margin_of(rule, base.margin)
+            return _both_ways(margin_of(rule, base.margin), rises=rises)
         case _:
-            return base.margin if base.margin is not None else USUAL_MARGIN
+            return stated

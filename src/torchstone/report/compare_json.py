@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -71,8 +72,8 @@ def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
         has_interval = bool(found.method)
         record |= {
             "ratio": row.ratio,
-            "low": found.low if has_interval else None,
-            "high": found.high if has_interval else None,
+            "low": found.low if has_interval and (found.low or math.isfinite(found.high)) else None,
+            "high": found.high if has_interval and math.isfinite(found.high) else None,
             "better": row.better or None,
             "method": found.method or None,
             "method_text": describe_method(found),

@@ -29,9 +29,9 @@ _HEAD = "| case | metric | base | new | change | {} interval | note |\n|---|---|
 def render_compare_markdown(report: CompareReport) -> str:
     """The comment. Sections are added while there is room; what did not fit is counted."""
     page, compared = LimitedPage(ROOM), report.compared
-    page.add(f"### torchstone: {report.headline}\n\n")
     if report.environment:
         page.add(f"> **other environment** {escape(report.environment)}\n\n")
+    page.add(f"### torchstone: {report.headline}\n\n")
     if report.summary:
         counts = [list(report.summary), [f"{number:,}" for number in report.summary.values()]]
         page.add(make_table(counts) + "\n")

@@ -16,6 +16,7 @@ from torchstone.vocabulary import ACCURACY, METRICS, Probe, Verdict
 
 SORTS = ("verdict", "change", "name", "metric")
 SAME = "same"
+_LARGE, _HUGE = 20.0, 100_000.0  # ratios that nobody wants to read as a change in percent
 _NOUNS = {
     Verdict.REGRESSION: "regression",
     Verdict.IMPROVEMENT: "improvement",
@@ -158,6 +159,8 @@ def change_of(ratio: float) -> str:
     """A ratio as a change: ``+3.2%``."""
     if math.isinf(ratio):
         return "from 0"
+    if ratio >= _LARGE:
+        return f"{ratio:,.0f}x" if ratio < _HUGE else f"{ratio:.0e}x"
     return format_change(ratio, 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from torchstone.analyze.compare import MOST_MORE, Comparison
@@ -82,13 +83,14 @@ def _summary(report: CompareReport, page: Page) -> Iterator[str]:
     if rate.cases and (rate.new < rate.cases or rate.base < rate.cases):
         yield ""
         yield f"  pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}"
-        yield from _status_names("no longer pass", rate.lost, page)
-        yield from _status_names("pass now", rate.gained, page)
+        names = Names(report.compared.rows)
+        yield from _status_names("no longer pass", rate.lost, names, page)
+        yield from _status_names("pass now", rate.gained, names, page)
 
 
-def _status_names(what: str, changed: Sequence[tuple[Case, str]], page: Page) -> Iterator[str]:
+def _status_names(what: str, changed: Sequence[tuple[Case, str]], names: Names, page: Page) -> Iterator[str]:
     if changed:
-        named = ", ".join(f"{printable(case.name)} ({status})" for case, status in changed[:MOST_NAMES])
+        named = ", ".join(f"{printable(names.of(case))} ({status})" for case, status in changed[:MOST_NAMES])
         left = len(changed) - MOST_NAMES
         yield from page.wrap(f"{what}: {named}{f', and {left:,} more' if left > 0 else ''}", "    ", "      ")
 
@@ -140,12 +142,17 @@ def _reason(
 def _tables(report: CompareReport, names: Names, page: Page) -> Iterator[str]:
     """The rows that have an effect, certain or not, and do not block: a line each, by verdict; counts that are just as before are only counted."""
     for verdict in ORDER:
-        rows = [row for row in report.of_verdict(verdict) if row.ratio is not None]
+        rows = [row for row in report.of_verdict(verdict) if row.comparison and _has_effect(row.comparison)]
         changed = [row for row in rows if not _is_unchanged(row)]
         if changed:
             yield from ("", *_table(report, verdict, changed, names, page))
         if unchanged := len(rows) - len(changed):
             yield from ("", f"{label(verdict):<12} {count_of(unchanged, 'count')} exactly as before")
+
+
+def _has_effect(found: Comparison) -> bool:
+    """Whether there is a change to be told; from 0 there is one too, though no ratio."""
+    return not math.isnan(found.ratio)
 
 
 def _is_unchanged(row: ComparedRow) -> bool:
