@@ -201,6 +201,16 @@ def test_a_commit_that_made_it_slower_is_found_between_two_revisions(
     ]
 
 
+def test_code_as_it_lies_there_is_compared_with_a_revision_of_it(
+    torchstone: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH")  # it is found in src/ on both sides
+    (repository / "src/mypackage/__init__.py").write_text(PACKAGE.format(steps=1600))
+    ran = torchstone("ab", "bench_it.py", "--a", "rev=HEAD", *QUICK, *FILES)
+    assert ran.code == 1, ran.err
+    assert "1 regression" in ran.out
+
+
 @pytest.mark.slow
 def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparison_with_itself(
     torchstone: Command, repository: Path, tmp_path: Path
@@ -210,6 +220,15 @@ def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparis
     ran = torchstone("ab", str(outside), "--b", "rev=HEAD~1", *QUICK)
     assert ran.code == 2
     assert f"B should be the revision HEAD~1, but imports mypackage ({repository}/src/mypackage" in ran.err
+
+
+@pytest.mark.slow
+def test_a_budget_for_fewer_pairs_than_can_decide_says_so(torchstone: Command, write: WriteFile) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    slower = ("--b", "env:STEPS=400", "--device", "cpu", "--backend", "none", "--margin", "50%")
+    ran = torchstone("ab", "bench_ab.py::waits", *slower, "--alpha", "0.000000001", "--budget", "8s")
+    assert ran.code == 0
+    assert "and it takes 31 or more to decide" in " ".join(ran.out.split())
 
 
 def test_a_file_that_the_revision_does_not_have_is_refused(torchstone: Command, repository: Path) -> None:

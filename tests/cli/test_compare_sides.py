@@ -256,3 +256,23 @@ def test_times_of_a_ddp_report_that_cannot_be_are_refused(
     ran = torchstone("compare", base, new)
     assert ran.code == 2
     assert "expected seconds, each from 1e-09 to 1e+09" in ran.err
+
+
+def test_a_page_that_would_be_none_is_refused(torchstone: Command, tmp_path: Path) -> None:
+    files = [write_run(tmp_path, f"{side}.jsonl", [passed("a", times(5))]) for side in ("base", "new")]
+    ran = torchstone("compare", *files, "-o", "page.html")
+    assert ran.code == 2
+    assert "there would be no page in it" in ran.err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_cases_that_are_told_apart_by_the_middle_of_their_names_are_told_apart(
+    torchstone: Command, tmp_path: Path
+) -> None:
+    names = [f"a_rather_long_name_of_a_network({width})_with_something_behind_it" for width in (8, 16)]
+    files = [
+        write_run(tmp_path, f"{side}.jsonl", [passed(name, times(5, 2, seed=seed)) for name in names])
+        for seed, side in enumerate(("base", "new"))
+    ]
+    ran = torchstone("compare", *files)
+    assert all(name in ran.out for name in names)

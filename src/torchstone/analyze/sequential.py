@@ -32,6 +32,15 @@ _STEPS = 30  # of halving: to the ninth digit of the distance
 _LOG_2 = math.log(2)
 
 
+def fewest_pairs(alpha: float) -> int:
+    """How many pairs it takes at least: none makes a gambler more than twice as rich.
+
+    >>> fewest_pairs(0.0025)
+    10
+    """
+    return math.ceil(math.log2(2 / alpha))
+
+
 class Effect(NamedTuple):
     """How many times A's cost B's is, and between what that lies; all ratios."""
 

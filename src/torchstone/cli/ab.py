@@ -58,7 +58,7 @@ OPTIONS = (
     Option("--margin", "margin", "SHARE", "How much of a change matters; by default 2%."),
     Option("--alpha", "alpha", "SHARE", "How often a verdict may be wrong; by default 0.25%."),
     Option("--budget", "budget", "TIME", "Stop measuring after this long, whatever is undecided; by default 60s a case."),
-    Option("--min-trials", "min_trials", "N", "No verdict before so many pairs; by default 3."),
+    Option("--min-trials", "min_trials", "N", "No verdict before so many pairs; by default as few as can decide, which are 10 at the default alpha."),
     Option("--seed", "seed", "N", "For the random order of sides; by default another one every time."),
     Option("--recompile", "recompile", "", "Have every trial compile from nothing: by default, those of a side share a cache."),
     Option("--strict", "strict", "", "Exit with 1 if anything is inconclusive."),

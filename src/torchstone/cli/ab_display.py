@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 VERDICTS = ("regression", "improvement", "inconclusive", "same")
 _CHANGES = ("regression", "improvement")
 BAR = 33
+_NOTICED = 0.01
 SPAN = 4  # margins to either side of no change that a bar shows
 _STYLES = {"regression": "bold red", "improvement": "green", "same": "green", "inconclusive": "yellow"}
 
@@ -209,6 +210,14 @@ def _count(number: int, verdict: str) -> str:
     return count_of(number, verdict) if verdict in _CHANGES else f"{number:,} {verdict}"
 
 
+def _looks_otherwise(contest: Contest) -> bool:
+    """Whether the costs that are shown would have one think of another change than the one that was found."""
+    before, after, effect = contest.cost(0), contest.cost(1), contest.effect
+    if not before or not after or effect is None:
+        return False
+    return abs(after / before / effect.ratio - 1) > _NOTICED
+
+
 def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, seconds: float) -> None:
     """The table at the end: regressions first."""
     ordered = sort_by_verdict(contests)
@@ -226,6 +235,8 @@ def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, 
     print()
     title = f"{headline_of(contests)} ({judged}) in {clock_text(seconds)}"
     print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
+    if any(_looks_otherwise(contest) for contest in ordered):
+        print("A and B are middles of all pairs; the change is that within pairs, and need not be B over A")
     for contest in ordered:
         if contest.reason:
             print(f"{contest.verdict}: {display.name(contest.case)}: {printable(contest.reason, 400)}")

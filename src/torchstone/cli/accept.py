@@ -23,7 +23,7 @@ from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
 from torchstone.proposal import Proposal, find_repeatable, new_baseline, propose
-from torchstone.report.rows import short_name
+from torchstone.report.names import Names
 from torchstone.results import merge, require_results
 from torchstone.units import count_of, format_change, format_value
 from torchstone.vocabulary import METRICS
@@ -259,7 +259,8 @@ def _show(proposal: Proposal, path: str) -> None:
     if not proposal.changes:
         print(f"nothing to change in {path}")
     else:
-        rows = [_row(change) for change in proposal.changes]
+        names = Names(change.case for change in proposal.changes)
+        rows = [_row(change, names) for change in proposal.changes]
         header = ("", "case", "metric", "old", "new", "spread", "margin", "note")
         print_table(header, rows, title=f"{path}: {_tally(proposal)}")
     if proposal.unadded:
@@ -283,7 +284,7 @@ def _tally(proposal: Proposal) -> str:
     return ", ".join(f"{number:,} {nouns[action]}" for action, number in of_action.items() if number)
 
 
-def _row(change: Change) -> tuple[str, ...]:
+def _row(change: Change, names: Names) -> tuple[str, ...]:
     metric = METRICS.get(change.metric)
     unit = metric.unit if metric else ""
     note = change.note
@@ -295,8 +296,7 @@ def _row(change: Change) -> tuple[str, ...]:
         note = f"{format_change(change.new, change.old)} {note}".strip()
     old, new = (format_value(value, unit) for value in (change.old, change.new))
     apart = "" if change.spread is None else _percent(change.spread)
-    name = short_name(change.case, axes=True)
-    return change.action, name, change.metric, old, new, apart, _margin_text(change), note
+    return change.action, names.of(change.case), change.metric, old, new, apart, _margin_text(change), note
 
 
 def _margin_text(change: Change) -> str:

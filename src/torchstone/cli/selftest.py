@@ -160,16 +160,17 @@ def _conclude(tried: Sequence[Tried], terms: Terms, output: str | None) -> int:
     if not scores:
         sys.stderr.write("nothing could be measured" + (f": {tried[0].reason}" if tried else "") + "\n")
         return 3
-    header = ("added", "comparisons", "regression", "improvement", "same", "inconclusive", "seconds", "pairs")
-    rows = [
+    columns = [
         (
             format_share(each.slow_down) if each.slow_down else "nothing",
+            f"{each.median_ratio - 1:+.1%}",
             *map(str, (each.tries, each.slower, each.faster, each.same, each.inconclusive)),
             f"{each.median_seconds:.0f}",
             f"{each.median_pairs:.0f}",
         )
         for each in scores
     ]
+    header, *rows = zip(_LINES, *columns, strict=True)
     print()
     print_table(header, rows, title=f"verdicts at a margin of {format_share(terms.margin)}")
     for each in scores:
@@ -179,6 +180,19 @@ def _conclude(tried: Sequence[Tried], terms: Terms, output: str | None) -> int:
         write_text(output, msgspec.json.format(msgspec.json.encode(told)).decode() + "\n")
         print(f"wrote {output}")
     return _exit_code(scores, terms)
+
+
+_LINES = (
+    "work added",
+    "effect measured (median)",
+    "comparisons",
+    "  regression",
+    "  improvement",
+    "  same",
+    "  inconclusive",
+    "seconds (median)",
+    "pairs (median)",
+)
 
 
 def _in_words(found: Score) -> str:

@@ -16,6 +16,7 @@ from torchstone.report.rows import Report
 
 STYLES = ("text", "markdown", "junit", "json", "github")
 WIDTH = 80
+WIDEST = 140  # columns of a terminal that are used
 
 
 REPORT_OPTIONS = (
@@ -71,9 +72,13 @@ def show(render: Renderer, style: str, output: str | None, reports: Sequence[tup
         reports = [*reports, (style, output)]
         style = "text"
     for of_style, path in reports:
+        if path.lower().endswith((".html", ".htm")):
+            advice = "'torchstone report' makes pages; or name a file that says what is in it"
+            raise UsageError(f"{path}: there would be no page in it, but {of_style}", advice=advice)
+    for of_style, path in reports:
         write_text(path, render(of_style, color=False, width=WIDTH))
     terminal = sys.stdout.isatty()
-    width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
+    width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
     sys.stdout.write(render(style, color=wants_color(terminal), width=width))
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest
+from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
 from torchstone.errors import UsageError
 from torchstone.measure.course import SingleCourse
 from torchstone.measure.journal import Journal
@@ -122,6 +122,8 @@ class Contest:
             self.reason = "the budget was spent before a pair was measured"
         elif self.pairs == 1:
             self.reason = "the budget was spent after one pair, and one pair says nothing"
+        elif self.pairs < (fewest := fewest_pairs(self._terms.alpha)):
+            self.reason = f"the budget was spent after {self.pairs} pairs, and it takes {fewest} or more to decide: give it more with --budget"
         elif more is None:
             self.reason = "too noisy to say how many pairs it would take"
         else:

@@ -42,6 +42,7 @@ class Score(Struct, frozen=True):
     inconclusive: int
     median_seconds: float
     median_pairs: float
+    median_ratio: float
 
     @property
     def false_alarms(self) -> int:
@@ -120,6 +121,7 @@ def score(tried: Sequence[Tried]) -> list[Score]:
                 len(own) - sum(counts.values()),
                 statistics.median(each.seconds for each in own),
                 statistics.median(each.pairs for each in own),
+                statistics.median(each.ratio for each in own if each.ratio is not None),
             )
         )
     return scores

@@ -237,6 +237,8 @@ def open_sides(
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_scratch())
         trees: dict[str, Tree] = {}
+        revision = next((spec.revision for spec in specs if spec.revision), "")
+        root = find_commit(revision)[0] if revision else ""
         sides = []
         for name, spec in zip("AB", specs, strict=True):
             tree = None
@@ -244,7 +246,7 @@ def open_sides(
                 _, commit = find_commit(spec.revision)
                 tree = trees.get(commit) or stack.enter_context(check_out(spec.revision, folder))
                 trees[commit] = tree
-            world = _world(name, spec, tree, folder)
+            world = _world(name, spec, tree, folder, root)
             own = _request(spec, request, tree)
             session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
             sides.append(Side(name, spec, own, session, tree))
@@ -260,21 +262,25 @@ def _scratch() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _world(name: str, spec: Spec, tree: Tree | None, folder: str) -> World:
-    """Where the workers of a side run. Other code and other interpreters find torchstone through a folder that has a link to it, and nothing else: in its own lies this environment's torch."""
+def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = "") -> World:
+    """Where the workers of a side run. Other code and other interpreters find torchstone through a folder that has a link to it, and nothing else: in its own lies this environment's torch.
+
+    ``root`` is the repository whose code, as it lies there, is compared with that of a revision.
+    """
+    root = tree.path if tree else root
     world = find_python(spec.python, f"--{name.lower()}") if spec.python else World()
     variables = dict(spec.variables)
     path: tuple[str, ...] | None = None
     given = variables.pop("PYTHONPATH", None)
-    if spec.python or tree or given is not None:
+    if spec.python or root or given is not None:
         link = os.path.join(folder, "link")
         if not os.path.isdir(link):
             os.makedirs(link)
             os.symlink(surroundings.PACKAGE, os.path.join(link, "torchstone"))
         inherited = () if spec.python else surroundings.inherited_path()
         further = inherited if given is None else tuple(given.split(os.pathsep))
-        trees = (tree.path, os.path.join(tree.path, "src")) if tree else ()
-        path = (link, *trees, *((tree.place(each) for each in further) if tree else further))
+        code = (root, os.path.join(root, "src")) if root else ()
+        path = (link, *code, *((tree.place(each) for each in further) if tree else further))
     if spec.python:
         programs = variables.get("PATH", surroundings.inherited_programs())
         variables["PATH"] = os.pathsep.join((os.path.dirname(world.python), programs))

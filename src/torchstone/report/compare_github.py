@@ -5,12 +5,12 @@ from __future__ import annotations
 from torchstone.gate.compared import ComparedRow
 from torchstone.report.compare_rows import (
     CompareReport,
-    Names,
     describe_finding,
     label,
     repro_command,
 )
 from torchstone.report.github import annotation
+from torchstone.report.names import Names
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -25,7 +25,7 @@ def render_compare_github(report: CompareReport) -> str:
     lines = [annotation(level, f"{report.headline}\n{summary}", title="torchstone")]
     if report.environment:
         lines.append(annotation("warning", report.environment, title="other environment"))
-    names = Names(report.compared.rows)
+    names = Names(row.case for row in report.compared.rows)
     for row in report.red:
         text = f"{describe_finding(row, report.confidence)}\nreproduce: {repro_command(row, report)}"
         lines.append(annotation("error", text, title=_title(row, names), **_location(row)))

@@ -8,7 +8,6 @@ from torchstone.gate.compared import ComparedRow
 from torchstone.report.compare_rows import (
     ORDER,
     CompareReport,
-    Names,
     change_of,
     describe_certainty,
     describe_finding,
@@ -20,6 +19,7 @@ from torchstone.report.compare_rows import (
     value_text,
 )
 from torchstone.report.markdown import ROOM, LimitedPage, code, escape, make_table
+from torchstone.report.names import Names
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -39,7 +39,7 @@ def render_compare_markdown(report: CompareReport) -> str:
     _add_statuses(page, report)
     cautions = (f"> **caution** {escape(caution)}\n\n" for caution in compared.cautions)
     page.add_each(cautions, "> {} more cautions\n\n", share=0.2)
-    names, red = Names(compared.rows), report.red
+    names, red = Names(row.case for row in compared.rows), report.red
     if red:
         page.add("| | case | found | so it is |\n|---|---|---|---|\n")
         lines = (_red_line(report, row, names) for row in red)

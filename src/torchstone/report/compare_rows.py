@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
 from torchstone.gate.compared import Compared, ComparedRow
-from torchstone.model import Case
 from torchstone.units import count_of, format_change, format_limit, format_number, format_value
 from torchstone.vocabulary import ACCURACY, METRICS, Probe, Verdict
 
@@ -120,34 +119,6 @@ def _size(row: ComparedRow) -> float:
 def label(verdict: Verdict) -> str:
     """The verdict as a comparison calls it: what passes a gate is, in a comparison, the same."""
     return SAME if verdict is Verdict.PASS else verdict.value
-
-
-class Names:
-    """What tells the cases of a comparison from each other: the name, and where several share it, the axes and the probe in which they differ."""
-
-    def __init__(self, rows: Sequence[ComparedRow]) -> None:
-        self._of_name: dict[str, dict[Case, dict[str, str]]] = {}
-        for case in dict.fromkeys(row.case for row in rows):
-            self._of_name.setdefault(case.benchmark, {})[case] = _told_axes(case)
-
-    def of(self, case: Case) -> str:
-        """The name of a case, as short as it can be: ``BertForMaskedLM (dtype bfloat16)``."""
-        alike = self._of_name.get(case.benchmark, {})
-        if len(alike) < 2:
-            return case.name
-        told = ", ".join(
-            f"{axis} {value}" if axis not in _NEEDS_NO_NAME else value
-            for axis, value in _told_axes(case).items()
-            if len({axes.get(axis) for axes in alike.values()}) > 1
-        )
-        return f"{case.name} ({told})" if told else case.name
-
-
-_NEEDS_NO_NAME = {"suite", "probe"}
-
-
-def _told_axes(case: Case) -> dict[str, str]:
-    return {"suite": case.suite} | case.variant.axes() | {"probe": case.probe}
 
 
 def percent(share: float) -> str:

@@ -12,7 +12,6 @@ from torchstone.model import Case
 from torchstone.report.compare_rows import (
     ORDER,
     CompareReport,
-    Names,
     change_of,
     describe_certainty,
     describe_finding,
@@ -23,6 +22,7 @@ from torchstone.report.compare_rows import (
     percent,
     repro_command,
 )
+from torchstone.report.names import Names
 from torchstone.report.rows import ScalingTable
 from torchstone.report.text import INDENT, Page, scaling_lines
 from torchstone.units import count_of
@@ -48,7 +48,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
     headline = [page.paint(line, "bold", mood) for line in page.wrap(report.headline, "", "  ")]
     lines = [*page.wrap(f"environment: {report.environment}", "", " " * 13)] if report.environment else []
     lines += [*headline, *_summary(report, page)]
-    names = Names(compared.rows)
+    names = Names(row.case for row in compared.rows)
     for row in report.red[:MOST_RED]:
         lines += ["", *_red_block(report, row, names, page)]
     if (left := len(report.red) - MOST_RED) > 0:
@@ -83,7 +83,7 @@ def _summary(report: CompareReport, page: Page) -> Iterator[str]:
     if rate.cases and (rate.new < rate.cases or rate.base < rate.cases):
         yield ""
         yield f"  pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}"
-        names = Names(report.compared.rows)
+        names = Names(row.case for row in report.compared.rows)
         yield from _status_names("no longer pass", rate.lost, names, page)
         yield from _status_names("pass now", rate.gained, names, page)
 
@@ -168,6 +168,8 @@ def _table(
     longest = max(map(len, told))
     metric = min(max(len(row.metric) for row in shown), max(LEAST_OF_A_METRIC, room - longest))
     width = max(INDENT - 2, min(longest, room - metric))
+    if len({_cut(name, width) for name in told}) < len(set(told)):
+        width = longest  # two cases that look the same are worse than a long line
     last = "trials" if verdict is Verdict.INCONCLUSIVE else "margin"
     head = f"{'metric':<{metric}}  {'change':>8}  {f'{report.confidence} interval':<18}  {last}"
     painted = page.paint(f"{label(verdict):<{width + 2}}", _COLORS.get(verdict, "yellow"))
