@@ -103,3 +103,39 @@ def test_what_is_not_available_is_never_expected(status: str, torchstone: Comman
     ran = torchstone("accept", new, "--baseline", base, "--yes")
     assert "not available here" in ran.out
     assert Path(base).read_text() == before
+
+
+def both_probes(tmp_path: Path) -> str:
+    accuracy = Outcome(case_of("a", "accuracy"), "pass", (counts("graph_breaks", 0),))
+    return write_run(tmp_path, "run.jsonl", [accuracy, passed("a", times(5))])
+
+
+def test_a_run_file_is_started_with_all_probes(tmp_path: Path, torchstone: Command) -> None:
+    run = both_probes(tmp_path)
+    refused = torchstone("accept", run, "--baseline", "base.csv", "--add-new", "--yes")
+    assert refused.code == 2
+    assert "base.jsonl" in refused.err
+    assert torchstone("accept", run, "--baseline", "base.jsonl", "--add-new", "--yes").code == 0
+    ran = torchstone("check", run, "--baseline", "base.jsonl")
+    assert ran.code == 0, ran.out
+    assert "2 cases judged" in ran.out
+
+
+def test_cases_that_a_baseline_has_no_place_for_are_not_passed_over(
+    tmp_path: Path, torchstone: Command
+) -> None:
+    run = both_probes(tmp_path)
+    only = ("--only", "*::accuracy")
+    assert torchstone("accept", run, "--baseline", "base.csv", "--add-new", "--yes", *only).code == 0
+    ran = torchstone("accept", run, "--baseline", "base.csv", "--add-new", "--yes")
+    assert "1 case of performance left out" in ran.out
+
+
+def test_rows_of_other_metrics_are_not_pruned(tmp_path: Path, torchstone: Command, write: WriteFile) -> None:
+    rows = "a,instruction_count,1000,0.1\nb,instruction_count,1000,0.1\nb,compile_time_instruction_count,500,0.1\n"
+    baseline = write("expected.csv", rows)
+    results = write("results.csv", "a,instruction_count,1000\n")
+    metric = ("--metric", "compile_time_instruction_count")
+    ran = torchstone("accept", results, "--baseline", baseline, "--prune", "--yes", *metric)
+    assert ran.code in {0, 2}
+    assert Path(baseline).read_text() == rows

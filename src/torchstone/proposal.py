@@ -8,6 +8,7 @@ are past runs to learn from, they do.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 
@@ -61,6 +62,8 @@ class Proposal(Struct, frozen=True):
     text: str
     unpruned: int
     unadded: int
+    unfit: dict[str, int]
+    """How many cases of which probes were not added, because the rows of the baseline are of others."""
 
     @property
     def adopted(self) -> list[Change]:
@@ -90,7 +93,7 @@ def propose(
     if wish.head is not None and not changes:
         changes.append(_moved(baseline, wish.elsewhere))
     new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
-    return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new))
+    return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new), dict(found.unfit))
 
 
 def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> Wish:
@@ -140,7 +143,7 @@ def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish)
             changes += [_in_place(change, baseline.kind) for change in of_row]
             if wish.add_new and baseline.kind == "pr-time-expected":
                 found.new |= _further_counts(expected, found.by_row[number], rules, wish)
-        elif number not in found.touched and _could_be_pruned(expected.case, baseline.kind, found, wish):
+        elif number not in found.touched and _could_be_pruned(expected, baseline.kind, found, wish):
             unpruned += not wish.prune
             changes += [_removal(expected, line)] if wish.prune else []
     return changes, unpruned
@@ -206,6 +209,7 @@ class _Found(Struct):
     new: dict[Case, list[Outcome]]
     touched: set[int]
     dtypes: set[str]
+    unfit: Counter[str]
 
 
 def _removal(expected: Outcome, line: int) -> Change:
@@ -260,8 +264,12 @@ def _wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> b
     return wants_metric(metric, wish)
 
 
-def _could_be_pruned(case: Case, kind: str, found: _Found, wish: Wish) -> bool:
-    """Whether a row without a result is one that could have had one: of a table by dtype, only dtypes that were measured."""
+def _could_be_pruned(expected: Outcome, kind: str, found: _Found, wish: Wish) -> bool:
+    """Whether a row without a result is one that could have had one: of a table by dtype, only dtypes that were measured. With some metrics only, a row that has others stays."""
+    case = expected.case
+    metrics = [measurement.metric for measurement in expected.measurements] or [ACCURACY]
+    if not all(wants_metric(metric, wish) for metric in metrics):
+        return False
     return is_selected(case, wish.only) and (
         kind != "expected-by-dtype" or case.variant.dtype in found.dtypes
     )
@@ -282,7 +290,8 @@ def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish,
 
 def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish) -> _Found:
     """Sort the results by the row they are for. A case that was planned and not measured only keeps its row from being pruned."""
-    found = _Found({}, {}, set(), {case.variant.dtype for reading in readings for case in reading.run.plan})
+    dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
+    found = _Found({}, {}, set(), dtypes, Counter())
     for reading in readings:
         claimed: dict[int | Case, int] = {}
         for number, outcome in enumerate(reading.run.outcomes):
@@ -297,9 +306,9 @@ def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish
             claimed[row] = number
             if isinstance(row, int):
                 found.by_row.setdefault(row, []).append(outcome)
-            elif outcome.status != NOT_AVAILABLE and (
-                not index.probes or index.probes & {"", outcome.case.probe}
-            ):
+            elif index.probes and not index.probes & {"", outcome.case.probe}:
+                found.unfit[outcome.case.probe] += wish.add_new
+            elif outcome.status != NOT_AVAILABLE:
                 found.new.setdefault(row, []).append(outcome)
         for case in reading.run.plan:
             if match := index.find(case):
@@ -425,8 +434,11 @@ def new_baseline(path: str, readings: Sequence[Reading], only: Sequence[str] = (
         raise UsageError(
             f"{path} does not exist, and the results have no outcome to start it with", advice=advice
         )
+    if path.endswith(".jsonl"):
+        return Reading(path, "run", Run(path, (), ()), ())
     if len(probes) > 1:
-        advice = f"they have: {', '.join(sorted(probes))}; choose one: --only '*::{min(probes)}'"
+        whole = os.path.splitext(path)[0] + ".jsonl"
+        advice = f"they have: {', '.join(sorted(probes))}; choose one with --only '*::{min(probes)}', or name a run file, which holds all: {whole}"
         raise UsageError(f"{path} does not exist, and the results have several probes", advice=advice)
     customary = {Probe.INSTRUCTIONS.value: "pr-time-expected", Probe.SCALING.value: "ddp"}
     return Reading(path, customary.get(min(probes), "expected"), Run(path, (), ()), ())

@@ -276,3 +276,13 @@ def test_cases_that_are_told_apart_by_the_middle_of_their_names_are_told_apart(
     ]
     ran = torchstone("compare", *files)
     assert all(name in ran.out for name in names)
+
+
+def test_a_file_without_a_single_outcome_is_said_to_be_one(torchstone: Command, tmp_path: Path) -> None:
+    good = write_run(tmp_path, "good.jsonl", [passed("a", times(5))])
+    cut = write_run(tmp_path, "cut.jsonl", [], further_plan=[case_of("a")])
+    for files in ((cut, good), (good, cut)):
+        ran = torchstone("compare", *files)
+        assert ran.code == 2
+        assert "no outcome of 1 planned case is in cut.jsonl" in ran.err
+        assert "torchstone run --resume cut.jsonl" in ran.err

@@ -399,6 +399,8 @@ class TestCommand:
         text = Seen(html).text
         assert "(policy strict)" in text
         assert "Worse than the baseline allows" in text
+        assert "<title>gate fails, " in html
+        assert "<h1>FAIL: " in html
         assert "torchstone accept run.jsonl --baseline old.jsonl --metric speedup" in text
 
     def test_what_the_baseline_expects_and_nobody_measured_has_a_row(

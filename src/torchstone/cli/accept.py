@@ -265,6 +265,9 @@ def _show(proposal: Proposal, path: str) -> None:
         print_table(header, rows, title=f"{path}: {_tally(proposal)}")
     if proposal.unadded:
         print(f"{count_of(proposal.unadded, 'case')} without a baseline row: --add-new adds them")
+    for probe, number in proposal.unfit.items():
+        cases = count_of(number, "case")
+        print(f"{cases} of {probe} left out: the rows of {path} are of something else; use a file of its own")
     if proposal.unpruned:
         print(f"{count_of(proposal.unpruned, 'row')} without a result kept: --prune removes them")
 

@@ -291,6 +291,9 @@ class _Comparing:
         if not self._pairs and all(
             row.verdict is Verdict.NEW or not self._new.is_selection for row in drafts
         ):
+            for side in (self._base, self._new):
+                if not side.cases and side.unmeasured:
+                    raise _no_outcome(side)
             ours, theirs = ((*side.cases, *side.unmeasured) for side in (self._base, self._new))
             examples = f"BASE has {_example(ours)}, NEW has {_example(theirs)}"
             advice = f"{examples}; name, probe and all axes that both state have to agree, unless --compare-anyway is given"
@@ -314,6 +317,17 @@ class _Comparing:
         if not any(matches_name(pattern, metric) for metric in there):
             advice = f"there are: {', '.join(sorted(there))}"
             raise UsageError(f"'{pattern}': neither BASE nor NEW has such a metric", advice=advice)
+
+
+def _no_outcome(side: Files) -> UsageError:
+    """What is wrong with files that only say what was to be measured."""
+    paths = " and ".join(reading.path for reading in side.readings)
+    cautions = "; ".join(caution for reading in side.readings for caution in reading.cautions)
+    planned = count_of(len(side.unmeasured), "planned case")
+    return UsageError(
+        f"nothing can be compared: no outcome of {planned} is in {paths}{f' ({cautions})' if cautions else ''}",
+        advice=f"torchstone run --resume {side.readings[0].path} goes on with it",
+    )
 
 
 def _main_metric(found: Gathered) -> str:

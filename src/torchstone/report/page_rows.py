@@ -123,8 +123,11 @@ def make_page(results: Results, report: Report | None = None, baselines: Sequenc
     axes, groups = group_rows(rows, wrong)
     explained, unusable = explain_rows(rows, report)
     cautions = [*(caution for reading in results.readings for caution in reading.cautions), *unusable]
+    ended = _headline(summary)
     return Page(
-        _headline(summary),
+        f"{report.headline}; {ended[0].lower()}{ended[1:]}"
+        if report and report.judgement.exit_code
+        else ended,
         tuple(_source(reading) for reading in results.readings),
         shared,
         summary,
@@ -232,7 +235,8 @@ def _points(rows: Iterable[CaseRow]) -> int:
 def title_of(page: Page) -> str:
     """The page in a few words, for the browser's tab."""
     speedup = page.summary.speedup
-    parts = [f"{page.summary.passed:,}/{page.summary.planned:,} passed"]
+    parts = ["gate fails"] if page.gate and not page.gate.passed else []
+    parts.append(f"{page.summary.passed:,}/{page.summary.planned:,} passed")
     if speedup:
         parts.append(f"{format_ratio(speedup.mean)}x")
     parts += [
