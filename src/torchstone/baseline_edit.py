@@ -102,7 +102,7 @@ def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outco
     text = FORMATS[baseline.kind].write(structs.replace(baseline.run, plan=plan, outcomes=tuple(outcomes)))
     if set(FORMATS[baseline.kind].read(baseline.path, text).run.plan) != set(plan):
         raise UsageError(
-            f"{baseline.path}: a {baseline.kind} file cannot hold the rows that would be left",
+            f"{baseline.path}: a file of the kind {baseline.kind} cannot hold the rows that would be left",
             advice="accept all rows of a model together, without --only",
         )
     return text

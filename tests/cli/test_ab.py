@@ -212,6 +212,20 @@ def test_code_as_it_lies_there_is_compared_with_a_revision_of_it(
 
 
 @pytest.mark.slow
+def test_a_benchmark_that_is_gone_is_no_success_where_that_is_to_be_strict(
+    torchstone: Command, repository: Path
+) -> None:
+    (repository / "benches" / "bench_it.py").write_text(
+        OF_THE_PACKAGE.replace("packaged", "another") + OF_THE_PACKAGE
+    )
+    git(repository, "commit", "--quiet", "-am", "one more")
+    sides = ("--a", "rev=HEAD", "--b", "rev=HEAD~1")
+    ran = torchstone("ab", "bench_it.py", *sides, *QUICK, "--strict")
+    assert ran.code == 1, ran.out
+    assert "1 case that only A has" in ran.out
+
+
+@pytest.mark.slow
 def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparison_with_itself(
     torchstone: Command, repository: Path, tmp_path: Path
 ) -> None:
@@ -266,6 +280,8 @@ def test_another_interpreter_measures_its_own_side(
     ("arguments", "problem"),
     [
         (["bench_ab.py", "--b", "speed=9"], "--b speed=9: expected one of rev="),
+        (["bench_ab.py", "--b", "EXTRA=9"], "did you mean --b env:EXTRA=9?"),
+        (["bench_ab.py", "--b", "env:OMP_NUM_THREADS=1"], "--threads does"),
         (["bench_ab.py", "--b", "python=/nowhere"], "no such interpreter"),
         (["bench_ab.py", "--b", "rev=HEAD"], "in no git repository"),
         (["bench_ab.py", "--backend", "eager", "--b", "backend=inductor"], "--backend is for both sides"),

@@ -144,7 +144,7 @@ def test_a_baseline_without_margins_is_refused(torchstone: Command, write: Write
     write("run.jsonl", counted_run(a=1000))
     write("r.csv", f"a,{CALLS},1000\n")
     said = refused(torchstone, "run.jsonl", "--baseline", "r.csv")
-    assert "a pr-time file cannot hold the margins that --repeat finds" in said
+    assert "a file of the kind pr-time cannot hold the margins that --repeat finds" in said
     assert "pr-time-expected or run" in said
 
 

@@ -34,8 +34,18 @@ from torchstone.cli.run_outputs import check_outputs, check_place
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
-from torchstone.measure.ab import METRICS, Contest, Match, Terms, decide, make_contests, write
+from torchstone.measure.ab import (
+    METRICS,
+    Contest,
+    Match,
+    Terms,
+    are_forked_apart,
+    decide,
+    make_contests,
+    write,
+)
 from torchstone.measure.journal import Journal, create_journal
+from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.sides import KEYS, Side, Spec, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
@@ -44,6 +54,7 @@ from torchstone.units import count_of, format_share
 from torchstone.vocabulary import Probe
 
 SECONDS_A_CASE = 60.0
+SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
 NO_COMPILER = "none"
 _SHARED = (
     "devices", "backends", "modes", "dtypes", "dynamics", "batch_sizes", "size", "compile_mode", "compile_options", "fullgraph", "filters", "exclusions",
@@ -176,7 +187,8 @@ def _measure(
             side.load()
     contests, cautions = make_contests(sides, terms)
     if not terms.budget:
-        terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests))
+        renewing = SECONDS_OF_RENEWING if are_forked_apart(sides) else 0
+        terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests) + renewing)
     _say_first(sides, terms, cautions, display)
     with ExitStack() as stack:
         journals = [
@@ -197,10 +209,19 @@ def _say_first(sides: Sequence[Side], terms: Terms, cautions: Sequence[str], dis
     for difference in differences(b.run.environment, a.run.environment):
         display.say(f"B differs from A: {difference}")
     own = [caution for side in sides for caution in side.session.cautions]
-    if a.spec == b.spec:
+    if _are_the_same(a, b):
         own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
     for caution in dict.fromkeys((*cautions, *own)):
         display.say(f"caution: {caution}")
+
+
+def _are_the_same(a: Side, b: Side) -> bool:
+    """Whether two sides differ in nothing but the name of a commit."""
+    if a.tree and b.tree and a.tree.commit == b.tree.commit:
+        return structs.replace(a.spec, revision="", texts=()) == structs.replace(
+            b.spec, revision="", texts=()
+        )
+    return a.spec == b.spec
 
 
 def _journals(
@@ -253,18 +274,22 @@ def _decide(
         with display.comparing(contests, terms), closing(decide(contests, match, journals, repro)) as decided:
             for contest in decided:
                 display.measured(contest)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CannotMeasureError) as stopped:
         for contest in contests:
             if not contest.verdict and contest.pairs:
                 write(contest, journals, repro)
-        return _say_stopped(contests, journals, display)
+        code = _say_stopped(contests, journals, display)
+        if isinstance(stopped, CannotMeasureError):
+            raise
+        return code
     print_result(contests, display, terms, time.monotonic() - began)
     print(f"wrote {' and '.join(journal.path for journal in journals)}")
     if given["output"]:
         page = _page(sides, contests, terms, display, repro)
         write_text(given["output"], render_ab(page))
         print(f"wrote {given['output']}")
-    return _exit_code(contests, strict=given["strict"])
+    code = _exit_code(contests, strict=given["strict"])
+    return _say_lost(sides, contests) if given["strict"] and not code else code
 
 
 def _page(
@@ -309,6 +334,15 @@ def _say_stopped(contests: Sequence[Contest], journals: Sequence[Journal], displ
         f"what was measured is in {' and '.join(journal.path for journal in journals)}\n"
     )
     return INTERRUPTED
+
+
+def _say_lost(sides: Sequence[Side], contests: Sequence[Contest]) -> int:
+    """1 if A has cases that B has not: a benchmark that is gone is not as fast as before."""
+    compared = {contest.planned[0] for contest in contests}
+    lost = [case for case in sides[0].run.plan if case not in compared]
+    if lost:
+        print(f"{count_of(len(lost), 'case')} that only A has: --strict takes that for a regression")
+    return int(bool(lost))
 
 
 def _exit_code(contests: Sequence[Contest], *, strict: bool) -> int:

@@ -219,7 +219,7 @@ def _require_place_for_margins(old: Reading, option: str) -> None:
     """Refuse a kind of baseline that has no place for a margin."""
     if old.kind not in _HOLDING_MARGINS:
         raise UsageError(
-            f"{old.path}: a {old.kind} file cannot hold the margins that {option} finds",
+            f"{old.path}: a file of the kind {old.kind} cannot hold the margins that {option} finds",
             advice=f"use a baseline of the kind {' or '.join(_HOLDING_MARGINS)}",
         )
 

@@ -25,6 +25,7 @@ from torchstone.vocabulary import NOT_AVAILABLE, PASSED
 METRICS = {"latency": "abs_latency", "compile": "compilation_latency"}
 VERDICTS = {"same": "same", "slower": "regression", "faster": "improvement"}
 NANOSECONDS_A_MILLISECOND = 1e6
+_OFTEN = 2  # failures more than the other side's: one may be the machine's
 
 
 class Terms(Struct, frozen=True):
@@ -60,6 +61,8 @@ class Contest:
         self._last: tuple[Outcome, Outcome] | None = None
         self._failed: tuple[bool, bool] | None = None
         self._failures = 0  # in a row
+        self._failed_pairs = [0, 0]  # in all, by side
+        self._tried = 0
         self._cautions: tuple[dict[str, None], dict[str, None]] = ({}, {})
 
     @property
@@ -78,6 +81,8 @@ class Contest:
         for side, outcome in enumerate(played.outcomes):
             self._cautions[side].update(dict.fromkeys((outcome.extra or {}).get("cautions", [])))
         failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
+        self._tried += 1
+        self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
         if any(failed) or not all(played.times):
             self._take_failure((failed[0], failed[1]), played)
             return
@@ -88,6 +93,21 @@ class Contest:
         decision = self._test.decision()
         if decision and self.pairs >= self._terms.fewest_pairs:
             self.verdict = VERDICTS[decision]
+            self._weigh_failures()
+
+    def _weigh_failures(self) -> None:
+        """A side that failed now and then is told, and a B that does so more often than A is no better for being as fast."""
+        a, b = self._failed_pairs
+        if not a and not b:
+            return
+        named = [
+            f"{name} failed in {count} of {self._tried} pairs"
+            for name, count in (("A", a), ("B", b))
+            if count
+        ]
+        self.reason = "; ".join(named)
+        if b >= a + _OFTEN:
+            self.verdict = "regression"
 
     def _take_failure(self, failed: tuple[bool, bool], played: Played) -> None:
         """A failure decides once it has come twice in a row: the first may be the machine's. One that took all its time is not tried again."""
@@ -115,6 +135,7 @@ class Contest:
         """The budget is spent."""
         self.verdict = "inconclusive"
         more = self._test.more_pairs() if self.pairs else None
+        more = None if more is None else max(more, self._terms.fewest_pairs - self.pairs)
         failures = _say_failures(self._last) if self._last else ""
         if failures:
             self.reason = f"{failures}; the pair before failed otherwise"
@@ -203,11 +224,21 @@ class Match:
         self._limits = limits
         self._watcher = watcher
         self._chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
+        self._played: set[int] = set()  # the cases that these zygotes have had a pair of
 
     def play(self, contest: Contest) -> None:
-        """Measure one pair of a case."""
+        """Measure one pair of a case.
+
+        All workers of a zygote have its layout of memory, which may be worth a percent or three to a short call, and more pairs would only confirm that. Where chance cannot decide
+        which zygote serves which side, a case has new ones for every pair.
+        """
         began = time.monotonic()
         self._watcher.started(contest.case)
+        if contest.number in self._played and are_forked_apart(self.sides):
+            for wait in [side.session.renew() for side in self.sides]:
+                wait()
+            self._played.clear()
+        self._played.add(contest.number)
         played = self._compile_both(contest) if self.terms.metric == "compile" else self._time_both(contest)
         contest.seconds += time.monotonic() - began
         for side, strays in zip(self.sides, played.strays, strict=True):
@@ -260,6 +291,12 @@ class Match:
         return Supervisor(
             launcher, self._limits, lambda *_: SingleCourse(quick), lambda _: None, self._watcher
         )
+
+
+def are_forked_apart(sides: Sequence[Side]) -> bool:
+    """Whether each side needs zygotes of its own: it has another interpreter, other code or other variables."""
+    forked = any(side.session.launcher.start == "fork" for side in sides)
+    return forked and sides[0].session.world != sides[1].session.world
 
 
 def _compile_times(outcome: Outcome) -> tuple[float, ...]:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
+
+_OF_A_HOOK = {
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+}
 
 
 class Answer(NamedTuple):
@@ -26,12 +36,23 @@ def ask(command: Sequence[str], timeout: float = 5.0, given: str = "") -> Answer
             check=False,
             encoding="utf-8",
             errors="replace",
+            env=_surroundings(command[0]),
         )
     except subprocess.TimeoutExpired:
         return Answer(None, "", f"no answer within {timeout:g} s")
     except (OSError, ValueError) as error:
         return Answer(None, "", str(error))
     return Answer(ran.returncode, ran.stdout, ran.stderr)
+
+
+def _surroundings(program: str) -> dict[str, str] | None:
+    """The variables of a program; None for all that this process has.
+
+    A hook of git has the index of the commit that is being made. To git itself, asked about another tree, it would be that tree's.
+    """
+    if program != "git" or "GIT_INDEX_FILE" not in os.environ:
+        return None
+    return {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
 
 
 def first_line(command: Sequence[str], timeout: float = 5.0) -> str:

@@ -61,6 +61,9 @@ def _sources_at(place: str) -> list[Source]:
         return [_file(place)]
     if place in list_packages():
         return [{"kind": "package", "name": place}]
+    if os.path.exists(place):
+        advice = "measured are suites, files *.py and folders; 'torchstone compare' and 'torchstone check' take results, 'torchstone run --resume' goes on with a run file"
+        raise UsageError(f"{place} is no file of benchmarks", advice=advice)
     known = [*BUILT_IN, *list_packages()]
     close = get_close_matches(place, known, n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""

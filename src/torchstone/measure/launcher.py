@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from torchstone.errors import TorchstoneError
@@ -270,11 +270,21 @@ class KeptLauncher:
         self._workers[worker.pid] = worker
         return worker
 
-    def _replace(self) -> None:
+    def renew(self) -> Callable[[], None]:
+        """Begin again with a new keeper, while no worker is at work; what is given waits until it is ready."""
+        self._process.kill()  # at once: one that notices that nobody is there any more cleans up
+        self._replace(wait=False)
+        return self._await_keeper
+
+    def _replace(self, *, wait: bool = True) -> None:
         """Begin again with a new keeper; whatever the old one had started ends with it."""
         self._end_keeper(patience=0)
         self._lose_workers()
         self._begin()
+        if wait:
+            self._await_keeper()
+
+    def _await_keeper(self) -> None:
         answer = self.wait_until_ready(_PRELOAD_TIMEOUT)
         if problem := answer.get("broken") or answer.get("blocked"):
             raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)

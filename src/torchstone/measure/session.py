@@ -129,6 +129,11 @@ class Session:
             return _no_torch(self.world.python)
         return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
 
+    def renew(self) -> Callable[[], None]:
+        """Have workers forked by another process from now on; what is given waits until it is ready."""
+        launcher = self.launcher
+        return launcher.renew() if isinstance(launcher, BothLaunchers) else lambda: None
+
     def survey(self, job: Message, timeout: float = SURVEY_TIMEOUT) -> dict[str, Any]:
         """Have a worker look at what can be measured; what is wrong with a source is an error here.
 

@@ -67,8 +67,10 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
         elif key in {"rev", "python", "backend", "mode"} and value:
             _set_once(single, key, value, option)
         else:
+            variable = found and key.isidentifier() and key.isupper()
+            hint = f"did you mean {option} env:{text}? " if variable else ""
             raise UsageError(
-                f"{option} {text}: expected one of {KEYS}", advice=f"repeat {option} for more than one"
+                f"{option} {text}: expected one of {KEYS}", advice=f"{hint}repeat {option} for more than one"
             )
     _check_variables(variables, option)
     if "mode" in single and options:
@@ -99,8 +101,14 @@ def _read_value(text: str) -> Any:  # noqa: ANN401  (any JSON value)
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
+_THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # torch is told how many, whatever these say
+
+
 def _check_variables(variables: dict[str, str], option: str) -> None:
     for name in variables:
+        if name in _THREADS:
+            advice = "use --threads, which both sides have"
+            raise UsageError(f"{option}: {name} would not change anything: --threads does", advice=advice)
         if name in surroundings.OWN and name != "PYTHONPATH":
             advice = "use --compile-threads" if "THREADS" in name else "torchstone gives every side its own"
             raise UsageError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Message
@@ -103,6 +103,10 @@ class BothLaunchers:
         """Start a worker with its job."""
         return (self.simulated if is_simulated(job) and self.simulated else self._ordinary).launch(job)
 
+    def renew(self) -> Callable[[], None]:
+        """Have another process fork the ordinary workers from now on; what is given waits until it is ready."""
+        return self._ordinary.renew() if isinstance(self._ordinary, KeptLauncher) else _ready
+
     def preload(self, libraries: Sequence[str]) -> str:
         """Import these once for all ordinary workers."""
         return self._ordinary.preload(libraries)
@@ -118,6 +122,10 @@ class BothLaunchers:
         if self.simulated is not None:
             self.simulated.close()
         self._ordinary.close()
+
+
+def _ready() -> None:
+    """Nothing is to be waited for."""
 
 
 def is_simulated(job: Message) -> bool:

@@ -1,0 +1,96 @@
+"""What a contest makes of its pairs, and zygotes that are renewed between them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from live_processes import Bench
+from torchstone.measure.ab import Contest, Terms
+from torchstone.measure.asking import ask
+from torchstone.measure.turns import Played
+from torchstone.model import Case, Failure, Outcome
+
+CASE = Case("steps", "performance")
+GOOD = Outcome(CASE, "pass")
+CRASHED = Outcome(CASE, "worker_died", failure=Failure("run", "ended by SIGABRT"))
+
+
+def pair(ratio: float = 1.0, *, a: bool = True, b: bool = True) -> Played:
+    times = ((1.0,), (ratio,)) if a and b else ((), ())
+    return Played(times, (GOOD if a else CRASHED, GOOD if b else CRASHED))
+
+
+def decided(pairs: Iterable[Played], terms: Terms | None = None) -> Contest:
+    contest = Contest(CASE, (CASE, CASE), 0, terms or Terms())
+    for played in pairs:
+        if not contest.verdict:
+            contest.take(played)
+    return contest
+
+
+def test_a_b_that_crashes_every_other_time_is_a_regression_however_fast() -> None:
+    contest = decided(pair(b=bool(number % 2)) for number in range(60))
+    assert contest.verdict == "regression"
+    assert contest.reason.startswith("B failed in ")
+    assert contest.could_measure
+
+
+@pytest.mark.parametrize("failing", [{"a": False}, {"b": False}])
+def test_a_single_failure_is_told_and_decides_nothing(failing: dict[str, bool]) -> None:
+    contest = decided([pair(), pair(**failing), *(pair() for _ in range(40))])
+    assert contest.verdict == "same"
+    assert "failed in 1 of " in contest.reason
+
+
+def test_without_failures_there_is_nothing_to_tell() -> None:
+    contest = decided(pair(1.1) for _ in range(40))
+    assert (contest.verdict, contest.reason) == ("regression", "")
+
+
+def test_a_contest_that_waits_for_more_pairs_says_for_how_many() -> None:
+    contest = decided((pair() for _ in range(20)), Terms(fewest_pairs=100))
+    contest.give_up()
+    assert contest.reason == "about 80 more pairs would settle it"
+
+
+BENCHES = """
+import torch, torchstone
+
+@torchstone.benchmark
+def adds():
+    return torch.neg, (torch.ones(4),)
+"""
+
+
+def test_a_renewed_zygote_is_another_process_and_keeps_what_the_old_one_had(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "bench_it.py").write_text(BENCHES)
+    scratch = Path(bench.session.scratch)
+    (scratch / "kept").touch()
+    before = set(_zygotes())
+    wait_until_ready = bench.session.renew()
+    wait_until_ready()
+    assert len(set(_zygotes()) - before) == 1
+    assert (scratch / "kept").exists()
+    outcomes = bench.measure(tmp_path / "bench_it.py", ["adds"])
+    assert [outcome.status for outcome in outcomes.values()] == ["pass"]
+
+
+def _zygotes() -> list[int]:
+    """The children of this process that fork workers."""
+    listed = ask(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())]).out.splitlines()
+    return [int(line.split()[0]) for line in listed if "torchstone.measure.zygote" in line]
+
+
+def test_git_is_asked_as_if_there_were_no_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(["git", "init", "--quiet", str(tmp_path / "one")])
+    ask(["git", "init", "--quiet", str(tmp_path / "other")])
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "one" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "one" / ".git" / "index"))
+    found = ask(["git", "-C", str(tmp_path / "other"), "rev-parse", "--absolute-git-dir"])
+    assert found.out.strip() == str(tmp_path / "other" / ".git")
