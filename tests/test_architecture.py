@@ -48,6 +48,7 @@ ONLY_IN: dict[str, set[str]] = {
 # A worker's process is its own: it has its standard streams, its way out, and the environment it was given.
 READS_ENVIRONMENT = {
     "config.py",
+    "measure/asking.py",
     "measure/environment.py",
     "measure/job.py",
     "measure/rank.py",

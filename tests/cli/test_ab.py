@@ -9,7 +9,7 @@ import site
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
@@ -20,8 +20,9 @@ from conftest import Command, WriteFile, start_on_terminal
 from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
 from torchstone.analyze.sequential import Effect
 from torchstone.cli.ab_display import draw_interval, effect_text, headline_of
-from torchstone.measure import turns
+from torchstone.measure import ab, turns
 from torchstone.measure.ab import Contest, Terms
+from torchstone.measure.session import Session
 from torchstone.model import Case
 
 # The work of a call, and whether it can be done at all, depend on the environment. What waits is never faster than it should be.
@@ -54,13 +55,15 @@ def fails():
     return torch.sin, (torch.ones(64),)
 """
 QUICK = ("--device", "cpu", "--backend", "none", "--margin", "50%", "--budget", "2m")
+ARE_FORKED_APART = ab.are_forked_apart
 FILES = ("--output-a", "a.jsonl", "--output-b", "b.jsonl")
 
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Differences here are large: a tenth of a second tells them."""
+    """Differences here are large: a tenth of a second tells them, and so do workers of the same two zygotes."""
     monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
+    monkeypatch.setattr(ab, "are_forked_apart", lambda _: False)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -119,6 +122,29 @@ def test_the_same_thing_on_both_sides_is_allowed_with_a_caution_and_a_case_that_
     assert "B failed: eager_fail_to_run: ValueError: it fails on this side" in failing.out
     a, b = (read_run(tmp_path / f"{side}.jsonl").run.outcomes[0] for side in "ab")
     assert (a.status, b.status) == ("pass", "eager_fail_to_run")
+
+
+@pytest.mark.slow
+def test_sides_that_cannot_share_their_zygotes_get_new_ones_for_every_pair(
+    torchstone: Command, write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ab, "are_forked_apart", ARE_FORKED_APART)
+    renewed: list[Session] = []
+    renew = Session.renew
+
+    def noted(session: Session) -> Callable[[], None]:
+        renewed.append(session)
+        return renew(session)
+
+    monkeypatch.setattr(Session, "renew", noted)
+    write("bench_ab.py", BENCHMARKS)
+    options = ("--device", "cpu", "--backend", "none", "--margin", "50%", "--alpha", "20%", "--budget", "5m")
+    ran = torchstone("ab", "bench_ab.py::waits", "--b", "env:STEPS=400", *options, *FILES)
+    assert ran.code == 1, ran.err
+    (trials,) = (each.trials for each in read_run(tmp_path / "a.jsonl").run.outcomes[0].measurements)
+    assert len(trials) >= 4
+    assert len(renewed) == 2 * (len(trials) - 1)
+    assert len(set(map(id, renewed))) == 2
 
 
 @pytest.mark.slow
