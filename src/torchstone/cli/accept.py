@@ -119,12 +119,7 @@ def accept(
     """
     settings = load_settings(config)
     path = _baseline_path(baseline, settings.baselines)
-    if not arguments:
-        raise UsageError(
-            "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
-        )
-    if repeat is not None and past:
-        raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
+    _require_sense(arguments, repeat, past)
     wish = Wish(only, metrics, prune, add_new, include_unstable, repeat is not None)
     with patience("comparing"):
         readings = _read_results(arguments, kind, assignments)
@@ -139,6 +134,16 @@ def accept(
     for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
         print(f"caution: {caution}")
     return _carry_out(proposal, old, text, diff=diff, dry_run=dry_run, yes=yes)
+
+
+def _require_sense(arguments: tuple[str, ...], repeat: str | None, past: tuple[str, ...]) -> None:
+    """Refuse what cannot be meant, before anything is read."""
+    if not arguments:
+        raise UsageError(
+            "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
+        )
+    if repeat is not None and past:
+        raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
 
 
 def _read_results(
