@@ -267,7 +267,8 @@ class Match:
             return lambda: Player(case, launcher, {**job, "turns": True}, self._limits)
 
         jobs = self._jobs(contest, fresh=self.terms.fresh)
-        jobs[1]["slow_down"] = self.terms.slow_down
+        if self.terms.slow_down:  # else calls are as they are
+            jobs[0]["slow_down"], jobs[1]["slow_down"] = 0.0, self.terms.slow_down
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
         played = play_pair(starts, self._chance, contest.case, self._watcher)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in played.times)

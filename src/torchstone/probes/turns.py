@@ -46,7 +46,7 @@ def take_turns(
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
             pin(job.get("cores"))
-            if job.get("slow_down"):
+            if job.get("slow_down") is not None:
                 call = slow_down(call, job["slow_down"], target.device.synchronize)
             _, each = choose_block(call, target.device.synchronize)
             strays = find_strays(**job["tree"]) if job.get("tree") else []
