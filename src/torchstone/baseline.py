@@ -249,6 +249,11 @@ def select_pair(
     )
 
 
+def agree(one: Case, other: Case) -> bool:
+    """Whether two cases of the same name may be the same: no axis that both state is different."""
+    return not any(_differences(one, other))
+
+
 def _differences(expected: Case, actual: Case) -> Iterator[str]:
     """The axes that both state and on which they disagree."""
     if expected.suite and actual.suite and expected.suite != actual.suite:

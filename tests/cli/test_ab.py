@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -225,6 +226,7 @@ def test_a_commit_that_made_it_slower_is_found_between_two_revisions(
     assert [each.commit for each in revisions] == [
         git(repository, "rev-parse", each) for each in ("HEAD~1", "HEAD")
     ]
+    assert "was imported" not in ran.out
 
 
 def test_code_as_it_lies_there_is_compared_with_a_revision_of_it(
@@ -235,6 +237,58 @@ def test_code_as_it_lies_there_is_compared_with_a_revision_of_it(
     ran = torchstone("ab", "bench_it.py", "--a", "rev=HEAD", *QUICK, *FILES)
     assert ran.code == 1, ran.err
     assert "1 regression" in ran.out
+
+
+@pytest.mark.slow
+def test_code_that_differs_but_is_installed_elsewhere_is_told(
+    torchstone: Command, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "site-packages" / "mypackage" / "__init__.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(PACKAGE.format(steps=100))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site-packages"))
+    git(repository, "mv", "src", "code")  # where nobody looks for it
+    git(repository, "commit", "--quiet", "-m", "moved")
+    (repository / "code/mypackage/__init__.py").write_text(PACKAGE.format(steps=1600))
+    git(repository, "commit", "--quiet", "-am", "1600 steps")
+    ran = torchstone(
+        *("ab", "bench_it.py", "--a", "rev=HEAD~1", "--b", "rev=HEAD", "-o", "page.html", *QUICK)
+    )
+    told = "the one file in which A and B differ was not imported (code/mypackage/__init__.py)"
+    assert ran.code == 0, ran.err
+    assert told in " ".join(ran.out.split())
+    assert told in (repository / "benches" / "page.html").read_text()
+
+
+@pytest.mark.slow
+def test_workers_of_a_side_are_spawned_where_those_of_the_other_cannot_be_forked(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    write(
+        "threads/sitecustomize.py",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()\n",
+    )
+    ran = torchstone(
+        "ab", "bench_ab.py::waits", "--b", f"env:PYTHONPATH={tmp_path / 'threads'}", *QUICK, *FILES
+    )
+    assert ran.code == 0, ran.err
+    assert "workers are spawned, which takes longer" in ran.out
+    assert [read_run(tmp_path / f"{side}.jsonl").run.settings["start"] for side in "ab"] == ["spawn", "spawn"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_again_and_again_leaves_no_worktree(repository: Path) -> None:
+    mark = uuid.uuid4().hex
+    arguments = ("ab", "bench_it.py", "--b", "rev=HEAD~1", "--min-trials", "1000", *QUICK)
+    with start_torchstone(repository / "benches", *arguments, mark=mark) as process:
+        wait_until(lambda: len(git(repository, "worktree", "list").splitlines()) == 2, "the worktree")
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+    assert process.returncode == 130
+    expect_no_process(mark)
 
 
 @pytest.mark.slow
@@ -313,6 +367,11 @@ def test_another_interpreter_measures_its_own_side(
         (["bench_ab.py", "--backend", "eager", "--b", "backend=inductor"], "--backend is for both sides"),
         (["bench_ab.py", "--option", "x=1", "--b", "mode=default"], "--option is for both sides"),
         (["bench_ab.py", "--metric", "compile", "--backend", "none"], "compiles nothing"),
+        (["bench_ab.py", "--b", "backend=eager", "--b", "mode=max-autotune"], "the backend eager has no use"),
+        (
+            ["bench_ab.py", "--backend", "none", "--a", "option:x=1"],
+            "--a option:x: the backend none has no use",
+        ),
         (["bench_ab.py", "--margin", "0"], "expected a share"),
         (["bench_ab.py", "--seed", "x"], "--seed x: expected a whole number"),
         (["bench_ab.py", "--output-a", "bench_ab.py"], "is there already"),
@@ -394,7 +453,10 @@ def test_backends_are_compared_as_one_case_that_leaves_the_backend_open(
         *("--margin", "50%", "--budget", "2m", *FILES),
     )
     assert ran.code == 1
-    assert read_run(tmp_path / "a.jsonl").run.plan[0].variant.backend == ""
+    run = read_run(tmp_path / "a.jsonl").run
+    assert run.plan[0].variant.backend == ""
+    again = torchstone(*shlex.split(run.outcomes[0].repro)[1:])
+    assert (again.code, "1 regression" in again.out) == (1, True)
 
 
 @pytest.mark.slow

@@ -41,6 +41,20 @@ def latencies(write: WriteFile) -> list[float]:
     return found
 
 
+def counts_run(day: int, **counts: float) -> str:
+    """Latencies of one model in several dtypes, as a run file."""
+    outcomes = [
+        Outcome(
+            Case("Bert", "performance", "suite", Variant(device="cpu", dtype=dtype)),
+            "pass",
+            (Measurement("abs_latency", (latency,)),),
+        )
+        for dtype, latency in counts.items()
+    ]
+    cases = tuple(outcome.case for outcome in outcomes)
+    return encode_run(Run(f"202611{day:02d}T030000-abcdef", cases, tuple(outcomes), environment=HERE))
+
+
 def row_in(path: Path) -> Measurement:
     return decode_run(str(path), path.read_text()).run.outcomes[0].measurements[0]
 
@@ -291,3 +305,33 @@ def test_a_rule_with_a_limit_of_its_own_is_said_to_come_first(torchstone: Comman
     write("new.jsonl", performance_run(13, 10.05))
     ran = accept(torchstone, "--learn-margins", "runs", "--rule", "abs_latency=ratio_ceiling:1.2")
     assert "a rule has a margin of its own, which comes first" in ran.out
+
+
+@pytest.mark.usefixtures("latencies")
+def test_a_copy_of_a_run_counts_once(torchstone: Command, write: WriteFile, tmp_path: Path) -> None:
+    write("base.jsonl", performance_run(12, 10.0))
+    write("new.jsonl", performance_run(13, 10.05))
+    write("runs/copied/3.jsonl", (tmp_path / "runs/3.jsonl").read_text())
+    write("runs/new-copy.jsonl", performance_run(13, 10.05))
+    ran = accept(torchstone, "--learn-margins", "runs", "--learn-margins", "runs/copied")
+    assert ran.code == 0
+    assert "12 past values" in ran.out
+    told = " ".join((ran.out + ran.err).split())
+    assert "runs/copied/3.jsonl is a copy of runs/3.jsonl: it counts once" in told
+    assert "runs/new-copy.jsonl is a copy of new.jsonl" in told
+
+
+def test_a_row_that_stands_for_any_dtype_learns_from_the_one_that_was_measured(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    for day in range(1, 9):
+        write(f"runs/{day}.jsonl", counts_run(day, float32=10 + 0.01 * (day % 3), bfloat16=5 + day % 2))
+    case = Case("Bert", "performance")
+    stated = Outcome(case, "pass", (Measurement("abs_latency", (10.0,)),))
+    write("base.jsonl", encode_run(Run("20261112T030000-abcdef", (case,), (stated,), environment=HERE)))
+    write("new.jsonl", counts_run(13, float32=10.01))
+    ran = accept(torchstone, "--learn-margins", "runs")
+    assert ran.code == 0, ran.err
+    margin = row_in(tmp_path / "base.jsonl").margin
+    assert margin is not None
+    assert margin < 0.02

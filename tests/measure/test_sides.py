@@ -47,6 +47,12 @@ def test_a_spec_says_what_a_side_is() -> None:
     assert parse_spec("--a", [""]) == parse_spec("--a", []) == Spec()
 
 
+def test_what_looks_secret_is_used_and_not_shown() -> None:
+    spec = parse_spec("--b", ["env:HF_TOKEN=abc=", "env:STEPS=1"])
+    assert spec.variables == (("HF_TOKEN", "abc="), ("STEPS", "1"))
+    assert spec.texts == ("env:HF_TOKEN=(set)", "env:STEPS=1")
+
+
 @pytest.mark.parametrize(
     ("texts", "problem"),
     [

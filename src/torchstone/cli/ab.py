@@ -32,7 +32,7 @@ from torchstone.cli.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.run_options import make_request
 from torchstone.cli.run_outputs import check_outputs, check_place
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
+from torchstone.errors import TorchstoneError, UsageError, printable
 from torchstone.fingerprint import differences
 from torchstone.measure.ab import (
     METRICS,
@@ -47,7 +47,7 @@ from torchstone.measure.ab import (
 from torchstone.measure.journal import Journal, create_journal
 from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS, Request
-from torchstone.measure.sides import KEYS, Side, Spec, open_sides, parse_spec
+from torchstone.measure.sides import KEYS, Side, Spec, changes_between, forked_alone, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
 from torchstone.report.page_ab import AbPage, AbRow, render_ab
 from torchstone.units import count_of, format_share
@@ -56,6 +56,8 @@ from torchstone.vocabulary import Probe
 SECONDS_A_CASE = 60.0
 SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
 NO_COMPILER = "none"
+_IGNORES_MODES = (NO_COMPILER, "eager")
+_NAMES_SHOWN = 5
 _SHARED = (
     "devices", "backends", "modes", "dtypes", "dynamics", "batch_sizes", "size", "compile_mode", "compile_options", "fullgraph", "filters", "exclusions",
     "only", "threads", "compile_threads", "timeout", "memory_limit", "start", "imports",
@@ -105,7 +107,7 @@ def compare_sides(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
     request = make_ab_request(targets, given, specs)
     terms = make_terms(given)
     _check_outputs(given)
-    given = {**given, "seed": str(terms.seed)}
+    given = {**given, "a": specs[0].texts, "b": specs[1].texts, "seed": str(terms.seed)}
     display = make_ab_display()
     try:
         with ExitStack() as stack:
@@ -144,6 +146,7 @@ def make_ab_request(targets: tuple[str, ...], given: dict[str, Any], specs: Sequ
                 f"{option} is for both sides, and one of them has its own",
                 advice="say it of each, with --a and --b",
             )
+    _check_modes(specs, given["backends"])
     unset = {each.name: () if each.multiple else None if each.metavar else False for each in RUN_OPTIONS}
     shared = {name: given[name] for name in _SHARED}
     request = make_request(targets, {**unset, **shared, "probes": (Probe.PERFORMANCE.value,)})
@@ -158,6 +161,18 @@ def make_ab_request(targets: tuple[str, ...], given: dict[str, Any], specs: Sequ
     return structs.replace(
         request, settings=structs.replace(request.settings, threads=request.settings.threads or 1)
     )
+
+
+def _check_modes(specs: Sequence[Spec], backends: Sequence[str]) -> None:
+    """Refuse a mode or an option of torch.compile for a side whose backend looks at neither: it would be compared with itself."""
+    for option, spec in zip(("--a", "--b"), specs, strict=True):
+        backend = spec.backend or (backends[0] if len(backends) == 1 else "")
+        if backend in _IGNORES_MODES and (spec.compile_mode or spec.options):
+            said = f"mode={spec.compile_mode}" if spec.compile_mode else f"option:{spec.options[0][0]}"
+            raise UsageError(
+                f"{option} {said}: the backend {backend} has no use for it",
+                advice="leave it out, or choose a backend that compiles, such as inductor",
+            )
 
 
 def make_terms(given: dict[str, Any]) -> Terms:
@@ -185,15 +200,17 @@ def _measure(
     for side in sides:
         with display.busy(f"loading torch for {side.name} ({' '.join(side.spec.texts) or 'as things are'})"):
             side.load()
+    for side in forked_alone(sides):
+        with display.busy(f"loading torch for {side.name} again: workers of the other side cannot be forked"):
+            side.session.spawn_instead()
+            side.load()
     contests, cautions = make_contests(sides, terms)
     if not terms.budget:
         renewing = SECONDS_OF_RENEWING if are_forked_apart(sides) else 0
         terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests) + renewing)
     _say_first(sides, terms, cautions, display)
     with ExitStack() as stack:
-        journals = [
-            stack.enter_context(closing(each)) for each in _journals(sides, contests, terms, targets, given)
-        ]
+        journals = _journals(stack, sides, contests, terms, targets, given)
         try:
             return _decide(sides, contests, terms, journals, targets, given, display)
         except UsageError:  # a side that is not what it should be: nothing that was measured means anything
@@ -225,15 +242,17 @@ def _are_the_same(a: Side, b: Side) -> bool:
 
 
 def _journals(
+    stack: ExitStack,
     sides: Sequence[Side],
     contests: Sequence[Contest],
     terms: Terms,
     targets: tuple[str, ...],
     given: dict[str, Any],
 ) -> list[Journal]:
-    """The two run files, with everything that is known before the first pair."""
+    """The two run files, with everything that is known before the first pair; if there cannot be both, there is neither."""
     plan = tuple(contest.case for contest in contests)
-    journals = []
+    command = _command(targets, given)
+    journals: list[Journal] = []
     for side in sides:
         letter = side.name.lower()
         pairing = {
@@ -244,12 +263,18 @@ def _journals(
             "metric": METRICS[terms.metric],
             "margin": terms.margin,
             "alpha": terms.alpha,
-            "command": _command(targets, given),
+            "command": command,
         }
         settings = {**side.run.settings, "pairing": pairing}
         run = structs.replace(side.run, id=f"{terms.session}-{letter}", plan=plan, settings=settings)
         path = given[f"output_{letter}"] or os.path.join(RUNS, f"{run.id}.jsonl")
-        journals.append(create_journal(path, run))
+        try:
+            journal = create_journal(path, run, again=command)
+        except TorchstoneError:
+            for each in journals:
+                os.unlink(each.path)
+            raise
+        journals.append(stack.enter_context(closing(journal)))
     return journals
 
 
@@ -268,12 +293,21 @@ def _decide(
     began = time.monotonic()
 
     def repro(contest: Contest) -> str:
-        return _command(targets, {**given, "only": (contest.planned[0].id,)})
+        return _command(targets, {**given, "only": (_pattern(contest),)})
 
     try:
         with display.comparing(contests, terms), closing(decide(contests, match, journals, repro)) as decided:
             for contest in decided:
                 display.measured(contest)
+        notes = _notes(sides, contests, match, display)
+        print_result(contests, display, terms, time.monotonic() - began)
+        for note in notes:
+            print(note)
+        print(f"wrote {' and '.join(journal.path for journal in journals)}")
+        if given["output"]:
+            page = _page(sides, contests, terms, display, repro, notes)
+            write_text(given["output"], render_ab(page))
+            print(f"wrote {given['output']}")
     except (KeyboardInterrupt, CannotMeasureError) as stopped:
         for contest in contests:
             if not contest.verdict and contest.pairs:
@@ -282,14 +316,31 @@ def _decide(
         if isinstance(stopped, CannotMeasureError):
             raise
         return code
-    print_result(contests, display, terms, time.monotonic() - began)
-    print(f"wrote {' and '.join(journal.path for journal in journals)}")
-    if given["output"]:
-        page = _page(sides, contests, terms, display, repro)
-        write_text(given["output"], render_ab(page))
-        print(f"wrote {given['output']}")
     code = _exit_code(contests, strict=given["strict"])
     return _say_lost(sides, contests) if given["strict"] and not code else code
+
+
+def _pattern(contest: Contest) -> str:
+    """What --only has to be told to mean a case: its id, or where that is not the same for both sides, its name."""
+    a, b = contest.planned
+    return a.id if a.id == b.id else f"{a.suite}::{a.benchmark}"
+
+
+def _notes(sides: Sequence[Side], contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
+    """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
+    told: dict[str, list[str]] = {}
+    for contest in contests:
+        for caution in contest.cautions:
+            told.setdefault(caution, []).append(display.name(contest.case))
+    notes = [f"{caution} ({_some(names)})" for caution, names in told.items()]
+    if unused := changes_between(sides).caution(match.imported):
+        notes.append(unused)
+    return [f"caution: {printable(note, 400)}" for note in notes]
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of some names."""
+    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
 
 
 def _page(
@@ -298,6 +349,7 @@ def _page(
     terms: Terms,
     display: AbDisplay,
     repro: Callable[[Contest], str],
+    cautions: Sequence[str],
 ) -> AbPage:
     """What the HTML page shows."""
     told = [(side.name, " ".join(side.spec.texts) or "as things are") for side in sides]
@@ -322,15 +374,17 @@ def _page(
         f"B differs from A: {each}"
         for each in differences(sides[1].run.environment, sides[0].run.environment)
     ]
-    return AbPage(f"B against A: {headline_of(contests)}", tuple(told), tuple(rows), tuple(notes))
+    notes += cautions
+    headline = f"B against A: {headline_of(contests)}"
+    return AbPage(headline, tuple(told), tuple(rows), terms.margin, tuple(notes))
 
 
 def _say_stopped(contests: Sequence[Contest], journals: Sequence[Journal], display: AbDisplay) -> int:
     """What is decided and what is not, after Ctrl-C."""
-    left = [contest for contest in contests if not contest.verdict]
-    names = ", ".join(display.name(contest.case) for contest in left[:5]) + (", ..." if len(left) > 5 else "")
+    left = [display.name(contest.case) for contest in contests if not contest.verdict]
+    undecided = f"{count_of(len(left), 'case')} of {len(contests)} undecided ({_some(left)})"
     sys.stderr.write(
-        f"\nstopped: {count_of(len(left), 'case')} of {len(contests)} undecided ({names}); "
+        f"\nstopped: {undecided if left else 'everything was decided'}; "
         f"what was measured is in {' and '.join(journal.path for journal in journals)}\n"
     )
     return INTERRUPTED

@@ -216,7 +216,7 @@ def _learn(
     rate = parse_false_alarms(false_alarms)
     _require_place_for_margins(old, "--learn-margins")
     past = read_past("--learn-margins", names, readings, [old.path], kind, assignments)
-    lessons = learn_from(past, old, wish, rate)
+    lessons = learn_from(past, readings, old, wish, rate)
     return structs.replace(wish, lessons=lessons), [*past.cautions, *past.tell_apart()]
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from torchstone.adoption import Wish
 from torchstone.analyze.learning import FEWEST
+from torchstone.baseline import agree
 from torchstone.cli.quantities import parse_share
 from torchstone.disk import read_text
 from torchstone.errors import InputError, UsageError
@@ -20,7 +21,7 @@ from torchstone.gate.margins import Lessons
 from torchstone.gate.warnings import day_of
 from torchstone.model import Case, Reading, is_pattern
 from torchstone.proposal import find_lessons
-from torchstone.results import EXPECTED_KINDS, fill_in, merge, parse_axes, require_results
+from torchstone.results import EXPECTED_KINDS, fill_in, merge, parse_axes, require_results, select
 from torchstone.units import count_of
 
 FALSE_ALARMS = 0.01
@@ -70,15 +71,19 @@ def read_past(
     axes = parse_axes(assignments)
     cautions: list[str] = []
     seen = {os.path.realpath(path) for path in (*(reading.path for reading in readings), *others)}
-    found = []
+    found: list[Reading] = []
     for path, listed in _expand(option, names):
         if os.path.realpath(path) in seen:
             continue
         seen.add(os.path.realpath(path))
         reading = _read(path, kind, cautions if listed else None)
-        if reading is not None:
-            merge([reading])
-            found.append(fill_in(reading, axes))
+        if reading is None:
+            continue
+        merge([reading])
+        if same := _find_copied(reading, [*readings, *found]):
+            cautions.append(f"{path} is a copy of {same}: it counts once")
+            continue
+        found.append(fill_in(reading, axes))
     if not found:
         raise UsageError(
             f"{option} {' '.join(names)}: there are no past runs",
@@ -127,6 +132,16 @@ def _read(path: str, kind: str | None, cautions: list[str] | None) -> Reading | 
     return reading
 
 
+def _find_copied(reading: Reading, others: Sequence[Reading]) -> str:
+    """The file that has this very run too; empty if none has. Foreign files do not say which run they are of, and counts may well be the same twice."""
+    if reading.kind != "run" or not reading.run.outcomes:
+        return ""
+    own = [outcome.measurements for outcome in reading.run.outcomes]
+    same = [other for other in others if other.kind == "run" and other.run.id == reading.run.id]
+    copied = (other.path for other in same if own == [each.measurements for each in other.run.outcomes])
+    return next(copied, "")
+
+
 def _in_order(readings: list[Reading]) -> list[Reading]:
     """Oldest first, by the time that ids of runs begin with; as they were named, where one does not say."""
     if all(day_of(reading.run) for reading in readings):
@@ -160,8 +175,10 @@ def parse_false_alarms(text: str | None) -> float:
     return FALSE_ALARMS if share is None else share
 
 
-def learn_from(past: Past, old: Reading, wish: Wish, false_alarms: float) -> Lessons:
-    """What the past says of each row. Too few runs for any margin are refused at once."""
+def learn_from(
+    past: Past, readings: Sequence[Reading], old: Reading, wish: Wish, false_alarms: float
+) -> Lessons:
+    """What the past says of each row, from cases like those of the results. Too few runs for any margin are refused at once."""
     usable = past.comparable
     if len(usable) < FEWEST:
         left = f", and {len(past.apart)} more of another environment" if past.apart else ""
@@ -169,4 +186,17 @@ def learn_from(past: Past, old: Reading, wish: Wish, false_alarms: float) -> Les
             f"--learn-margins: {count_of(len(usable), 'past run')} to learn from{left}; a margin needs {FEWEST} or more",
             advice="name a folder, repeat the option, or put a pattern in quotation marks: --learn-margins 'runs/*.jsonl'",
         )
-    return find_lessons(old, usable, wish, false_alarms)
+    return find_lessons(old, [_only_like(reading, readings) for reading in usable], wish, false_alarms)
+
+
+def _only_like(reading: Reading, results: Sequence[Reading]) -> Reading:
+    """Of a past run, what was measured as the results were: a row of a table may stand for any dtype, and its past values are only of one."""
+    measured: dict[str, list[Case]] = {}
+    for outcome in (outcome for result in results for outcome in result.run.outcomes):
+        measured.setdefault(outcome.case.benchmark, []).append(outcome.case)
+
+    def is_like(case: Case) -> bool:
+        cases = [each for each in measured.get(case.benchmark, ()) if each.probe == case.probe]
+        return not cases or any(agree(each, case) for each in cases)
+
+    return select(reading, is_like)

@@ -18,7 +18,7 @@ from torchstone.measure.journal import Journal
 from torchstone.measure.launcher import Launcher
 from torchstone.measure.sides import Side, choose_cores
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
-from torchstone.measure.turns import Played, Player, play_pair
+from torchstone.measure.turns import Played, Player, code_of, play_pair
 from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED
 
@@ -150,6 +150,11 @@ class Contest:
         else:
             self.reason = f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
 
+    @property
+    def cautions(self) -> list[str]:
+        """What workers of either side have said that one should know."""
+        return list(self._cautions[0] | self._cautions[1])
+
     def cost(self, side: int) -> float | None:
         """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
         middles = sorted(estimate(METRICS[self._terms.metric], trial) for trial in self._trials[side])
@@ -168,7 +173,8 @@ class Contest:
         last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
         if self.verdict and last and last.status != PASSED:
-            return structs.replace(last, case=self.case, repro=repro, measurements=measured)
+            told = {name: value for name, value in (last.extra or {}).items() if name != "code"}
+            return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=told)
         return Outcome(self.case, PASSED, measured, repro=repro, extra=extra)
 
     def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
@@ -216,13 +222,14 @@ def _common_case(case: Case, sides: Sequence[Side]) -> Case:
 
 
 class Match:
-    """Two sides, ready to measure pairs."""
+    """Two sides, ready to measure pairs; ``imported`` are the files of their own trees that workers have imported so far."""
 
     def __init__(self, sides: Sequence[Side], terms: Terms, limits: Limits, watcher: Watcher) -> None:
         self.sides = sides
         self.terms = terms
         self._limits = limits
         self._watcher = watcher
+        self.imported: set[str] = set()
         self._chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
         self._played: set[int] = set()  # the cases that these zygotes have had a pair of
 
@@ -241,9 +248,10 @@ class Match:
         self._played.add(contest.number)
         played = self._compile_both(contest) if self.terms.metric == "compile" else self._time_both(contest)
         contest.seconds += time.monotonic() - began
-        for side, strays in zip(self.sides, played.strays, strict=True):
-            if strays:
-                raise _not_in_tree(side, strays)
+        for side, code in zip(self.sides, played.code, strict=True):
+            if code.strays:
+                raise _not_in_tree(side, code.strays)
+            self.imported.update(code.imported)
         contest.take(played)
 
     def _jobs(self, contest: Contest, *, fresh: bool) -> list[dict[str, object]]:
@@ -283,9 +291,9 @@ class Match:
             with closing(supervisor.execute([contest.planned[number]])) as ended:
                 (outcomes[number],) = ended
         pair = (outcomes[0], outcomes[1])
-        strays = tuple(tuple((each.extra or {}).get("strays", ())) for each in pair)
+        codes = [code_of((each.extra or {}).get("code") or {}) for each in pair]
         one, other = (_compile_times(each) for each in pair)
-        return Played((one, other), pair, (strays[0], strays[1]))
+        return Played((one, other), pair, (codes[0], codes[1]))
 
     def _supervisor(self, launcher: Launcher, job: Mapping[str, object]) -> Supervisor:
         quick = {**job, "settings": {**job["settings"], "repeat": 1}}  # type: ignore[dict-item]

@@ -120,10 +120,15 @@ def _version(name: str) -> str | None:
     return None
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name looks as if its value were nobody's business."""
+    return any(word in name.upper() for word in _SECRET)
+
+
 def read_variables(own: Collection[str] = ()) -> dict[str, str]:
     """The environment variables that may change a measurement, by name; what looks secret is only said to be set."""
     return {
-        name: HIDDEN if any(word in name.upper() for word in _SECRET) else value
+        name: HIDDEN if is_secret(name) else value
         for name, value in sorted(os.environ.items())
         if (name in _NAMES or name.startswith(_PREFIXES))
         and not name.startswith(_OWN_PREFIXES)

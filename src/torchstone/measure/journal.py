@@ -16,10 +16,11 @@ from torchstone.model import Outcome, Reading, Run
 
 
 class Journal:
-    """Appends outcomes to a run file that nobody else is writing."""
+    """Appends outcomes to a run file that nobody else is writing; ``again`` is the command that measures what could not be written."""
 
-    def __init__(self, path: str, handle: int, written: int) -> None:
+    def __init__(self, path: str, handle: int, written: int, again: str) -> None:
         self.path = path
+        self._again = again
         self._handle = handle
         self._written = written
         self._is_open = True
@@ -58,7 +59,7 @@ class Journal:
             raise InputError(
                 f"cannot be written: {reason(error)}",
                 path=self.path,
-                advice=f"all that was measured before is in it; make room, then: {resume_command(self.path)}",
+                advice=f"all that was measured before is in it; make room, then: {self._again}",
             ) from None
         except BaseException:
             self._cut_off(start)
@@ -101,8 +102,11 @@ def _begins_a_run(text: str) -> bool:
     return '"kind":"run"' in text.partition("\n")[0].replace(" ", "")
 
 
-def create_journal(path: str, run: Run) -> Journal:
-    """A new run file with its head. A file that is there already is left alone."""
+def create_journal(path: str, run: Run, again: str = "") -> Journal:
+    """A new run file with its head. A file that is there already is left alone.
+
+    ``again`` is the command to advise if it cannot be written to its end; without one, that is to go on with it.
+    """
     _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
     try:
@@ -115,7 +119,7 @@ def create_journal(path: str, run: Run) -> Journal:
         raise taken(path) from None
     except OSError as error:
         raise InputError(f"cannot be created: {reason(error)}", path=path) from None
-    journal = Journal(path, handle, 0)
+    journal = Journal(path, handle, 0, again or resume_command(path))
     try:
         _lock(handle, path)
         journal.write_head(run)
@@ -153,7 +157,7 @@ def reopen_journal(path: str) -> tuple[Journal, Reading]:
     except BaseException:
         os.close(handle)
         raise
-    return Journal(path, handle, len(reading.run.outcomes)), reading
+    return Journal(path, handle, len(reading.run.outcomes), resume_command(path)), reading
 
 
 def _lock(handle: int, path: str) -> None:

@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -95,3 +96,16 @@ def kill_children(patience: float) -> None:
         except ChildProcessError:
             return
         time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait: whoever presses it twice still wants everything to be ended and removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)

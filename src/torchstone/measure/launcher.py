@@ -205,6 +205,7 @@ class KeptLauncher:
 
     def _begin(self) -> None:
         self._answers: list[Message] = []
+        self._is_loading = True
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
@@ -222,9 +223,11 @@ class KeptLauncher:
     def wait_until_ready(self, timeout: float) -> Message:
         """What it found while loading: ``ready`` with the seconds it took, ``blocked``, ``notes``; or ``broken``."""
         try:
-            return self._wait("ready", "broken", timeout=timeout)
+            answer = self._wait("ready", "broken", timeout=timeout)
         except _KeeperGoneError as gone:
             return {"broken": str(gone)}
+        self._is_loading = False
+        return answer
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""
@@ -311,6 +314,8 @@ class KeptLauncher:
         """End everything that was started."""
         for worker in self._workers.values():
             worker.kill()
+        if self._is_loading:  # nothing is heard over that, and nothing but a compiler has been started
+            kill_group(self._process.pid)
         self._end_keeper(_GRACE)
 
     def _end_keeper(self, patience: float) -> None:

@@ -6,11 +6,9 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +17,7 @@ from torchstone.measure import surroundings
 from torchstone.measure.cache_course import CacheCourse
 from torchstone.measure.channel import Message
 from torchstone.measure.course import Course, SingleCourse
+from torchstone.measure.kinship import undisturbed
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
 from torchstone.measure.priming import is_filled, read_probing_seconds
 from torchstone.measure.rounds import Room
@@ -71,7 +70,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _undisturbed():
+        with undisturbed():
             if self._launcher is not None:
                 self._launcher.close()
             shutil.rmtree(self.scratch, ignore_errors=True)
@@ -103,6 +102,13 @@ class Session:
                 raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
             self.cautions.append(f"workers are spawned, which takes longer: {problem}")
         self._start_keeper("spawn", variables, {})
+
+    def spawn_instead(self) -> None:
+        """Start no more workers by forking, for what they are compared with cannot be forked; has to be started again."""
+        if self._launcher is not None:
+            self._launcher.close()
+            os.makedirs(self.scratch, exist_ok=True)  # a keeper that goes takes it along
+        self._launcher, self._start = None, "spawn"
 
     def _start_keeper(self, start: str, variables: Mapping[str, str], request: Message) -> str:
         """Start what starts the workers; gives the reason why it cannot be used, if so."""
@@ -242,19 +248,6 @@ class Session:
 
 def _no_torch(python: str) -> CannotMeasureError:
     return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait: whoever presses it twice still wants everything to be ended and removed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def source_error(told: Mapping[str, Any]) -> InputError | UsageError:

@@ -16,7 +16,10 @@ from msgspec import Struct, structs
 from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
 from torchstone.measure.asking import ask
+from torchstone.measure.changes import Changes, find_changes
 from torchstone.measure.collect import hash_file
+from torchstone.measure.environment import HIDDEN, is_secret
+from torchstone.measure.kinship import undisturbed
 from torchstone.measure.runner import Request, prepare_run
 from torchstone.measure.session import Session
 from torchstone.measure.settings import make_job, settings_of_run
@@ -84,8 +87,15 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
         single.get("backend", ""),
         single.get("mode", ""),
         tuple(options.items()),
-        tuple(text for text in texts if text.strip()),
+        tuple(_without_secret(text) for text in texts if text.strip()),
     )
+
+
+def _without_secret(text: str) -> str:
+    """What was said, as it may be shown and kept: what a variable is that looks secret is nobody's business."""
+    key, _, _ = text.partition("=")
+    kind, _, name = key.partition(":")
+    return f"{key}={HIDDEN}" if kind == "env" and is_secret(name) else text
 
 
 def _set_once(values: dict[str, Any], name: str, value: Any, option: str) -> None:  # noqa: ANN401  (any JSON value)
@@ -192,13 +202,25 @@ def find_python(place: str, option: str) -> World:
 
 
 class Side:
-    """One side: its session, and what its workers are told."""
+    """One side: its session, and what its workers are told.
 
-    def __init__(self, name: str, spec: Spec, request: Request, session: Session, tree: Tree | None) -> None:
+    ``code`` is the repository and where its code lies for this side, if the sides differ in that; ``changes`` are the files that do.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        request: Request,
+        session: Session,
+        tree: Tree | None,
+        code: dict[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.spec = spec
         self.session = session
         self.tree = tree
+        self._code = code
         self._request = request
         self.run = Run("", (), ())
 
@@ -226,8 +248,7 @@ class Side:
             }
         )
         job = make_job(case, self._settings, self.session.launcher.start)
-        tree = {"root": self.tree.root, "worktree": self.tree.path} if self.tree else None
-        return {**job, "surroundings": around, "cores": list(cores), "tree": tree}
+        return {**job, "surroundings": around, "cores": list(cores), "tree": self._code}
 
     def forget(self, number: int) -> None:
         """Remove what was compiled for a case."""
@@ -242,7 +263,7 @@ def open_sides(
 
     Where both are the same commit, they share its worktree: sides that differ in no file look for none in different places.
     """
-    with contextlib.ExitStack() as stack:
+    with _closed_undisturbed() as stack:
         folder = stack.enter_context(_scratch())
         trees: dict[str, Tree] = {}
         revision = next((spec.revision for spec in specs if spec.revision), "")
@@ -257,8 +278,33 @@ def open_sides(
             world = _world(name, spec, tree, folder, root)
             own = _request(spec, request, tree)
             session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
-            sides.append(Side(name, spec, own, session, tree))
+            code = {"root": root, "worktree": tree.path if tree else root} if root else None
+            sides.append(Side(name, spec, own, session, tree, code))
         yield sides[0], sides[1]
+
+
+def changes_between(sides: Sequence[Side]) -> Changes:
+    """The files in which the code of two sides differs; none where it is the same folder for both."""
+    commits = [side.tree.commit if side.tree else "" for side in sides]
+    root = next((side.tree.root for side in sides if side.tree), "")
+    return find_changes(root, commits[0], commits[1]) if root else Changes()
+
+
+def forked_alone(sides: Sequence[Side]) -> list[Side]:
+    """The sides whose workers are forked although the other's cannot be: a forked process is not quite like a spawned one, and that is not what is to be measured."""
+    starts = {side.session.launcher.start for side in sides}
+    return [side for side in sides if side.session.launcher.start == "fork"] if len(starts) > 1 else []
+
+
+@contextlib.contextmanager
+def _closed_undisturbed() -> Iterator[contextlib.ExitStack]:
+    """All that is opened here is closed to the end, however often Ctrl-C is pressed meanwhile."""
+    stack = contextlib.ExitStack()
+    try:
+        yield stack
+    finally:
+        with undisturbed():
+            stack.close()
 
 
 @contextlib.contextmanager

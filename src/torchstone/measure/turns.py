@@ -7,7 +7,8 @@ import math
 import random
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,12 +30,24 @@ _TICK = 0.05
 _EXIT_WAIT = 5.0
 
 
+class Code(Struct, frozen=True):
+    """Where a worker had its code from: modules that should not come from where they do, and the files of its worktree that it imported."""
+
+    strays: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+
+
+def code_of(message: Mapping[str, Any]) -> Code:
+    """What a worker says about its code."""
+    return Code(tuple(map(str, message.get("strays") or ())), tuple(map(str, message.get("imported") or ())))
+
+
 class Played(Struct, frozen=True):
     """What came of a pair, A's first: nanoseconds a call for each turn, and how each worker ended."""
 
     times: tuple[tuple[float, ...], tuple[float, ...]]
     outcomes: tuple[Outcome, Outcome]
-    strays: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    code: tuple[Code, Code] = (Code(), Code())
 
     @property
     def log_ratio(self) -> float:
@@ -61,7 +74,7 @@ class Player:
         self.phase = PHASES[0]
         self.each: float | None = None
         self.took: float | None = None
-        self.strays: tuple[str, ...] = ()
+        self.code = Code()
         self.worker = launcher.launch(job)
 
     @property
@@ -95,7 +108,7 @@ class Player:
             self.phase = message["phase"]
         elif _is_time(message.get("each")):
             self.each = float(message["each"])
-            self.strays = tuple(map(str, message.get("strays") or ()))
+            self.code = code_of(message)
             self._idle_since = time.monotonic()
         elif _is_time(message.get("took")):
             self.took = float(message["took"])
@@ -164,14 +177,14 @@ def play_pair(
         pair = (players[0], players[1])
         _wait_until(pair, lambda: all(each.is_ready or each.is_over for each in pair), case, watcher)
         times: list[tuple[float, ...]] = [(), ()]
-        if all(each.is_ready for each in pair) and not any(each.strays for each in pair):
+        if all(each.is_ready for each in pair) and not any(each.code.strays for each in pair):
             watcher.entered(case, "turns")
             times = _take_turns(pair, chance, case, watcher)
         for each in pair:
             each.give_turn(0)
         _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher)
         outcomes = (players.pop(0).end(), players.pop(1).end())
-        return Played((times[0], times[1]), outcomes, (pair[0].strays, pair[1].strays))
+        return Played((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
     finally:
         for each in players.values():
             each.drop()

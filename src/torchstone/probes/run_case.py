@@ -16,7 +16,7 @@ from torchstone.probes.performance import measure_performance
 from torchstone.probes.reply import PhaseClock, Result, settings_of
 from torchstone.probes.subject import Origin, Target, build
 from torchstone.probes.timing import StopRule
-from torchstone.probes.turns import Exchange, find_strays, pin, scatter_memory, take_turns
+from torchstone.probes.turns import Exchange, look_at_code, pin, scatter_memory, take_turns
 
 
 def run_case(
@@ -58,7 +58,7 @@ def run_case(
     else:
         measure_performance(work, target, _stop_rule(job), clock, result, identity)
     if job.get("tree"):
-        result.extra["strays"] = find_strays(**job["tree"])
+        result.extra["code"] = look_at_code(job)
 
 
 def read_target(variant: dict[str, Any]) -> Target:

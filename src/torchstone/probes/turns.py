@@ -7,7 +7,7 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torchstone.define import Work
@@ -49,8 +49,8 @@ def take_turns(
             if job.get("slow_down") is not None:
                 call = slow_down(call, job["slow_down"], target.device.synchronize)
             _, each = choose_block(call, target.device.synchronize)
-            strays = find_strays(**job["tree"]) if job.get("tree") else []
-            _play(call, target.device.synchronize, exchange, {"each": each, "strays": strays})
+            code = look_at_code(job)
+            _play(call, target.device.synchronize, exchange, {"each": each, **code})
         if read_capture().has_compiled_since(captured):
             result.caution("it was compiled again while it was timed, so some samples hold compile time")
 
@@ -91,16 +91,30 @@ def pin(cores: list[int] | None) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
-def find_strays(root: str, worktree: str) -> list[str]:
-    """The modules that were imported from a repository's own folder, although the code under test is in a worktree of it."""
-    elsewhere = tuple(folder + os.sep for folder in (worktree, sys.prefix, sys.base_prefix))
-    found = []
+def look_at_code(job: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Where this process has its code from, if the sides differ in that.
+
+    ``strays`` are the modules from the repository's own folder, although the code under test is in a worktree of it; ``imported`` are the files of that worktree.
+    """
+    if not job.get("tree"):
+        return {}
+    root, worktree = job["tree"]["root"], job["tree"]["worktree"]
+    strays, imported = [], []
+    for name, real in _imported_files():
+        if real.startswith(worktree + os.sep):
+            imported.append(os.path.relpath(real, worktree))
+        elif real.startswith(root + os.sep):
+            strays.append(f"{name} ({real})")
+    return {"strays": sorted(strays), "imported": sorted(imported)}
+
+
+def _imported_files() -> Iterator[tuple[str, str]]:
+    """All modules with the files they come from, but for what is installed, and ours."""
+    installed = (sys.prefix + os.sep, sys.base_prefix + os.sep)
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if not isinstance(path, str) or name.partition(".")[0] == "torchstone":
             continue
         real = os.path.realpath(path)
-        is_installed = real.startswith(elsewhere) or any(each in real for each in _INSTALLED)
-        if real.startswith(root + os.sep) and not is_installed:
-            found.append(f"{name} ({real})")
-    return sorted(found)
+        if not real.startswith(installed) and not any(each in real for each in _INSTALLED):
+            yield name, real

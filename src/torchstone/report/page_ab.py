@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from torchstone.report.markup import NOTHING, Markup, element
 from torchstone.report.page import render_document
-from torchstone.report.picture import draw_axis, draw_dot, ratio_scale
+from torchstone.report.picture import draw_axis, draw_change, ratio_scale
+from torchstone.units import format_share
 
+_COLORS = {"regression": "down", "improvement": "up"}
 BADGES = {"regression": "fail", "improvement": "ok", "same": "ok", "inconclusive": "absent"}
 
 
@@ -34,6 +36,7 @@ class AbPage(Struct, frozen=True):
     headline: str
     told: tuple[tuple[str, str], ...]
     rows: tuple[AbRow, ...]
+    margin: float
     notes: tuple[str, ...] = ()
 
 
@@ -47,38 +50,45 @@ def render_ab(page: AbPage) -> str:
         element("ul", items, class_="identity"),
     )
     notes = [element("p", note, class_="alert") for note in page.notes]
-    main = element("main", notes, _plot(page.rows), _table(page.rows), id="main")
+    main = element("main", notes, _plot(page), _table(page.rows), id="main")
     return render_document(page.headline, (header, main), ())
 
 
-def _plot(rows: Sequence[AbRow]) -> Markup:
-    """How many times as fast as A each B is: to the right is faster."""
-    shown = [row for row in rows if row.ratio]
+def _plot(page: AbPage) -> Markup:
+    """B's cost as a multiple of A's: to the right is slower, as the signs of the numbers beside it are."""
+    shown = [row for row in page.rows if row.ratio]
     if not shown:
         return NOTHING
-    speeds = {row: _speeds(row) for row in shown}
-    finite = [number for speed, interval in speeds.values() for number in (speed, *(interval or ()))]
-    scale = ratio_scale(finite)
+    intervals = {row: _drawn_interval(row) for row in shown}
+    edges = [edge for interval in intervals.values() if interval for edge in interval]
+    scale = ratio_scale(
+        [*(row.ratio or 1.0 for row in shown), *edges, 1 + page.margin, 1 / (1 + page.margin)]
+    )
     axis = element("div", element("span"), draw_axis(scale), element("span"), class_="axis-line")
     lines = [
         element(
             "li",
             row.name,
-            draw_dot(scale, *speeds[row], None),
+            draw_change(
+                scale, row.ratio or 1.0, intervals[row], page.margin, _COLORS.get(row.verdict, "even")
+            ),
             element("span", row.effect.partition(" ")[0], class_="value"),
         )
         for row in shown
     ]
-    title = element("h2", "How many times as fast B is as A", id="speeds")
-    return element("section", title, axis, element("ol", lines, class_="plot dots-plot"), axis)
+    title = element("h2", "B's time as a multiple of A's", id="changes")
+    legend = (
+        f"Left of 1x B is faster, right of it slower; the band is the margin of {format_share(page.margin)}."
+    )
+    plot = element("ol", lines, class_="plot dots-plot")
+    return element("section", title, element("p", legend, class_="quiet"), axis, plot, axis)
 
 
-def _speeds(row: AbRow) -> tuple[float, tuple[float, float] | None]:
-    """The ratio and its interval the other way round: of speeds, not of costs. An interval without an end is not drawn."""
-    ratio = row.ratio or 1.0
+def _drawn_interval(row: AbRow) -> tuple[float, float] | None:
+    """The interval, if it has two ends: without one of them it is not drawn."""
     if row.interval is None or not 0 < row.interval[0] <= row.interval[1] < math.inf:
-        return 1 / ratio, None
-    return 1 / ratio, (1 / row.interval[1], 1 / row.interval[0])
+        return None
+    return row.interval
 
 
 def _table(rows: Sequence[AbRow]) -> Markup:

@@ -78,14 +78,27 @@ def draw_axis(scale: Scale) -> Markup:
 
 def draw_dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> Markup:
     """A dot with its interval, and a hollow mark where the baseline has it."""
-    parts = [_grid(scale)]
+    return _svg(f"dots {side_of(interval)}", 18, [_grid(scale), *_dot(scale, value, interval, old)])
+
+
+def draw_change(
+    scale: Scale, value: float, interval: tuple[float, float] | None, margin: float, kind: str
+) -> Markup:
+    """A dot with its interval, before a band as wide as what does not matter; ``kind`` decides on the color."""
+    low, high = scale.at(1 / (1 + margin)), scale.at(1 + margin)
+    band = element("rect", x=f"{low:.2f}%", width=f"{high - low:.2f}%", y=-2, height=22, class_="band")
+    return _svg(f"dots {kind}", 18, [band, _grid(scale), *_dot(scale, value, interval, None)])
+
+
+def _dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> list[Markup]:
+    parts = []
     if interval:
         low, high = scale.at(interval[0]) if interval[0] > 0 else 0.0, scale.at(interval[1])
         parts.append(element("line", x1=f"{low:.2f}%", x2=f"{high:.2f}%", y1=9, y2=9, class_="interval"))
     if old:
         parts.append(element("circle", cx=f"{scale.at(old):.2f}%", cy=9, r=4, class_="old"))
     parts.append(element("circle", cx=f"{scale.at(value):.2f}%", cy=9, r=4, class_="dot"))
-    return _svg(f"dots {side_of(interval)}", 18, parts)
+    return parts
 
 
 def side_of(interval: tuple[float, float] | None) -> str:

@@ -1,0 +1,61 @@
+"""Which files differ between two sides' code: between commits of a real repository, and the files as they lie there."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torchstone.measure.changes import Changes, find_changes
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Runs git in a folder, as somebody."""
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+    ran = subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True)
+    return ran.stdout.strip()
+
+
+@pytest.fixture
+def commits(tmp_path: Path) -> tuple[str, str]:
+    """Two commits that differ in one file, below a folder with a name that has to be quoted."""
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "kept.py").write_text("same")
+    (tmp_path / "größer folder").mkdir()
+    made = []
+    for text in ("one", "two"):
+        (tmp_path / "größer folder" / "code.py").write_text(text)
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "--quiet", "-m", text)
+        made.append(git(tmp_path, "rev-parse", "HEAD"))
+    return made[0], made[1]
+
+
+def test_the_files_in_which_two_commits_differ_are_found(tmp_path: Path, commits: tuple[str, str]) -> None:
+    changes = find_changes(str(tmp_path), *commits)
+    assert changes == Changes(frozenset({"größer folder/code.py"}), True)
+    assert changes.caution(["kept.py", "größer folder/code.py"]) == ""
+    assert changes.caution(["kept.py"]).startswith(
+        "the one file in which A and B differ was not imported (größer folder/code.py)"
+    )
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_files_as_they_lie_there_may_be_new(tmp_path: Path, commits: tuple[str, str], turned: bool) -> None:
+    (tmp_path / "kept.py").write_text("edited")
+    (tmp_path / "new.py").write_text("new")
+    sides = ("", commits[1]) if turned else (commits[1], "")
+    changes = find_changes(str(tmp_path), *sides)
+    assert changes.files == {"kept.py", "new.py"}
+    assert changes.caution([]).startswith(
+        "none of the 2 files in which A and B differ was imported (kept.py, new.py)"
+    )
+
+
+def test_nothing_is_said_where_nothing_is_known(tmp_path: Path, commits: tuple[str, str]) -> None:
+    assert find_changes(str(tmp_path), commits[0], commits[0]).caution([]) == ""
+    assert find_changes(str(tmp_path), commits[0], "0" * 40).caution([]) == ""
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "nothing")
+    empty = find_changes(str(tmp_path), commits[1], git(tmp_path, "rev-parse", "HEAD"))
+    assert empty.caution(["kept.py"]) == "no file differs between A and B"
