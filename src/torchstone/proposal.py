@@ -49,7 +49,7 @@ from torchstone.model import (
     Run,
     matches_name,
 )
-from torchstone.results import is_selected
+from torchstone.results import is_selected, no_match
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, Probe
 
 _STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
@@ -279,7 +279,7 @@ def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish,
     """Refuse patterns that mean nothing here: they are typing mistakes."""
     cases = [case for reading in (baseline, *readings) for case in reading.run.plan]
     if not found.by_row and not found.new and not any(is_selected(case, wish.only) for case in cases):
-        raise UsageError(f"--only {' '.join(wish.only)}: no case matches")
+        raise no_match(wish.only, (baseline, *readings))
     outcomes = [outcome for reading in (baseline, *readings) for outcome in reading.run.outcomes]
     metrics = {m.metric for outcome in outcomes for m in outcome.measurements} | {ACCURACY}
     for pattern in wish.metrics:
@@ -428,7 +428,7 @@ def new_baseline(path: str, readings: Sequence[Reading], only: Sequence[str] = (
     cases = [outcome.case for reading in readings for outcome in reading.run.outcomes]
     probes = {case.probe for case in cases if is_selected(case, only)}
     if cases and not probes:
-        raise UsageError(f"--only {' '.join(only)}: no case matches")
+        raise no_match(only, readings)
     if not probes:
         advice = "measure something first: torchstone run"
         raise UsageError(

@@ -133,6 +133,28 @@ def is_selected(case: Case, patterns: Sequence[str]) -> bool:
     return not patterns or any(matches(pattern, case) for pattern in patterns)
 
 
+def is_same_run(one: Reading, other: Reading) -> bool:
+    """Whether two files hold the very same run. Of files that do not say which run they are of, only a file and itself does: counts may well be the same twice."""
+    if one.path == other.path:
+        return True
+    if one.kind != "run" or other.kind != "run" or one.run.id != other.run.id or not one.run.outcomes:
+        return False
+    ours, theirs = ([outcome.measurements for outcome in each.run.outcomes] for each in (one, other))
+    return ours == theirs
+
+
+def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError:
+    """That these patterns mean no case of these files, and what may have been meant."""
+    from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
+
+    names = list(dict.fromkeys(case.benchmark for reading in readings for case in reading.run.plan))
+    texts = [pattern.partition("[")[0].rpartition("::")[2] for pattern in patterns]
+    close = dict.fromkeys(match for text in texts for match in get_close_matches(text, names, n=3))
+    usual = "patterns match names and ids: * and ? stand for any text"
+    advice = f"did you mean {' or '.join(close)}?" if close else usual
+    return UsageError(f"--only {' '.join(patterns)}: no case matches", advice=advice)
+
+
 def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
     """``axis=value`` as given on the command line."""
     axes: dict[str, str] = {}

@@ -432,6 +432,24 @@ def test_what_cannot_be_done_is_said_in_one_message(
         assert said in ran.err
 
 
+def test_a_misspelt_name_is_answered_with_what_may_be_meant(torchstone: Command, tmp_path: Path) -> None:
+    for name in ("base.jsonl", "new.jsonl"):
+        write_run(tmp_path, name, [passed("attention", times(5)), passed("mlp", times(5))])
+    ran = torchstone("compare", "base.jsonl", "new.jsonl", "--only", "suite::atention[mode=training]")
+    assert ran.code == 2
+    assert "did you mean attention?" in ran.err
+
+
+def test_a_run_that_is_compared_with_itself_is_told(torchstone: Command, tmp_path: Path) -> None:
+    write_run(tmp_path, "base.jsonl", [passed("a", times(5))])
+    (tmp_path / "copy.jsonl").write_text((tmp_path / "base.jsonl").read_text())
+    for new in ("base.jsonl", "copy.jsonl"):
+        ran = torchstone("compare", "base.jsonl", new)
+        assert f"{new} is the same run as base.jsonl: it is compared with itself" in " ".join(ran.out.split())
+    write_run(tmp_path, "new.jsonl", [passed("a", times(6))])
+    assert "itself" not in torchstone("compare", "base.jsonl", "new.jsonl").out
+
+
 def test_every_verdict_can_be_let_through_or_made_to_block() -> None:
     from torchstone.cli.compare import OPTIONS  # noqa: PLC0415
 

@@ -39,7 +39,7 @@ from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Counts, Judgement
 from torchstone.model import QuarantineEntry, Reading
 from torchstone.report.rows import Context, Report, ScalingTable
-from torchstone.results import Results, merge, require_results
+from torchstone.results import Results, merge, no_match, require_results
 from torchstone.vocabulary import Verdict
 
 UPSTREAM_QUARANTINE = os.path.join(
@@ -216,7 +216,8 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     expected = [read_file(path, request.baseline_kind or "") for path in baselines]
     chosen, selected = select_pair(readings, expected, request.only)
     results = merge(chosen)
-    _require_cases(results, selected, request.only)
+    if request.only and not any(reading.run.plan for reading in (*chosen, *selected)):
+        raise no_match(request.only, (*readings, *expected))
     probes = {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in expected}
     require_common_probe(readings, expected)
     context = Context(
@@ -273,12 +274,6 @@ def _policy(settings: Settings, request: Request) -> Policy:
         raise UsageError(f"block and allow both name {', '.join(both)}")
     blocked, allowed = {*settings.block, *block} - allow, {*settings.allow, *allow} - block
     return make_policy(request.policy or settings.policy, blocked, allowed)
-
-
-def _require_cases(results: Results, expected: Sequence[Reading], only: Sequence[str]) -> None:
-    if only and not any(reading.run.plan for reading in (*results.readings, *expected)):
-        advice = "patterns match names and ids: * and ? stand for any text"
-        raise UsageError(f"--only {' '.join(only)}: no case matches", advice=advice)
 
 
 def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:

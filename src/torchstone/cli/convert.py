@@ -12,7 +12,7 @@ from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
 from torchstone.formats import WRITTEN
-from torchstone.results import is_selected, merge, select
+from torchstone.results import is_selected, merge, no_match, select
 from torchstone.units import count_of
 
 _OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.", short="-o")
@@ -84,13 +84,12 @@ def _convert(
     lossy: bool,
 ) -> int:
     with patience("converting"):
-        readings = [
-            select(r, lambda case: is_selected(case, only)) for r in read_results(paths, kind, assignments)
-        ]
+        given = read_results(paths, kind, assignments)
+        readings = [select(reading, lambda case: is_selected(case, only)) for reading in given]
         readings = list(merge(readings).readings)
         run = merge_runs(readings, with_repro=to == "run")
         if not run.plan:
-            raise UsageError(f"--only {' '.join(only)}: no case matches")
+            raise no_match(only, given)
         text, losses = convert(run, to)
     for caution in (caution for reading in readings for caution in reading.cautions):
         sys.stderr.write(f"caution: {caution}\n")

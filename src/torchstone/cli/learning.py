@@ -21,7 +21,15 @@ from torchstone.gate.margins import Lessons
 from torchstone.gate.warnings import day_of
 from torchstone.model import Case, Reading, is_pattern
 from torchstone.proposal import find_lessons
-from torchstone.results import EXPECTED_KINDS, fill_in, merge, parse_axes, require_results, select
+from torchstone.results import (
+    EXPECTED_KINDS,
+    fill_in,
+    is_same_run,
+    merge,
+    parse_axes,
+    require_results,
+    select,
+)
 from torchstone.units import count_of
 
 FALSE_ALARMS = 0.01
@@ -80,7 +88,8 @@ def read_past(
         if reading is None:
             continue
         merge([reading])
-        if same := _find_copied(reading, [*readings, *found]):
+        same = next((other.path for other in (*readings, *found) if is_same_run(other, reading)), "")
+        if same:
             cautions.append(f"{path} is a copy of {same}: it counts once")
             continue
         found.append(fill_in(reading, axes))
@@ -130,16 +139,6 @@ def _read(path: str, kind: str | None, cautions: list[str] | None) -> Reading | 
     reading = FORMATS[known].read(path, text)
     require_results([reading], kind)
     return reading
-
-
-def _find_copied(reading: Reading, others: Sequence[Reading]) -> str:
-    """The file that has this very run too; empty if none has. Foreign files do not say which run they are of, and counts may well be the same twice."""
-    if reading.kind != "run" or not reading.run.outcomes:
-        return ""
-    own = [outcome.measurements for outcome in reading.run.outcomes]
-    same = [other for other in others if other.kind == "run" and other.run.id == reading.run.id]
-    copied = (other.path for other in same if own == [each.measurements for each in other.run.outcomes])
-    return next(copied, "")
 
 
 def _in_order(readings: list[Reading]) -> list[Reading]:

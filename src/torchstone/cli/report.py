@@ -38,7 +38,7 @@ from torchstone.model import QuarantineEntry, Reading
 from torchstone.report.page import render_page
 from torchstone.report.page_rows import make_page
 from torchstone.report.rows import Context, Report
-from torchstone.results import Results, merge, require_results
+from torchstone.results import Results, merge, no_match, require_results
 from torchstone.units import count_of
 
 DEFAULT_OUTPUT = "report.html"
@@ -111,7 +111,7 @@ def report_files(
         chosen, selected = select_pair(readings, expected, only)
         results = merge(chosen)
         if not any(reading.run.plan for reading in (*chosen, *selected)):
-            raise UsageError(f"--only {' '.join(only)}: no case matches" if only else "there are no cases")
+            raise no_match(only, (*readings, *expected)) if only else UsageError("there are no cases")
         report = _judge(results, selected, expected, judging) if baselines else None
         page = make_page(results, report, selected)
         write_text(path, render_page(page))

@@ -22,6 +22,7 @@ from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, side_of
 from torchstone.gate.terms import Terms
 from torchstone.gate.verdicts import Conditions
 from torchstone.model import COUNTER, Case, Measurement, Rule, matches_name
+from torchstone.results import is_same_run
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
@@ -280,6 +281,12 @@ class _Comparing:
     def _cautions(self) -> list[str]:
         files = (*self._base.readings, *self._new.readings)
         cautions = [caution for reading in files for caution in reading.cautions]
+        cautions += [
+            f"{new.path} is the same run as {base.path}: it is compared with itself"
+            for base in self._base.readings
+            for new in self._new.readings
+            if is_same_run(base, new)
+        ]
         cautions += self._counters.cautions()
         if self._only_new:
             named = ", ".join(f"{metric} ({count_of(n, 'case')})" for metric, n in self._only_new.items())

@@ -13,7 +13,7 @@ from torchstone.baseline import Baseline, select_pair
 from torchstone.errors import UsageError, printable
 from torchstone.gate.comparable import WAYS
 from torchstone.model import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
-from torchstone.results import merge, select
+from torchstone.results import merge, no_match, select
 from torchstone.vocabulary import PASSED
 
 MIXED = "mixed"
@@ -105,8 +105,7 @@ def gather(base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str])
     new, base = select_pair(new, base, only, sides[0].table)
     chosen = Files(base, is_selection=True), Files(new, is_selection=True)
     if not any((*side.cases, *side.unmeasured) for side in chosen):
-        advice = "patterns match names and ids: * and ? stand for any text"
-        raise UsageError(f"--only {' '.join(only)}: no case matches", advice=advice)
+        raise no_match(only, (*sides[0].readings, *sides[1].readings))
     return chosen
 
 

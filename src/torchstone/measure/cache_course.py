@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from torchstone.errors import InputError
 from torchstone.measure.cache_reasons import find_native_reason, find_reasons
 from torchstone.measure.channel import Message
 from torchstone.measure.surroundings import CaseFolders, ColdCache
-from torchstone.model import Case, Failure, Measurement, Outcome
+from torchstone.model import TRIALS, Case, Failure, Measurement, Outcome
 from torchstone.vocabulary import DEFAULT_SCENARIOS, HIT, KERNEL_CACHE, LOOK_UPS, PASSED, SCENARIOS, SKIPPED
 
 COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
@@ -233,12 +233,7 @@ class _Notes:
 
     def outcome(self, case: Case, seconds: float) -> Outcome:
         """The one outcome."""
-        measurements = [
-            Measurement(
-                metric, tuple(samples), {"start": self._start} if metric.endswith("_seconds") else None
-            )
-            for metric, samples in self._samples.items()
-        ]
+        measurements = [self._measurement(metric, samples) for metric, samples in self._samples.items()]
         measurements += self._savings()
         extra: dict[str, Any] = {
             "duration": round(seconds, 3),
@@ -252,6 +247,12 @@ class _Notes:
         if self._cautions:
             extra["cautions"] = self._cautions
         return Outcome(case, self._status, tuple(measurements), self._failure, extra=extra)
+
+    def _measurement(self, metric: str, samples: Sequence[float]) -> Measurement:
+        """The samples of a metric: each is of a process of its own, and so a trial."""
+        extra: dict[str, Any] = {"start": self._start} if metric.endswith("_seconds") else {}
+        extra |= {TRIALS: [1] * len(samples)} if len(samples) > 1 else {}
+        return Measurement(metric, tuple(samples), extra or None)
 
     def _savings(self) -> list[Measurement]:
         """What each scenario saves of the cold compile time, where all of its repeats have been measured."""
