@@ -196,6 +196,22 @@ def test_a_noisy_number_moves_only_beyond_a_third_of_its_rule(torchstone: Comman
     assert path.read_text() == "name,compression_ratio\na,1.0\nb,1.017\n"
 
 
+def test_a_difference_that_noise_has_turned_round_is_no_baseline(
+    torchstone: Command, write: WriteFile
+) -> None:
+    case = Case("a", "performance", "smoke", Variant("cpu"))
+
+    def text(latency: float, compiling: float) -> str:
+        numbers = (Measurement("abs_latency", (latency,)), Measurement("compilation_latency", (compiling,)))
+        return encode_run(Run("r", (case,), (Outcome(case, "pass", numbers),)))
+
+    path = Path(write("base.jsonl", text(1.0, 6.0)))
+    ran = torchstone("accept", write("new.jsonl", text(2.0, -0.1)), "--baseline", "base.jsonl", "--yes")
+    assert "not above 0" in " ".join(ran.out.split())
+    (outcome,) = decode_run("base.jsonl", path.read_text()).run.outcomes
+    assert [each.value for each in outcome.measurements] == [2.0, 6.0]
+
+
 def test_add_new_puts_rows_where_they_belong(torchstone: Command, write: WriteFile) -> None:
     path = Path(write("e.csv", BASELINE))
     rows = write(

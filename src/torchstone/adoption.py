@@ -230,6 +230,10 @@ def _settle(
     allowed = allowance(rule, old.margin)
     if rule.kind == "count":
         allowed = rule.tolerance / abs(before) if before else 0.0
+    if middle <= 0 < before and rule.kind in SHARES and not always:
+        told = "not above 0, so that nothing could be a share of it: measure it again"
+        yield Change("hold", case, old.metric, before, middle, told, line)
+        return
     new = as_written(middle, rule, allowed)
     moved = abs(middle - before) / abs(before) if before else 1.0
     if anew or ((always or moved > allowed / 3) and new != before):
