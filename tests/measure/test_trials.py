@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from live_processes import run_torchstone
 from torchstone.formats import read_file
@@ -51,6 +52,14 @@ def test_the_samples_of_all_trials_are_kept_and_which_trial_they_are_of() -> Non
 def test_one_trial_is_left_as_it_is() -> None:
     alone = passed(abs_latency=[1.0])
     assert join_trials([alone]) is alone
+
+
+def test_cautions_of_trials_that_differ_only_in_counts_are_one() -> None:
+    told = ("it waited 20 times, for 12% of the time", "it waited 7 times, for 31% of the time", "another")
+    trials = [structs.replace(passed(abs_latency=[1.0]), extra={"cautions": [text]}) for text in told]
+    extra = join_trials(trials).extra
+    assert extra is not None
+    assert extra["cautions"] == ["it waited 7 to 20 times, for 12 to 31% of the time", "another"]
 
 
 def test_a_metric_that_a_trial_lacks_is_left_out() -> None:

@@ -50,7 +50,7 @@ from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.sides import KEYS, Side, Spec, changes_between, forked_alone, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
 from torchstone.report.page_ab import AbPage, AbRow, render_ab
-from torchstone.units import count_of, format_share
+from torchstone.units import count_of, format_share, join_alike
 from torchstone.vocabulary import Probe
 
 SECONDS_A_CASE = 60.0
@@ -328,11 +328,11 @@ def _pattern(contest: Contest) -> str:
 
 def _notes(sides: Sequence[Side], contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
     """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
-    told: dict[str, list[str]] = {}
-    for contest in contests:
-        for caution in contest.cautions:
-            told.setdefault(caution, []).append(display.name(contest.case))
-    notes = [f"{caution} ({_some(names)})" for caution, names in told.items()]
+    told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
+    notes = [
+        f"{text} ({_some(list(dict.fromkeys(told[place][1] for place in places)))})"
+        for text, places in join_alike(text for text, _ in told)
+    ]
     if unused := changes_between(sides).caution(match.imported):
         notes.append(unused)
     return [f"caution: {printable(note, 400)}" for note in notes]

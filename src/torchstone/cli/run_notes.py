@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import textwrap
@@ -10,14 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchstone.errors import printable
 from torchstone.report.page_case import OK, SPEEDUP, CaseRow, interval_of
-from torchstone.units import count_of
+from torchstone.units import count_of, join_alike
 
 WIDTH = 100  # unless the terminal is narrower
 KNOWN_TO = 0.1
 MOST_LINES = 8
 MOST_NAMES = 3
 LONGEST_CAUTION = 200
-_COUNT = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 def print_notes(rows: Sequence[CaseRow]) -> None:
@@ -56,23 +54,14 @@ def _is_known(row: CaseRow) -> bool:
 
 def _cautions(rows: Iterable[CaseRow]) -> Iterator[str]:
     """Each caution with its cases, the most frequent first; those that differ only in a count are one."""
-    found: dict[str, list[tuple[str, CaseRow]]] = {}
-    for row in rows:
-        for text in dict.fromkeys(row.cautions):
-            found.setdefault(_COUNT.sub("#", text), []).append((text, row))
-    for told in sorted(found.values(), key=len, reverse=True):
-        names = list(dict.fromkeys(row.case.name for _, row in told))
+    found = [(text, row) for row in rows for text in dict.fromkeys(row.cautions)]
+    for text, places in sorted(join_alike(text for text, _ in found), key=lambda each: -len(each[1])):
+        told = [found[place][1] for place in places]
+        names = list(dict.fromkeys(row.case.name for row in told))
         more = ", ..." if len(names) > MOST_NAMES else ""
-        cases = {row.case for _, row in told}
-        text = cut(" ".join(_with_ranges([text for text, _ in told]).split()), LONGEST_CAUTION)
-        yield f"{text} ({count_of(len(cases), 'case')}: {', '.join(names[:MOST_NAMES])}{more})"
-
-
-def _with_ranges(texts: Sequence[str]) -> str:
-    """One text for several that differ only in counts: ``only 5 to 8 pairs``."""
-    counts = zip(*(map(int, _COUNT.findall(text)) for text in texts), strict=True)
-    ranges = iter([f"{min(of)} to {max(of)}" if min(of) < max(of) else f"{of[0]}" for of in counts])
-    return _COUNT.sub(lambda _: next(ranges), texts[0])
+        cases = {row.case for row in told}
+        shown = cut(" ".join(text.split()), LONGEST_CAUTION)
+        yield f"{shown} ({count_of(len(cases), 'case')}: {', '.join(names[:MOST_NAMES])}{more})"
 
 
 def wrapped(text: str, first: str, further: str) -> list[str]:

@@ -12,6 +12,7 @@ from torchstone.analyze.student import t_quantile
 from torchstone.measure.channel import Message
 from torchstone.measure.course import Course
 from torchstone.model import RANKS, TRIALS, Measurement, Outcome
+from torchstone.units import join_alike
 from torchstone.vocabulary import PASSED
 
 CONFIDENCE = 0.95
@@ -133,4 +134,6 @@ def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for key in _LISTS:
         if told := list(dict.fromkeys(each for extra in extras for each in extra.get(key, []))):
             joined[key] = told
+    if "cautions" in joined:
+        joined["cautions"] = [text for text, _ in join_alike(joined["cautions"])]
     return joined

@@ -28,7 +28,7 @@ from torchstone.report.page_summary import (
 )
 from torchstone.report.rows import Report
 from torchstone.results import Results
-from torchstone.units import count_of
+from torchstone.units import count_of, join_alike
 from torchstone.vocabulary import METRICS, Verdict
 
 MOST_COLUMNS = 6
@@ -192,12 +192,13 @@ def _regressions(report: Report, rows: Sequence[CaseRow]) -> Iterator[tuple[Case
 
 
 def _group_cautions(rows: Iterable[CaseRow]) -> list[tuple[str, tuple[CaseRow, ...]]]:
-    """What is said about several cases is said once; the most frequent first."""
-    found: dict[str, list[CaseRow]] = {}
-    for row in rows:
-        for caution in dict.fromkeys(row.cautions):
-            found.setdefault(caution, []).append(row)
-    return [(text, tuple(of_text)) for text, of_text in sorted(found.items(), key=lambda item: -len(item[1]))]
+    """What is said about several cases is said once, also if it differs in a count; the most frequent first."""
+    found = [(text, row) for row in rows for text in dict.fromkeys(row.cautions)]
+    told = [
+        (text, tuple({found[place][1].anchor: found[place][1] for place in places}.values()))
+        for text, places in join_alike(text for text, _ in found)
+    ]
+    return sorted(told, key=lambda each: -len(each[1]))
 
 
 def _metrics_of(rows: Iterable[CaseRow]) -> dict[str, None]:
