@@ -241,6 +241,14 @@ def _settle(
         yield Change("change", case, old.metric, before, new, note, line)
 
 
+def can_be_expected(
+    measurement: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
+) -> bool:
+    """Whether a limit can be a share of what was measured: not if it is a difference of times that noise has turned round."""
+    rule = rule_for(measurement, outcomes[-1].case, rules, wish)
+    return rule.kind not in SHARES or middle_of(_values(outcomes, measurement.metric)) > 0
+
+
 def middle_of(values: Sequence[Number]) -> Number:
     """The median; of counts a count."""
     middle = median(values)

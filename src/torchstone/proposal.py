@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from torchstone.adoption import (
     ELSEWHERE,
     Wish,
+    can_be_expected,
     compare_row,
     is_voted_on,
     majority_of,
@@ -378,6 +379,7 @@ def _new_row_of(
         _new_expectation(case, measurement, agreeing, rules, wish, margin)
         for measurement in measured.values()
         if has_numbers(like) and _wants_new_metric(measurement.metric, like.case, rules, wish)
+        if can_be_expected(measurement, agreeing, rules, wish)
     ]
     measurements = tuple(measurement for measurement, _ in new)
     outcome = Outcome(case, status, measurements, like.failure, extra=like.extra)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
 from torchstone.errors import InputError, UsageError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant, axis_text, matches, run_of
+from torchstone.vocabulary import PROBES
 
 
 class Results(Struct, frozen=True):
@@ -134,13 +136,16 @@ def is_selected(case: Case, patterns: Sequence[str]) -> bool:
 
 
 def is_same_run(one: Reading, other: Reading) -> bool:
-    """Whether two files hold the very same run. Of files that do not say which run they are of, only a file and itself does: counts may well be the same twice."""
-    if one.path == other.path:
+    """Whether two files hold the very same run, or parts of it that overlap. Of files that do not say which run they are of, only a file and itself does: counts may well be the same twice."""
+    if os.path.realpath(one.path) == os.path.realpath(other.path):
         return True
-    if one.kind != "run" or other.kind != "run" or one.run.id != other.run.id or not one.run.outcomes:
+    if one.kind != "run" or other.kind != "run" or one.run.id != other.run.id:
         return False
-    ours, theirs = ([outcome.measurements for outcome in each.run.outcomes] for each in (one, other))
-    return ours == theirs
+    ours, theirs = (
+        {outcome.case: outcome.measurements for outcome in each.run.outcomes} for each in (one, other)
+    )
+    both = ours.keys() & theirs.keys()
+    return bool(both) and all(ours[case] == theirs[case] for case in both)
 
 
 def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError:
@@ -148,7 +153,8 @@ def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError
     from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
 
     names = list(dict.fromkeys(case.benchmark for reading in readings for case in reading.run.plan))
-    texts = [pattern.partition("[")[0].rpartition("::")[2] for pattern in patterns]
+    parts = [pattern.partition("[")[0].split("::") for pattern in patterns]
+    texts = [next((part for part in reversed(each) if part not in PROBES), "") for each in parts]
     close = dict.fromkeys(match for text in texts for match in get_close_matches(text, names, n=3))
     usual = "patterns match names and ids: * and ? stand for any text"
     advice = f"did you mean {' or '.join(close)}?" if close else usual

@@ -34,7 +34,7 @@ def commits(tmp_path: Path) -> tuple[str, str]:
 
 def test_the_files_in_which_two_commits_differ_are_found(tmp_path: Path, commits: tuple[str, str]) -> None:
     changes = find_changes(str(tmp_path), *commits)
-    assert changes == Changes(frozenset({"größer folder/code.py"}), True)
+    assert changes == Changes(frozenset({"größer folder/code.py"}))
     assert changes.caution(["kept.py", "größer folder/code.py"]) == ""
     assert changes.caution(["kept.py"]).startswith(
         "the one file in which A and B differ was not imported (größer folder/code.py)"
@@ -42,20 +42,30 @@ def test_the_files_in_which_two_commits_differ_are_found(tmp_path: Path, commits
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_files_as_they_lie_there_may_be_new(tmp_path: Path, commits: tuple[str, str], turned: bool) -> None:
+def test_modules_as_they_lie_there_may_be_new(tmp_path: Path, commits: tuple[str, str], turned: bool) -> None:
     (tmp_path / "kept.py").write_text("edited")
-    (tmp_path / "new.py").write_text("new")
+    for name in ("new.py", "a-run-of-mine.jsonl"):
+        (tmp_path / name).write_text("new")
     sides = ("", commits[1]) if turned else (commits[1], "")
     changes = find_changes(str(tmp_path), *sides)
-    assert changes.files == {"kept.py", "new.py"}
+    assert changes == Changes(frozenset({"kept.py", "new.py"}))
     assert changes.caution([]).startswith(
         "none of the 2 files in which A and B differ was imported (kept.py, new.py)"
     )
+
+
+def test_a_file_of_benchmarks_is_imported_in_any_case_and_says_nothing_about_others() -> None:
+    changes = Changes(frozenset({"bench_it.py", "code.py"}), frozenset({"bench_it.py", "bench_other.py"}))
+    assert "(code.py)" in changes.caution(["bench_it.py"])
+    assert changes.caution(["code.py"]) == ""
+    assert Changes(frozenset({"bench_it.py"}), frozenset({"bench_it.py"})).caution(["bench_it.py"]) == ""
 
 
 def test_nothing_is_said_where_nothing_is_known(tmp_path: Path, commits: tuple[str, str]) -> None:
     assert find_changes(str(tmp_path), commits[0], commits[0]).caution([]) == ""
     assert find_changes(str(tmp_path), commits[0], "0" * 40).caution([]) == ""
     git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "nothing")
-    empty = find_changes(str(tmp_path), commits[1], git(tmp_path, "rev-parse", "HEAD"))
-    assert empty.caution(["kept.py"]) == "no file differs between A and B"
+    empty = git(tmp_path, "rev-parse", "HEAD")
+    told = "no file differs between A and B"
+    assert find_changes(str(tmp_path), commits[1], empty).caution(["kept.py"]) == told
+    assert find_changes(str(tmp_path), commits[1], empty, are_all=False).caution(["kept.py"]) == ""

@@ -51,6 +51,9 @@ def test_what_looks_secret_is_used_and_not_shown() -> None:
     spec = parse_spec("--b", ["env:HF_TOKEN=abc=", "env:STEPS=1"])
     assert spec.variables == (("HF_TOKEN", "abc="), ("STEPS", "1"))
     assert spec.texts == ("env:HF_TOKEN=(set)", "env:STEPS=1")
+    with pytest.raises(UsageError) as raised:
+        parse_spec("--b", ["HF_TOKEN=abc"])
+    assert "abc" not in f"{raised.value} {raised.value.advice}"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,7 @@ def test_what_looks_secret_is_used_and_not_shown() -> None:
         (["env:=1"], "expected one of"),
         (["env:NAME"], "expected one of"),
         (["rev=a", "rev=b"], "rev is given twice"),
+        (["env:HF_TOKEN=(set)"], "its value was not kept"),
         (["env:X=1", "env:X=2"], "X is given twice"),
         (["mode=default", "option:x=1"], "exclude each other"),
         (["env:TMPDIR=/x"], "TMPDIR cannot be chosen"),

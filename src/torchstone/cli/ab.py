@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import shlex
@@ -16,11 +17,13 @@ from msgspec import structs
 
 from torchstone.cli.ab_display import (
     AbDisplay,
+    cautions_of,
     costs_of,
     effect_text,
     headline_of,
     make_ab_display,
     print_result,
+    some_of,
     sort_by_verdict,
 )
 from torchstone.cli.clicked import make_command
@@ -32,7 +35,7 @@ from torchstone.cli.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.run_options import make_request
 from torchstone.cli.run_outputs import check_outputs, check_place
 from torchstone.disk import write_text
-from torchstone.errors import TorchstoneError, UsageError, printable
+from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
 from torchstone.measure.ab import (
     METRICS,
@@ -45,19 +48,27 @@ from torchstone.measure.ab import (
     write,
 )
 from torchstone.measure.journal import Journal, create_journal
+from torchstone.measure.kinship import undisturbed
 from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS, Request
-from torchstone.measure.sides import KEYS, Side, Spec, changes_between, forked_alone, open_sides, parse_spec
+from torchstone.measure.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
 from torchstone.report.page_ab import AbPage, AbRow, render_ab
-from torchstone.units import count_of, format_share, join_alike
+from torchstone.units import count_of, format_share
 from torchstone.vocabulary import Probe
 
 SECONDS_A_CASE = 60.0
 SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
 NO_COMPILER = "none"
-_IGNORES_MODES = (NO_COMPILER, "eager")
-_NAMES_SHOWN = 5
+_OF_EAGER = (
+    "eager",
+    "eager_noexcept",
+    "eager_debug",
+    "aot_eager",
+    "aot_eager_decomp_partition",
+    "cudagraphs",
+)
+_IGNORING_MODES = {NO_COMPILER, *_OF_EAGER}
 _SHARED = (
     "devices", "backends", "modes", "dtypes", "dynamics", "batch_sizes", "size", "compile_mode", "compile_options", "fullgraph", "filters", "exclusions",
     "only", "threads", "compile_threads", "timeout", "memory_limit", "start", "imports",
@@ -146,10 +157,10 @@ def make_ab_request(targets: tuple[str, ...], given: dict[str, Any], specs: Sequ
                 f"{option} is for both sides, and one of them has its own",
                 advice="say it of each, with --a and --b",
             )
-    _check_modes(specs, given["backends"])
     unset = {each.name: () if each.multiple else None if each.metavar else False for each in RUN_OPTIONS}
     shared = {name: given[name] for name in _SHARED}
     request = make_request(targets, {**unset, **shared, "probes": (Probe.PERFORMANCE.value,)})
+    _check_modes(specs, request.axes.backends)
     if given["metric"] == "compile" and NO_COMPILER in (
         *request.axes.backends,
         *(spec.backend for spec in specs),
@@ -166,11 +177,11 @@ def make_ab_request(targets: tuple[str, ...], given: dict[str, Any], specs: Sequ
 def _check_modes(specs: Sequence[Spec], backends: Sequence[str]) -> None:
     """Refuse a mode or an option of torch.compile for a side whose backend looks at neither: it would be compared with itself."""
     for option, spec in zip(("--a", "--b"), specs, strict=True):
-        backend = spec.backend or (backends[0] if len(backends) == 1 else "")
-        if backend in _IGNORES_MODES and (spec.compile_mode or spec.options):
+        used = {spec.backend} if spec.backend else set(backends)
+        if (spec.compile_mode or spec.options) and (ignoring := sorted(used & _IGNORING_MODES)):
             said = f"mode={spec.compile_mode}" if spec.compile_mode else f"option:{spec.options[0][0]}"
             raise UsageError(
-                f"{option} {said}: the backend {backend} has no use for it",
+                f"{option} {said}: the backend {ignoring[0]} has no use for it",
                 advice="leave it out, or choose a backend that compiles, such as inductor",
             )
 
@@ -209,10 +220,13 @@ def _measure(
         renewing = SECONDS_OF_RENEWING if are_forked_apart(sides) else 0
         terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests) + renewing)
     _say_first(sides, terms, cautions, display)
+    settings = sides[0].run.settings
+    limits = Limits(settings.get("timeout", 1800.0), settings.get("memory_limit"))
+    match = Match(sides, terms, limits, display)
     with ExitStack() as stack:
         journals = _journals(stack, sides, contests, terms, targets, given)
         try:
-            return _decide(sides, contests, terms, journals, targets, given, display)
+            return _decide(match, contests, journals, targets, given, display)
         except UsageError:  # a side that is not what it should be: nothing that was measured means anything
             for journal in journals:
                 os.unlink(journal.path)
@@ -270,7 +284,7 @@ def _journals(
         path = given[f"output_{letter}"] or os.path.join(RUNS, f"{run.id}.jsonl")
         try:
             journal = create_journal(path, run, again=command)
-        except TorchstoneError:
+        except BaseException:
             for each in journals:
                 os.unlink(each.path)
             raise
@@ -279,17 +293,14 @@ def _journals(
 
 
 def _decide(
-    sides: Sequence[Side],
+    match: Match,
     contests: Sequence[Contest],
-    terms: Terms,
     journals: Sequence[Journal],
     targets: tuple[str, ...],
     given: dict[str, Any],
     display: AbDisplay,
 ) -> int:
-    settings = sides[0].run.settings
-    limits = Limits(settings.get("timeout", 1800.0), settings.get("memory_limit"))
-    match = Match(sides, terms, limits, display)
+    sides, terms = match.sides, match.terms
     began = time.monotonic()
 
     def repro(contest: Contest) -> str:
@@ -299,7 +310,7 @@ def _decide(
         with display.comparing(contests, terms), closing(decide(contests, match, journals, repro)) as decided:
             for contest in decided:
                 display.measured(contest)
-        notes = _notes(sides, contests, match, display)
+        notes = cautions_of(contests, match, display)
         print_result(contests, display, terms, time.monotonic() - began)
         for note in notes:
             print(note)
@@ -309,9 +320,10 @@ def _decide(
             write_text(given["output"], render_ab(page))
             print(f"wrote {given['output']}")
     except (KeyboardInterrupt, CannotMeasureError) as stopped:
-        for contest in contests:
-            if not contest.verdict and contest.pairs:
-                write(contest, journals, repro)
+        with undisturbed():
+            for contest in contests:
+                if not contest.verdict and contest.pairs:
+                    write(contest, journals, repro)
         code = _say_stopped(contests, journals, display)
         if isinstance(stopped, CannotMeasureError):
             raise
@@ -321,26 +333,11 @@ def _decide(
 
 
 def _pattern(contest: Contest) -> str:
-    """What --only has to be told to mean a case: its id, or where that is not the same for both sides, its name."""
+    """What --only has to be told to mean a case: its id, where the backend may be any if the sides differ in it."""
     a, b = contest.planned
-    return a.id if a.id == b.id else f"{a.suite}::{a.benchmark}"
-
-
-def _notes(sides: Sequence[Side], contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
-    """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
-    told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
-    notes = [
-        f"{text} ({_some(list(dict.fromkeys(told[place][1] for place in places)))})"
-        for text, places in join_alike(text for text, _ in told)
-    ]
-    if unused := changes_between(sides).caution(match.imported):
-        notes.append(unused)
-    return [f"caution: {printable(note, 400)}" for note in notes]
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first of some names."""
-    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    if a.id == b.id:
+        return a.id
+    return glob.escape(a.id).replace(f"backend={a.variant.backend}", "backend=*")
 
 
 def _page(
@@ -382,7 +379,7 @@ def _page(
 def _say_stopped(contests: Sequence[Contest], journals: Sequence[Journal], display: AbDisplay) -> int:
     """What is decided and what is not, after Ctrl-C."""
     left = [display.name(contest.case) for contest in contests if not contest.verdict]
-    undecided = f"{count_of(len(left), 'case')} of {len(contests)} undecided ({_some(left)})"
+    undecided = f"{count_of(len(left), 'case')} of {len(contests)} undecided ({some_of(left)})"
     sys.stderr.write(
         f"\nstopped: {undecided if left else 'everything was decided'}; "
         f"what was measured is in {' and '.join(journal.path for journal in journals)}\n"

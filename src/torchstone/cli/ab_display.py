@@ -15,9 +15,9 @@ from torchstone.cli.case_label import Labels
 from torchstone.cli.display import Display, clock_text, make_console
 from torchstone.cli.tables import print_table
 from torchstone.errors import printable
-from torchstone.measure.ab import Contest, Terms
+from torchstone.measure.ab import Contest, Match, Terms
 from torchstone.model import Case
-from torchstone.units import count_of, format_change, format_share, format_value
+from torchstone.units import count_of, format_change, format_share, format_value, join_alike
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +27,7 @@ VERDICTS = ("regression", "improvement", "inconclusive", "same")
 _CHANGES = ("regression", "improvement")
 BAR = 33
 _NOTICED = 0.01
+_NAMES_SHOWN = 5
 SPAN = 4  # margins to either side of no change that a bar shows
 _STYLES = {"regression": "bold red", "improvement": "green", "same": "green", "inconclusive": "yellow"}
 
@@ -240,3 +241,19 @@ def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, 
     for contest in ordered:
         if contest.reason:
             print(f"{contest.verdict}: {display.name(contest.case)}: {printable(contest.reason, 400)}")
+
+
+def cautions_of(contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
+    """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
+    told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
+    notes = [
+        f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
+        for text, places in join_alike(text for text, _ in told)
+    ]
+    notes += [match.caution()] if match.caution() else []
+    return [f"caution: {printable(note, 400)}" for note in notes]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of some names."""
+    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from glob import glob
 
 from msgspec import Struct
@@ -185,17 +186,19 @@ def learn_from(
             f"--learn-margins: {count_of(len(usable), 'past run')} to learn from{left}; a margin needs {FEWEST} or more",
             advice="name a folder, repeat the option, or put a pattern in quotation marks: --learn-margins 'runs/*.jsonl'",
         )
-    return find_lessons(old, [_only_like(reading, readings) for reading in usable], wish, false_alarms)
+    is_like = _likeness(readings)
+    return find_lessons(old, [select(reading, is_like) for reading in usable], wish, false_alarms)
 
 
-def _only_like(reading: Reading, results: Sequence[Reading]) -> Reading:
-    """Of a past run, what was measured as the results were: a row of a table may stand for any dtype, and its past values are only of one."""
+def _likeness(results: Sequence[Reading]) -> Callable[[Case], bool]:
+    """Whether a past case was measured as the results were: a row of a table may stand for any dtype, and its past values are only of one."""
     measured: dict[str, list[Case]] = {}
     for outcome in (outcome for result in results for outcome in result.run.outcomes):
         measured.setdefault(outcome.case.benchmark, []).append(outcome.case)
 
+    @cache
     def is_like(case: Case) -> bool:
         cases = [each for each in measured.get(case.benchmark, ()) if each.probe == case.probe]
         return not cases or any(agree(each, case) for each in cases)
 
-    return select(reading, is_like)
+    return is_like

@@ -16,7 +16,7 @@ from torchstone.errors import UsageError
 from torchstone.measure.course import SingleCourse
 from torchstone.measure.journal import Journal
 from torchstone.measure.launcher import Launcher
-from torchstone.measure.sides import Side, choose_cores
+from torchstone.measure.sides import Side, changes_between, choose_cores
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.turns import Played, Player, code_of, play_pair
 from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
@@ -222,14 +222,15 @@ def _common_case(case: Case, sides: Sequence[Side]) -> Case:
 
 
 class Match:
-    """Two sides, ready to measure pairs; ``imported`` are the files of their own trees that workers have imported so far."""
+    """Two sides, ready to measure pairs."""
 
     def __init__(self, sides: Sequence[Side], terms: Terms, limits: Limits, watcher: Watcher) -> None:
         self.sides = sides
         self.terms = terms
         self._limits = limits
         self._watcher = watcher
-        self.imported: set[str] = set()
+        self._changes = changes_between(sides)
+        self._imported: set[str] | None = None
         self._chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
         self._played: set[int] = set()  # the cases that these zygotes have had a pair of
 
@@ -251,8 +252,13 @@ class Match:
         for side, code in zip(self.sides, played.code, strict=True):
             if code.strays:
                 raise _not_in_tree(side, code.strays)
-            self.imported.update(code.imported)
+            if code.is_known:
+                self._imported = (self._imported or set()) | set(code.imported)
         contest.take(played)
+
+    def caution(self) -> str:
+        """What to say if workers have imported nothing of what differs between the sides; empty otherwise, and as long as none has said what it imported."""
+        return self._changes.caution(self._imported) if self._imported is not None else ""
 
     def _jobs(self, contest: Contest, *, fresh: bool) -> list[dict[str, object]]:
         threads = int(self.sides[0].run.settings.get("threads") or 1)

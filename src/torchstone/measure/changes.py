@@ -13,45 +13,47 @@ _SHOWN = 3
 
 
 class Changes(Struct, frozen=True):
-    """The files that differ, relative to the repository. ``are_known`` is false where the sides do not differ in code, or git cannot say in what."""
+    """The files that differ, relative to the repository; None where the sides do not differ in code, or git cannot say in what.
 
-    files: frozenset[str] = frozenset()
-    are_known: bool = False
+    ``benchmarks`` are files of benchmarks among them: these are imported in any case, and so say nothing about the others. ``are_all`` says that the sides should differ in nothing else.
+    """
+
+    files: frozenset[str] | None = None
+    benchmarks: frozenset[str] = frozenset()
+    are_all: bool = True
 
     def caution(self, imported: Collection[str]) -> str:
         """What to say if none of them was among the imported files; empty otherwise."""
-        if not self.are_known or self.files & set(imported):
+        if self.files is None or (not self.files and not self.are_all):
             return ""
         if not self.files:
             return "no file differs between A and B"
-        names = ", ".join(sorted(self.files)[:_SHOWN]) + (", ..." if len(self.files) > _SHOWN else "")
-        differ = "the one file" if len(self.files) == 1 else f"none of the {len(self.files):,} files"
-        was = "was not imported" if len(self.files) == 1 else "was imported"
+        files = self.files - self.benchmarks or self.files
+        if files & set(imported):
+            return ""
+        names = ", ".join(sorted(files)[:_SHOWN]) + (", ..." if len(files) > _SHOWN else "")
+        differ = "the one file" if len(files) == 1 else f"none of the {len(files):,} files"
+        was = "was not imported" if len(files) == 1 else "was imported"
         return (
             f"{differ} in which A and B differ {was} ({names}): is the code under test installed elsewhere, "
             "or does it have to be built first?"
         )
 
 
-def find_changes(root: str, one: str, other: str) -> Changes:
-    """The files in which two commits of a repository differ; an empty one stands for the files as they lie there."""
+def find_changes(
+    root: str, one: str, other: str, benchmarks: Collection[str] = (), *, are_all: bool = True
+) -> Changes:
+    """The files in which two commits of a repository differ; an empty one stands for the files as they lie there, of which only modules of Python may be new."""
     if one == other:
         return Changes()
-    command = [
-        "git",
-        "-C",
-        root,
-        "diff",
-        "--name-only",
-        "-z",
-        "--no-renames",
-        *(each for each in (one, other) if each),
-    ]
-    told = [ask(command, _GIT_TIMEOUT)]
-    if not (one and other):
+    git = ["git", "-C", root]
+    commits = [each for each in (one, other) if each]
+    told = [ask([*git, "diff", "--name-only", "-z", "--no-renames", *commits, "--"], _GIT_TIMEOUT)]
+    if len(commits) == 1:
         told.append(
-            ask(["git", "-C", root, "ls-files", "-z", "--others", "--exclude-standard"], _GIT_TIMEOUT)
+            ask([*git, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py"], _GIT_TIMEOUT)
         )
     if any(answer.code != 0 for answer in told):
         return Changes()
-    return Changes(frozenset(name for answer in told for name in answer.out.split("\0") if name), True)
+    files = frozenset(name for answer in told for name in answer.out.split("\0") if name)
+    return Changes(files, frozenset(benchmarks), are_all)

@@ -31,7 +31,8 @@ _OWN_PREFIXES = (
     "TORCHELASTIC_",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
 )  # the others are what torchrun sets
-_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
+_SECRET_WORDS = frozenset({"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "APIKEY"})
+_SECRET_ENDS = frozenset({"TOKEN", "KEY", "AUTH"})
 HIDDEN = "(set)"
 
 
@@ -121,8 +122,13 @@ def _version(name: str) -> str | None:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable of this name looks as if its value were nobody's business."""
-    return any(word in name.upper() for word in _SECRET)
+    """Whether a variable of this name looks as if its value were nobody's business.
+
+    >>> is_secret("HF_TOKEN"), is_secret("AWS_SECRET_ACCESS_KEY"), is_secret("MAX_TOKENS"), is_secret("NUM_KEY_VALUE_HEADS")
+    (True, True, False, False)
+    """
+    words = name.upper().split("_")
+    return words[-1] in _SECRET_ENDS or not _SECRET_WORDS.isdisjoint(words)
 
 
 def read_variables(own: Collection[str] = ()) -> dict[str, str]:

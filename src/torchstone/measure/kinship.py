@@ -100,12 +100,15 @@ def kill_children(patience: float) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait: whoever presses it twice still wants everything to be ended and removed."""
+    """Let Ctrl-C, and what a CI job or a closed terminal sends, have no effect: whoever wants the end for the second time still wants everything to be ended and removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {
+        each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        for each, handler in before.items():
+            signal.signal(each, signal.SIG_DFL if handler is None else handler)

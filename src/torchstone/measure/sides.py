@@ -71,9 +71,10 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
             _set_once(single, key, value, option)
         else:
             variable = found and key.isidentifier() and key.isupper()
-            hint = f"did you mean {option} env:{text}? " if variable else ""
+            shown = f"{key}={HIDDEN}" if found and is_secret(name or key) else text
+            hint = f"did you mean {option} env:{shown}? " if variable else ""
             raise UsageError(
-                f"{option} {text}: expected one of {KEYS}", advice=f"{hint}repeat {option} for more than one"
+                f"{option} {shown}: expected one of {KEYS}", advice=f"{hint}repeat {option} for more than one"
             )
     _check_variables(variables, option)
     if "mode" in single and options:
@@ -115,7 +116,9 @@ _THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # torch is told how many, wha
 
 
 def _check_variables(variables: dict[str, str], option: str) -> None:
-    for name in variables:
+    for name, value in variables.items():
+        if value == HIDDEN and is_secret(name):
+            raise UsageError(f"{option} env:{name}={value}: its value was not kept", advice="give it again")
         if name in _THREADS:
             advice = "use --threads, which both sides have"
             raise UsageError(f"{option}: {name} would not change anything: --threads does", advice=advice)
@@ -168,9 +171,17 @@ def check_out(revision: str, folder: str) -> Iterator[Tree]:
             raise UsageError(f"rev={revision}: git cannot check it out: {made.err.strip()}")
         yield Tree(path, root, commit)
     finally:
-        if ask(["git", "-C", root, "worktree", "remove", "--force", path], _GIT_TIMEOUT).code != 0:
-            shutil.rmtree(path, ignore_errors=True)
-            ask(["git", "-C", root, "worktree", "prune"])
+        with undisturbed():
+            _remove_worktree(root, path)
+
+
+def _remove_worktree(root: str, path: str) -> None:
+    """Remove a worktree, also one that git was stopped while making: that is locked."""
+    git = ["git", "-C", root, "worktree"]
+    if ask([*git, "remove", "--force", "--force", path], _GIT_TIMEOUT).code != 0:
+        ask([*git, "unlock", path])
+        shutil.rmtree(path, ignore_errors=True)
+        ask([*git, "prune"])
 
 
 def find_python(place: str, option: str) -> World:
@@ -204,7 +215,7 @@ def find_python(place: str, option: str) -> World:
 class Side:
     """One side: its session, and what its workers are told.
 
-    ``code`` is the repository and where its code lies for this side, if the sides differ in that; ``changes`` are the files that do.
+    ``code`` is the repository and where its code lies for this side, if the sides differ in that.
     """
 
     def __init__(
@@ -223,6 +234,12 @@ class Side:
         self._code = code
         self._request = request
         self.run = Run("", (), ())
+
+    @property
+    def benchmark_files(self) -> list[str]:
+        """The files of benchmarks, where they really are."""
+        sources = self._request.targets.sources.values()
+        return [os.path.realpath(source["path"]) for source in sources if source["kind"] == "file"]
 
     def load(self) -> Run:
         """Load torch and look at what this side has to measure."""
@@ -285,9 +302,18 @@ def open_sides(
 
 def changes_between(sides: Sequence[Side]) -> Changes:
     """The files in which the code of two sides differs; none where it is the same folder for both."""
+    tree = next((side.tree for side in sides if side.tree), None)
+    if tree is None:
+        return Changes()
     commits = [side.tree.commit if side.tree else "" for side in sides]
-    root = next((side.tree.root for side in sides if side.tree), "")
-    return find_changes(root, commits[0], commits[1]) if root else Changes()
+    specs = [structs.replace(side.spec, revision="", texts=()) for side in sides]
+    benchmarks = {
+        os.path.relpath(path, folder)
+        for side in sides
+        for path in side.benchmark_files
+        for folder in (tree.root, tree.path, side.tree.path if side.tree else tree.root)
+    }
+    return find_changes(tree.root, commits[0], commits[1], benchmarks, are_all=specs[0] == specs[1])
 
 
 def forked_alone(sides: Sequence[Side]) -> list[Side]:

@@ -35,11 +35,13 @@ class Code(Struct, frozen=True):
 
     strays: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    is_known: bool = False
 
 
 def code_of(message: Mapping[str, Any]) -> Code:
     """What a worker says about its code."""
-    return Code(tuple(map(str, message.get("strays") or ())), tuple(map(str, message.get("imported") or ())))
+    strays, imported = (tuple(map(str, message.get(key) or ())) for key in ("strays", "imported"))
+    return Code(strays, imported, "imported" in message)
 
 
 class Played(Struct, frozen=True):

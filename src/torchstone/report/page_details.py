@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchstone.gate.verdicts import QUIET
-from torchstone.model import Failure, Measurement, Outcome
+from torchstone.model import TRIALS, Failure, Measurement, Outcome
 from torchstone.report.markup import NOTHING, Markup, clean_log, element, join, long_text
 from torchstone.report.page_cache import read_reasons, split_metric
 from torchstone.report.page_cache_details import render_matrix, render_reasons
@@ -181,7 +181,11 @@ def _interval(measurement: Measurement, unit: str) -> str:
 def _note(extra: dict[str, Any]) -> str:
     """What else is said about a measurement, in short."""
     told = [
-        f"{key} {text_of(value)}" for key, value in extra.items() if key not in {"interval", "confidence"}
+        count_of(len(value), "trial")
+        if key == TRIALS and isinstance(value, list)
+        else f"{key} {text_of(value)}"
+        for key, value in extra.items()
+        if key not in {"interval", "confidence"}
     ]
     text = ", ".join(told)
     return text if len(text) <= 160 else f"{text[:160]}..."
