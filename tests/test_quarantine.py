@@ -156,6 +156,20 @@ def test_quarantine_check_judges_as_the_gate_does(
     assert torchstone("quarantine", "check", results, *expected).out.splitlines()[2].split()[0] == state
 
 
+def test_quarantine_check_does_not_release_a_pattern_of_which_a_case_vanished(
+    torchstone: Command, write: WriteFile
+) -> None:
+    header = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks,unique_graph_breaks\n"
+    both = write("1.csv", f"{header}cpu,flaky1,4,pass,1,1,0,0\ncpu,flaky2,4,pass,1,1,0,0\n")
+    one = write("2.csv", f"{header}cpu,flaky1,4,pass,1,1,0,0\n")
+    write("quarantine.toml", ENTRY)
+    arguments = ("quarantine", "check", "--as-of", "2026-06-01", "--set", "dtype=float32")
+    told = torchstone(*arguments, both, one).out
+    assert "a case without a row in 1 file" in told
+    assert "release" not in told
+    assert "could be released" in torchstone(*arguments, both).out
+
+
 def test_an_improvement_under_quarantine_is_still_an_improvement(
     torchstone: Command, write: WriteFile
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import click
 
 from torchstone.baseline import Baseline
-from torchstone.cli.reading import parse_day, patience, read_results
+from torchstone.cli.reading import SET, parse_day, patience, read_results
 from torchstone.cli.tables import print_table
 from torchstone.config import load_settings
 from torchstone.disk import read_text
@@ -211,12 +211,14 @@ def remove(pattern: str, path: str) -> int:
     metavar="NAME",
     help="The platform, for entries that name one. Repeatable.",
 )
+@click.option(SET.flag, SET.name, multiple=True, metavar=SET.metavar, help=SET.help)
 @click.option("--as-of", metavar="DATE", help="Judge dates as of this day. [default: today]")
 @_file_option
 def check_entries(
     results: tuple[str, ...],
     baselines: tuple[str, ...],
     platforms: tuple[str, ...],
+    assignments: tuple[str, ...],
     as_of: str | None,
     path: str,
 ) -> int:
@@ -234,7 +236,7 @@ def check_entries(
     today = parse_day("--as-of", as_of) or date.today()
     with patience("judging"):
         expected = [read_file(name) for name in baselines]
-        judged = [_judge(reading, expected) for reading in read_results(results, None, ())]
+        judged = [_judge(reading, expected) for reading in read_results(results, None, assignments)]
     rows = [_verdict(entry, judged, frozenset(platforms), today) for entry in entries]
     if not rows:
         print(f"{path}: no entries")
@@ -261,7 +263,8 @@ def _verdict(
         cases.update({row.case: False for row in rows if not _is_good(row)})
     passed, total = sum(sum(cases.values()) for cases in seen), sum(map(len, seen))
     times = f"{passed} of {total}" if judged else ""
-    absent = sum(not cases for cases in seen)
+    known = {case for cases in seen for case in cases}
+    absent = sum(not known <= cases.keys() for cases in seen)
     if entry.is_expired(today):
         return (
             "expired",
@@ -274,7 +277,8 @@ def _verdict(
     if not total or passed < total:
         return "active", entry.case, times, "keep"
     if absent:
-        return "active", entry.case, times, f"no row in {count_of(absent, 'file')}: a shard, or a crash?"
+        of_what = "no row" if len(known) == 1 else "a case without a row"
+        return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: a shard, or a crash?"
     of_file = "" if entry.path == DEFAULT_NAME else f" --file {shlex.quote(entry.path)}"
     command = f"torchstone quarantine remove {shlex.quote(entry.case)}{of_file}"
     return "release", entry.case, times, f"could be released: {command}"
