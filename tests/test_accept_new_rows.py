@@ -38,6 +38,19 @@ def test_what_a_performance_run_measures_makes_a_baseline(torchstone: Command, t
     assert "recompiles" in ran.out
 
 
+def test_a_row_that_is_added_is_named_by_what_is_written(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("memory.csv", "name,compression_ratio\nz,1.0\n")
+    header = "dev,name,batch_size,speedup,abs_latency,compression_ratio,eager_peak_mem,dynamo_peak_mem\n"
+    rows = write("perf.csv", f"{header}cuda,z,8,1,1,1.0,2,2\ncuda,n,8,1.4,1,1.2,2.4,2\n")
+    ran = torchstone("accept", rows, "--baseline", "memory.csv", "--add-new", "--yes")
+    assert "add  n     compression_ratio  -    1.2x" in ran.out
+    run = write_run(tmp_path, "run.jsonl", [passed("a", Measurement("speedup", (1.5,)), times(5))])
+    ran = torchstone("accept", run, "--baseline", "e.jsonl", "--add-new", "--yes")
+    assert "and 1 more number" in ran.out
+
+
 def test_hits_and_savings_may_be_nothing_or_less(torchstone: Command, tmp_path: Path) -> None:
     measured = {
         "cold_compile_seconds": 9.0,

@@ -8,12 +8,13 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from torchstone.baseline import Baseline
 from torchstone.errors import UsageError
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
 from torchstone.formats.expected_csv import write_expected
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Variant, run_of
-from torchstone.units import exact_text
+from torchstone.units import count_of, exact_text
 from torchstone.vocabulary import ACCURACY
 
 _TABLES = frozenset(
@@ -86,6 +87,28 @@ def apply_changes(
     if baseline.kind == "v3" and text.lstrip().startswith("["):
         return "[\n" + ",\n".join(rewritten.splitlines()) + "\n]\n"
     return rewritten
+
+
+def name_added(changes: Sequence[Change], kind: str, path: str, text: str) -> list[Change]:
+    """The changes, where one that adds a row names the first number that the new text really has there, and how many more it has."""
+    if not any(change.action == "add" for change in changes):
+        return list(changes)
+    index = Baseline([FORMATS[kind].read(path, text)])
+    matches = [index.find(change.case) if change.action == "add" else None for change in changes]
+    return [
+        _as_added(change, match.row.outcome) if match else change
+        for change, match in zip(changes, matches, strict=True)
+    ]
+
+
+def _as_added(change: Change, row: Outcome) -> Change:
+    if change.metric == ACCURACY or not row.measurements:
+        return change
+    named = next((each for each in row.measurements if each.metric == change.metric), row.measurements[0])
+    more = len(row.measurements) - 1
+    notes = [change.note] if change.note else []
+    notes += [f"and {count_of(more, 'more number')}"] if more else []
+    return structs.replace(change, metric=named.metric, new=named.value, note="; ".join(notes))
 
 
 def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:

@@ -27,7 +27,7 @@ from torchstone.adoption import (
     wants_metric,
 )
 from torchstone.baseline import Baseline, has_numbers, main_metric
-from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes, find_no_place, state
+from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes, find_no_place, name_added, state
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
 from torchstone.gate.comparable import depends_on_environment
@@ -94,6 +94,7 @@ def propose(
     if wish.head is not None and not changes:
         changes.append(_moved(baseline, wish.elsewhere))
     new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
+    changes = name_added(changes, baseline.kind, baseline.path, new_text)
     return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new), dict(found.unfit))
 
 
