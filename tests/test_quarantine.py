@@ -170,6 +170,16 @@ def test_quarantine_check_does_not_release_a_pattern_of_which_a_case_vanished(
     assert "could be released" in torchstone(*arguments, both).out
 
 
+@pytest.mark.parametrize("named", [(), ("--quarantine", "quarantine.toml")])
+def test_no_report_is_written_over_the_list(
+    named: tuple[str, ...], torchstone: Command, files: tuple[str, ...]
+) -> None:
+    ran = torchstone("check", *files, *named, "--output", "quarantine.toml")
+    assert ran.code == 2
+    assert "quarantine.toml is one of the files to read" in ran.err
+    assert Path("quarantine.toml").read_text() == ENTRY
+
+
 def test_an_improvement_under_quarantine_is_still_an_improvement(
     torchstone: Command, write: WriteFile
 ) -> None:

@@ -15,6 +15,7 @@ from torchstone.model import STATUS_RULES, Rule, ScopedRule, is_pattern
 from torchstone.vocabulary import ACCURACY, Verdict
 
 CONFIG_NAME = "torchstone.toml"
+QUARANTINE_NAME = "quarantine.toml"
 POLICIES = ("strict", "upstream")
 
 RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {

@@ -30,7 +30,7 @@ from torchstone.cli.reading import (
     read_results,
 )
 from torchstone.cli.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, render, show
-from torchstone.config import POLICIES, Settings, load_settings, parse_rule
+from torchstone.config import POLICIES, QUARANTINE_NAME, Settings, load_settings, parse_rule
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
 from torchstone.gate.judge import judge
@@ -45,7 +45,6 @@ from torchstone.vocabulary import Verdict
 UPSTREAM_QUARANTINE = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), "data", "upstream_quarantine.toml"
 )
-QUARANTINE_NAME = "quarantine.toml"
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
 _POLICY_HELP = "strict (the default), or upstream: decide as the original scripts do."
 _BASELINE_KIND_HELP = "The kind of the baseline files, if it is not to be recognised."
@@ -177,7 +176,8 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
             "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
         )
     outputs = [path for path in (request.output, *(path for _, path in reports)) if path]
-    refuse_overwriting(outputs, (*request.results, *baselines, *request.history))
+    told = (*(request.quarantines or settings.quarantines), *([request.config] if request.config else []))
+    refuse_overwriting(outputs, (*request.results, *baselines, *request.history, *told))
     conditions = _conditions(
         request, settings, baselines, styles={request.style, *(style for style, _ in reports)}
     )

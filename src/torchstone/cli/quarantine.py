@@ -13,7 +13,7 @@ import click
 from torchstone.baseline import Baseline
 from torchstone.cli.reading import SET, parse_day, patience, read_results
 from torchstone.cli.tables import print_table
-from torchstone.config import load_settings
+from torchstone.config import QUARANTINE_NAME, load_settings
 from torchstone.disk import read_text
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
@@ -27,13 +27,13 @@ from torchstone.results import merge
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, Verdict
 
-DEFAULT_NAME = "quarantine.toml"
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def _file_option(command: F) -> F:
     help_text = "The quarantine file. [default: quarantine.toml]"
-    return click.option("--file", "path", default=DEFAULT_NAME, metavar="FILE", help=help_text)(command)
+    return click.option("--file", "path", default=QUARANTINE_NAME, metavar="FILE", help=help_text)(command)
 
 
 @click.group("quarantine", context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,7 +58,7 @@ def list_entries(path: str) -> int:
     Example:
       torchstone quarantine list --file ci/quarantine.toml
     """
-    if path == DEFAULT_NAME and not os.path.exists(path):
+    if path == QUARANTINE_NAME and not os.path.exists(path):
         print(f"there is no {path} here: nothing is quarantined")
         return 0
     entries = read_quarantine(path)
@@ -279,7 +279,7 @@ def _verdict(
     if absent:
         of_what = "no row" if len(known) == 1 else "a case without a row"
         return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: a shard, or a crash?"
-    of_file = "" if entry.path == DEFAULT_NAME else f" --file {shlex.quote(entry.path)}"
+    of_file = "" if entry.path == QUARANTINE_NAME else f" --file {shlex.quote(entry.path)}"
     command = f"torchstone quarantine remove {shlex.quote(entry.case)}{of_file}"
     return "release", entry.case, times, f"could be released: {command}"
 

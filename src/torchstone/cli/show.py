@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from torchstone.cli.plain import Option
-from torchstone.config import wants_color
+from torchstone.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
 from torchstone.report.rows import Report
@@ -60,9 +60,10 @@ def parse_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def refuse_overwriting(outputs: Sequence[str], inputs: Sequence[str]) -> None:
-    """Refuse to write a report over a file that it is made from."""
+    """Refuse to write a report over a file that it is made from, or that says how to judge."""
+    read = [each for each in (*inputs, CONFIG_NAME, QUARANTINE_NAME) if os.path.exists(each)]
     for output in outputs:
-        if any(os.path.exists(output) and os.path.exists(i) and os.path.samefile(output, i) for i in inputs):
+        if os.path.exists(output) and any(os.path.samefile(output, each) for each in read):
             raise UsageError(f"{output} is one of the files to read", advice="name another file to write to")
 
 
