@@ -27,7 +27,6 @@ from torchstone.results import merge
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, Verdict
 
-
 F = TypeVar("F", bound=Callable[..., object])
 
 

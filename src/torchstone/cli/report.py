@@ -11,7 +11,6 @@ from datetime import date
 from msgspec import Struct
 
 from torchstone.baseline import Baseline, require_common_probe, select_pair
-from torchstone.cli.check import QUARANTINE_NAME
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import (
@@ -26,7 +25,7 @@ from torchstone.cli.reading import (
     read_results,
 )
 from torchstone.cli.show import refuse_overwriting
-from torchstone.config import Settings, load_settings
+from torchstone.config import QUARANTINE_NAME, Settings, load_settings
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
