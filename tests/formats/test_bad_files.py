@@ -80,7 +80,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 BAD: dict[str, tuple[bytes, str]] = {
     "cut off in a row": (RESULTS[:-4].encode(), ":3: column graph_breaks: "),
-    "cut off in the header": (b"dev,name,batch", ":1: column batch_size: "),
+    "cut off in the header": (b"dev,name,batch", ":1: no column is a metric"),
     "binary": (b"\x7fELF\x02\x01\x01\x00\x00", ":1:8: "),
     "binary after some text": (RESULTS.encode() + b"cuda,\x00c,4,pass,2\n", ":4:6: "),
     "empty": (b"", ":1: "),

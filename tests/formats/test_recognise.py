@@ -52,6 +52,8 @@ def test_every_kind_is_recognised_from_what_is_in_it(kind: str, tmp_path: Path) 
         ("amp,name\npass,a\n", "expected-by-dtype"),
         ("# a comment\n\n" + PERFORMANCE, "performance"),
         ("name,dev,batch_size,speedup\na,cpu,1,1\n", "performance"),
+        ("dev,name,batch_size,compression_ratio\ncuda,a,1,1\n", "performance"),
+        ("name,batch_size,speedup\na,1,1\n", "performance"),
         ('"dev","name","batch_size","accuracy"\ncpu,a,1,pass\n', "accuracy"),
         ("name,metric,value\n" + PR_TIME, "pr-time"),
         ("name,metric,expected,margin\n" + PR_TIME_EXPECTED, "pr-time-expected"),

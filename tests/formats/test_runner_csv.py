@@ -200,11 +200,68 @@ def test_any_other_file_name_states_nothing(path: str) -> None:
     assert reading.run.outcomes[0].case.variant == Variant("cuda", batch_size=8)
 
 
-@pytest.mark.parametrize("column", ["dev", "name", "batch_size", "speedup"])
-def test_a_column_that_is_needed_and_missing_is_named(column: str) -> None:
-    needed = [name for name in ("dev", "name", "batch_size", "speedup") if name != column]
-    error = refused("performance", f"# first\n{','.join(needed)}\n1,1,1\n")
+@pytest.mark.parametrize(
+    ("kind", "header", "column"),
+    [
+        ("performance", "dev,batch_size,speedup", "name"),
+        ("accuracy", "dev,batch_size,accuracy", "name"),
+        ("accuracy", "dev,name,batch_size", "accuracy"),
+        ("performance", "dev,name,batch_size", None),
+        ("performance", "dev,name,my_own_number", None),
+        ("performance", "dev,name,accuracy", None),
+    ],
+)
+def test_without_names_or_anything_measured_a_file_is_refused(
+    kind: str, header: str, column: str | None
+) -> None:
+    error = refused(kind, f"# first\n{header}\n1,1,1\n")
     assert (error.line, error.column) == (2, column)
+
+
+@pytest.mark.parametrize(
+    ("text", "variant", "values"),
+    [
+        (
+            "dev,name,batch_size,compression_ratio\ncuda,a,4,0.95\n",
+            Variant("cuda", batch_size=4),
+            {"compression_ratio": 0.95},
+        ),
+        ("name,batch_size,abs_latency\na,4,1.5\n", Variant(batch_size=4), {"abs_latency": 1.5}),
+        ("dev,name,graph_breaks\ncuda,a,0\n", Variant("cuda"), {"graph_breaks": 0}),
+        ("compilation_latency,name,dev\n-0.5,a,cpu\n", Variant("cpu"), {"compilation_latency": -0.5}),
+        ("name,eager_peak_mem\na,2.5\n", Variant(), {"eager_peak_mem": 2.5}),
+        (
+            "dev,name,speedup,my_own_number\ncpu,a,1.5,7\n",
+            Variant("cpu"),
+            {"speedup": 1.5, "my_own_number": 7},
+        ),
+    ],
+)
+def test_any_column_but_the_name_may_be_absent(text: str, variant: Variant, values: dict[str, float]) -> None:
+    outcome = one("performance", text)
+    assert (outcome.case.variant, outcome.status) == (variant, "pass")
+    assert {measurement.metric: measurement.value for measurement in outcome.measurements} == values
+
+
+def test_an_accuracy_file_may_have_nothing_but_names_and_statuses() -> None:
+    outcome = one("accuracy", "name,accuracy\na,fail_accuracy\n")
+    assert outcome == Outcome(Case("a", "accuracy"), "fail_accuracy")
+    counted = one("accuracy", "dev,name,accuracy,graph_breaks\ncuda,a,fail_accuracy,0\n")
+    assert counted.value("graph_breaks") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("performance", "dev,name,batch_size,compression_ratio\ncuda,a,0,0.0\n"),
+        ("performance", "dev,name,compression_ratio,graph_breaks\ncuda,a,0.0,0\n"),
+        ("performance", "dev,name,abs_latency,graph_breaks\ncuda,a,0.0\n"),
+        ("accuracy", "dev,name,accuracy,graph_breaks\ncuda,a,fail_to_run\n"),
+    ],
+)
+def test_a_failed_row_is_found_in_a_file_without_speedup_or_batch_size(kind: str, text: str) -> None:
+    status = "failed" if kind == "performance" else "fail_to_run"
+    assert one(kind, text) == Outcome(Case("a", kind, variant=Variant("cuda")), status)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,45 @@ def test_a_list_one_object_and_one_object_a_line_say_the_same() -> None:
     assert read_as("v3", json.dumps(V3_RECORDS[0])).run.outcomes == run.outcomes[:1]
 
 
+def test_lists_of_lists_of_records_say_the_same() -> None:
+    run = read_as("v3", V3).run
+    first, *others = V3_RECORDS
+    for nested in ([[first], others], [[], [first, others]], [first, *([each] for each in others)]):
+        for indent in (None, 2):
+            assert read_as("v3", json.dumps(nested, indent=indent)).run == run
+    assert read_as("v3", lines([first], others)).run == run
+    assert read_as("v3", lines(first, others)).run == run
+
+
+def test_a_record_in_a_list_of_lists_is_found_in_its_line() -> None:
+    good, bad = record("speedup", [1.5]), record("", [1.5])
+    assert refused(f"[\n [\n  {json.dumps(good)}\n ],\n\n [\n  {json.dumps(bad)}\n ]\n]\n").line == 7
+    assert refused(f"[{json.dumps(good)}]\n[\n{json.dumps(bad)}]\n").line == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("[[{}, ]]", 1, 7),
+        ("[[{}\n {}]]", 2, 2),
+        ("[[{}]", 1, 6),
+        ("[[,]]", 1, 3),
+        ("[[]]]", 1, 5),
+        ("[[]] 1", 1, 6),
+    ],
+)
+def test_lists_that_do_not_end_or_have_no_commas_are_broken(text: str, line: int, column: int) -> None:
+    record_text = json.dumps(record("speedup", [1.5]))
+    error = refused(text.replace("{}", record_text))
+    more = text[: text.rfind("{}") + 2].count("{}") if line == 1 else 0
+    assert (error.line, error.column) == (line, column + more * (len(record_text) - 2))
+    assert error.message.startswith("broken JSON: ")
+
+
+def test_lists_nested_without_end_are_refused() -> None:
+    assert refused("[" * 1_000_000).message == "lists and objects nested too deeply"
+
+
 def test_outcomes_know_the_line_their_first_record_starts_in() -> None:
     assert read_as("v3", V3).lines == (1, 2)
     assert read_as(

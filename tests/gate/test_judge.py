@@ -730,3 +730,24 @@ def test_a_case_that_was_planned_and_not_measured_is_not_offered_for_pruning(
     rows = {row["name"]: row for row in check(run, "--baseline", baseline)["rows"]}
     assert (rows["a"]["verdict"], rows["a"]["accept"]) == ("missing", None)
     assert "--prune" in rows["c"]["accept"]
+
+
+@pytest.mark.parametrize("policy", ["strict", "upstream"])
+def test_a_new_benchmark_is_told_with_the_number_it_has_though_the_baseline_speaks_of_another_metric(
+    torchstone: Command, write: WriteFile, policy: str
+) -> None:
+    results = write("results.csv", "a,compile_time_instruction_count,100\nb,instruction_count,50\n")
+    baseline = write("expected.csv", "a,compile_time_instruction_count,100,0.1\n")
+    told = torchstone("check", results, "--baseline", baseline, "--policy", policy).out
+    assert "instruction_count: 50; no baseline row" in told
+    assert "no result" not in told
+
+
+def test_a_new_benchmark_without_the_metric_that_was_asked_for_has_no_result_of_it(
+    torchstone: Command, write: WriteFile
+) -> None:
+    results = write("results.csv", "a,compile_time_instruction_count,100\nb,instruction_count,50\n")
+    baseline = write("expected.csv", "a,compile_time_instruction_count,100,0.1\n")
+    asked = ("--metric", "compile_time_instruction_count")
+    told = torchstone("check", results, "--baseline", baseline, *asked).out
+    assert "compile_time_instruction_count: no result; no baseline row" in told

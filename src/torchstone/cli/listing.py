@@ -15,6 +15,7 @@ from torchstone.measure.plan import Listing
 from torchstone.measure.session import Session
 from torchstone.measure.sources import list_packages
 from torchstone.suites import BUILT_IN, load_suite
+from torchstone.units import count_of
 from torchstone.vocabulary import PROBES
 
 OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
@@ -80,7 +81,8 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         display = make_display()
         with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
             session.start_workers([])
-            listings += read_listings(session.survey({"sources": foreign, "torch": False})["sources"])
+            job = {"sources": foreign, "torch": False}
+            listings += read_listings(session.survey_targets(resolved, job)["sources"])
     rows = [
         [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted"]
         for each in listings
@@ -88,7 +90,7 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         _print_json(_records(rows, "suite", "name", "batch_size", "modes"))
     else:
-        print_table(["suite", "benchmark", "batch", "modes"], rows, title=f"{len(rows)} benchmarks")
+        print_table(["suite", "benchmark", "batch", "modes"], rows, title=count_of(len(rows), "benchmark"))
     return 0
 
 

@@ -40,7 +40,9 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
 
     FILES say 'from benchmark_base import BenchmarkBase', and in their main()
     which benchmarks there are; they run as they are, and need nothing of
-    PyTorch's repository. Suites work too, such as compile_time, and files with
+    PyTorch's repository. A folder means its *.py files. Of several files,
+    benchmark_base.py, __init__.py and those without a benchmark are skipped.
+    Suites work too, such as compile_time, and files with
     @torchstone.counted. The rows are name,metric,value, the smallest count of
     all iterations. A benchmark that fails has no row, is named, and makes the
     exit code 1.
@@ -50,7 +52,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
 
     \b
     Examples:
-      torchstone pr-time add_loop.py mm_loop.py --output results.csv
+      torchstone pr-time benchmarks/*.py --output results.csv
       torchstone pr-time compile_time -k add_loop --counter python
       torchstone check results.csv --baseline expected_results.csv
     """

@@ -36,8 +36,8 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
     """Measure SUITES, FILES and folders under torch.compile, against eager.
 
     TARGETS are suites (see 'torchstone list'), files bench_*.py with functions
-    that @torchstone.benchmark decorates, or folders of these; TARGET::NAME is
-    one benchmark. Every case runs in a process of its own, and its result is
+    that @torchstone.benchmark decorates, files written for PyTorch's
+    pr_time_benchmarks, or folders of these; TARGET::NAME is one benchmark. Every case runs in a process of its own, and its result is
     on disk before the next one starts.
 
     \b

@@ -14,9 +14,10 @@ from torchstone.cli.tables import print_table
 from torchstone.disk import reason, write_text
 from torchstone.errors import InputError
 from torchstone.formats import FORMATS
+from torchstone.formats.ci_name import file_stem
 from torchstone.formats.runner_csv import write_exactly
 from torchstone.measure.journal import taken
-from torchstone.model import Case, Outcome, Run
+from torchstone.model import Outcome, Run
 from torchstone.units import count_of
 from torchstone.vocabulary import Probe
 
@@ -100,21 +101,6 @@ def _files(run: Run, kinds: tuple[str, ...]) -> list[tuple[str, str, list[Outcom
                 ending = "json" if kind == "v3" else "csv"
                 groups[(f"{file_stem(outcome.case)}.{ending}", kind)].append(outcome)
     return [(name, kind, outcomes) for (name, kind), outcomes in groups.items()]
-
-
-def file_stem(case: Case) -> str:
-    """The name that PyTorch's CI gives such a file: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}``.
-
-    What that has no place for (dynamic shapes, a compile mode, a size) follows the backend, as ``inductor_dynamic`` does there.
-    """
-    variant = case.variant
-    further = [
-        value if name in {"compile_mode", "size"} else f"{name}_{value}" for name, value in variant.further
-    ]
-    dynamic = {True: ["dynamic"], False: ["static"], None: []}[variant.dynamic]
-    backend = "_".join([variant.backend, *dynamic, *further])
-    parts = (backend, case.suite, variant.dtype, variant.mode, variant.device.replace(":", ""), case.probe)
-    return re.sub(r"[^\w.-]+", "_", "_".join(parts))
 
 
 def print_plan(run: Run) -> None:

@@ -185,7 +185,7 @@ def _recognise_table(path: str, text: str) -> str:
             line=1,
             advice="did the job that wrote it fail?",
         )
-    if "dev" in cells and "name" in cells:
+    if "name" in cells and ("dev" in cells or "batch_size" in cells):
         return "accuracy" if "accuracy" in cells else "performance"
     if cells[:2] == ["name", "metric"]:
         return {3: "pr-time", 4: "pr-time-expected"}.get(len(cells), "")

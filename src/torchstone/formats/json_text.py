@@ -1,4 +1,4 @@
-"""JSON text as Python values with line numbers: one value, a list of them, or one a line.
+"""JSON text as Python values with line numbers: one value, a list of them or of lists of them, or one a line.
 
 Stricter than the standard: no NaN unless a format is known to write it, no repeated keys, no half of a surrogate pair.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from math import isfinite
 from typing import Any
 
@@ -52,19 +52,21 @@ _DECODER_OF_NAN = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
 def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
-    """The records of a text with their lines: the elements of one list, or the values that follow each other."""
+    """The records of a text with their lines: the values that follow each other, of lists the elements, and the elements of lists in these."""
     text = text.removeprefix(BOM)
     start = _skip_space(text, 0)
     if start == len(text):
         raise InputError("the file is empty", path=path, line=1, advice="expected JSON")
-    if text[start] == "[":
-        yield from _read_list(path, text, start)
-        return
     line = 1 + text.count("\n", 0, start)
     while start < len(text):
-        value, end = _read_value(path, text, start, line)
-        yield line, value
+        if text[start] == "[":
+            end = yield from _read_list(path, text, start, line)
+        else:
+            value, end = _read_value(path, text, start, line)
+            yield line, value
         following = _skip_space(text, end)
+        if text[start] == "[" and following < len(text) and text[following] not in "[{":
+            raise _broken(path, text, following, "something follows the end of the list")
         line += text.count("\n", start, following)
         start = following
 
@@ -111,25 +113,34 @@ def _skip_past(text: str, start: int) -> int:
     return _skip_space(text, end + 1) if text[end] == "," else end
 
 
-def _read_list(path: str, text: str, start: int) -> Iterator[tuple[int, Any]]:
-    position = _skip_space(text, start + 1)
-    line = 1 + text.count("\n", 0, position)
-    first = True
-    while text[position : position + 1] != "]":
-        if not first:
-            if text[position : position + 1] != ",":
-                raise _broken(path, text, position, "expected ',' or ']'")
-            following = _skip_space(text, position + 1)
-            line += text.count("\n", position, following)
-            position = following
-        first = False
-        value, end = _read_value(path, text, position, line)
-        yield line, value
+def _read_list(path: str, text: str, start: int, line: int) -> Generator[tuple[int, Any], None, int]:
+    """The elements of the list that starts here, and in their place those of lists in it; gives where it ends."""
+    position, depth = start, 0
+    is_value_due, may_end = True, False
+    while True:
+        character = text[position : position + 1]
+        end = position + 1
+        if character == "[" and is_value_due:
+            depth += 1
+            may_end = True
+            if depth > MOST_NESTED:
+                raise _too_deep(path, line)
+        elif character == "]" and may_end:
+            depth -= 1
+            is_value_due = False
+            if not depth:
+                return end
+        elif is_value_due:
+            value, end = _read_value(path, text, position, line)
+            yield line, value
+            is_value_due, may_end = False, True
+        elif character == ",":
+            is_value_due, may_end = True, False
+        else:
+            raise _broken(path, text, position, "expected ',' or ']'")
         following = _skip_space(text, end)
         line += text.count("\n", position, following)
         position = following
-    if (rest := _skip_space(text, position + 1)) < len(text):
-        raise _broken(path, text, rest, "something follows the end of the list")
 
 
 def _read_value(
@@ -149,11 +160,15 @@ def _read_value(
     except json.JSONDecodeError as error:
         raise _broken(path, text, error.pos, error.msg.lower()) from None
     except RecursionError:
-        raise InputError("lists and objects nested too deeply", path=path, line=line) from None
+        raise _too_deep(path, line) from None
     except ValueError as error:  # also: a whole number with thousands of digits
         problem = str(error) if isinstance(error, _RefusedError) else "a number too large to be one"
         raise InputError(problem, path=path, line=line, advice="expected plain JSON") from None
     return value, end
+
+
+def _too_deep(path: str, line: int) -> InputError:
+    return InputError("lists and objects nested too deeply", path=path, line=line)
 
 
 def _depth(value: object) -> int:

@@ -1,13 +1,12 @@
 """The performance and accuracy CSV of PyTorch's benchmark runner <-> outcomes.
 
-Both start with ``dev,name,batch_size[,tag]``. A row of a case that failed is short, or padded with zeros, and its batch size
+Both start with ``dev,name,batch_size[,tag]``; only the name and one metric must be there. A row of a case that failed is short, or padded with zeros, and its batch size
 is 0, which means unknown: these zeros are no measurements and are not kept as such. In an accuracy file the column ``compilation_latency`` means
 dynamo's own timers, in a performance file a difference of warm-up times; here these are two metrics.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 
@@ -15,10 +14,11 @@ from msgspec import structs
 
 from torchstone.errors import InputError
 from torchstone.formats import table
+from torchstone.formats.ci_name import read_ci_name
 from torchstone.formats.table import cell_picker
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.units import exact_text
-from torchstone.vocabulary import CAPTURE_METRICS, FAILED, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, Probe
 
 _KEYS = ("dev", "name", "batch_size", "tag")
 _PERFORMANCE_COLUMNS = (
@@ -36,24 +36,8 @@ _PERFORMANCE_COLUMNS = (
 _OPTIONAL_COLUMNS = ("baseline", "speedup_vs_baseline", "cache_lookup_latency")
 _ACCURACY_COLUMNS = ("accuracy", *CAPTURE_METRICS, "compilation_latency")
 _ALWAYS_WRITTEN = {Probe.PERFORMANCE: ("speedup", "abs_latency"), Probe.ACCURACY: ("accuracy",)}
-_CI_NAME = (
-    r"(?P<backend>[\w.-]+)_(?P<suite>torchbench|huggingface_llm|huggingface|timm_models|timm|smoke)_(?P<dtype>[a-z0-9]+)_(?P<mode>inference|training)"
-    r"_(?P<device>[a-z0-9]+)_(?:accuracy|performance)\.csv\Z"
-)
 _NOTHING_OR_ZERO = re.compile(r"\s*(?:0+(?:\.0*)?|\.0+)?\s*\Z")
 MOST_SHARED = 20_000
-_SCRIPTS = {"timm": "timm_models"}
-_OURS = {"smoke", "huggingface_llm"}
-_DEVICES = {"rocm": "cuda"}
-_BACKEND_OPTIONS = {
-    "eager": "--backend eager",
-    "aot_eager": "--backend aot_eager",
-    "inductor": "--backend inductor",
-    "inductor_with_cudagraphs": "--backend inductor",
-    "inductor_no_cudagraphs": "--backend inductor --disable-cudagraphs",
-    "inductor_dynamic": "--backend inductor --dynamic-shapes --dynamic-batch-only",
-    "dynamic_inductor": "--backend inductor --dynamic-shapes --dynamic-batch-only",
-}
 
 
 def read_performance(path: str, text: str) -> Reading:
@@ -80,7 +64,7 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
     cautions = (
         () if text.endswith(("\n", "\r")) else (f"{path}: the last line has no end: was the file cut off?",)
     )
-    return Reading(path, probe.value, run_of(path, outcomes), lines, cautions, reader.repro())
+    return Reading(path, probe.value, run_of(path, outcomes), lines, cautions, reader.named.command())
 
 
 class _RowReader:
@@ -90,20 +74,14 @@ class _RowReader:
         self._path = path
         self._header = header
         self._probe = probe
-        main = "accuracy" if probe is Probe.ACCURACY else "speedup"
-        for column in ("dev", "name", "batch_size", main):
-            if column not in header:
-                advice = f"a {probe} file has dev, name, batch_size and {main}"
-                raise InputError(
-                    f"no column '{column}'", path=path, line=header_line, column=column, advice=advice
-                )
+        _require_columns(path, header_line, header, probe)
         self._at = {column: number for number, column in enumerate(header)}
         self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
         self._measured_at = [self._at[column] for column in self._measured]
         self._shortest = 1 + max(
             number for column, number in self._at.items() if column not in self._measured
         )
-        self._named = self._axes_of_file_name()
+        self.named = read_ci_name(path, probe.value)
         self._variants: dict[tuple[str, ...], Variant] = {}
         self._pick = cell_picker(self._measured_at)
         self._known: dict[tuple[str, ...], tuple[Measurement, ...]] = {}
@@ -115,7 +93,7 @@ class _RowReader:
         if len(cells) != len(self._header) and not failed:
             raise table.reject_row_length(self._path, line, cells, self._header)
         name = table.read_name(self._path, line, "name", cells[self._at["name"]])
-        case = Case(name, self._probe.value, self._named.get("suite", ""), self._variant(line, cells))
+        case = Case(name, self._probe.value, self.named.suite, self._variant(line, cells))
         measurements = () if failed else self._measurements(line, cells)
         if self._probe is Probe.ACCURACY:
             return Outcome(case, self._status(line, cells), measurements)
@@ -127,12 +105,19 @@ class _RowReader:
         """A case that ended in an exception: batch size 0, then the status or zeros, and nothing else but padding."""
         if not self._shortest <= len(cells) <= len(self._header):
             return False
-        if cells[self._at["batch_size"]].strip() not in {"0", "0.0"}:
+        if not self._may_have_failed(cells):
             return False
         if self._probe is Probe.ACCURACY and cells[self._at["accuracy"]].strip() in {PASSED, ""}:
             return False
         there = (number for number in self._measured_at if number < len(cells))
         return all(_NOTHING_OR_ZERO.match(cells[number]) for number in there)
+
+    def _may_have_failed(self, cells: list[str]) -> bool:
+        """Whether zeros in a row may stand for nothing: its batch size is 0; or, where there is no such column, it is short, or has numbers that are never 0 otherwise."""
+        if "batch_size" in self._at:
+            return cells[self._at["batch_size"]].strip() in {"0", "0.0"}
+        has_more_than_counts = any(column not in CAPTURE_METRICS for column in self._measured)
+        return len(cells) < len(self._header) or (self._probe is not Probe.ACCURACY and has_more_than_counts)
 
     def _status(self, line: int, cells: list[str]) -> str:
         status = cells[self._at["accuracy"]].strip()
@@ -142,15 +127,18 @@ class _RowReader:
         return status
 
     def _variant(self, line: int, cells: list[str]) -> Variant:
-        tag = cells[self._at["tag"]] if "tag" in self._at else ""
-        key = (cells[self._at["dev"]], cells[self._at["batch_size"]], tag)
+        key = tuple(
+            cells[self._at[column]] if column in self._at else "" for column in ("dev", "batch_size", "tag")
+        )
         variant = self._variants.get(key)
         if variant is None:
             size = table.read_count(self._path, line, "batch_size", key[1]) if key[1].strip() else 0
-            further = (("tag", tag.strip()),) if tag.strip() else ()
-            device = table.read_name(self._path, line, "dev", key[0])
-            backend, mode, dtype = (self._named.get(axis, "") for axis in ("backend", "mode", "dtype"))
-            variant = Variant(device, backend, mode, dtype, batch_size=size or None, further=further)
+            further = (("tag", tag),) if (tag := key[2].strip()) else ()
+            device = table.read_name(self._path, line, "dev", key[0]) if "dev" in self._at else ""
+            named = self.named
+            variant = Variant(
+                device, named.backend, named.mode, named.dtype, batch_size=size or None, further=further
+            )
             self._variants[key] = variant
         return variant
 
@@ -186,27 +174,17 @@ class _RowReader:
             )  # in a performance file a difference of two times, which may well be negative
         return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
 
-    def _axes_of_file_name(self) -> dict[str, str]:
-        """What CI puts into the file's name: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``."""
-        found = (
-            re.match(_CI_NAME, os.path.basename(self._path))
-            if self._path.endswith(f"_{self._probe}.csv")
-            else None
-        )
-        return found.groupdict() if found else {}
 
-    def repro(self) -> str:
-        """The original runner's own command for one model, where the file's name says how it was run."""
-        n = self._named
-        options = _BACKEND_OPTIONS.get(n.get("backend", ""))
-        if options is None or n["suite"] in _OURS:
-            return ""
-        script = _SCRIPTS.get(n["suite"], n["suite"])
-        device = _DEVICES.get(n["device"], n["device"])
-        return (
-            f"python benchmarks/dynamo/{script}.py --{self._probe} --{n['mode']} --{n['dtype']} "
-            f"{options} --device {device} --only {{name}}"
-        )
+def _require_columns(path: str, line: int, header: list[str], probe: Probe) -> None:
+    """Refuse a header without names, or with nothing that is measured: any other column may be absent."""
+    needed = ("name", ACCURACY) if probe is Probe.ACCURACY else ("name",)
+    for column in needed:
+        if column not in header:
+            advice = f"expected at least {' and '.join(needed)}" if len(needed) > 1 else ""
+            raise InputError(f"no column '{column}'", path=path, line=line, column=column, advice=advice)
+    if not any(column in METRICS and (column in needed or column != ACCURACY) for column in header):
+        advice = "expected speedup, abs_latency, compression_ratio or another metric of docs/reference.md"
+        raise InputError("no column is a metric", path=path, line=line, advice=advice)
 
 
 def _metric(column: str, probe: Probe) -> str:

@@ -39,7 +39,7 @@ class _Group:
 
 
 def read(path: str, text: str) -> Reading:
-    """Read a list of records, one record, or one record a line."""
+    """Read a list of records or of lists of records, one record, or one record or list a line."""
     groups: dict[tuple[str, str, Variant], _Group] = {}
     machines: list[dict[str, Any]] = []
     for line, value in read_records(path, text):

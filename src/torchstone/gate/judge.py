@@ -248,14 +248,17 @@ class _Judging:
         return of_accuracy is None or of_accuracy.row.outcome.status in _NOT_FAILED
 
     def _main_metric(self, outcome: Outcome) -> str:
-        """The metric that stands for a result without a baseline: one that the baselines speak of."""
+        """The metric that stands for a result without a baseline: one that the baselines speak of, else one that it has."""
         if self._spoken_of is None:
             self._spoken_of = [*(self._expected_metrics() if self._wanted is None else sorted(self._wanted))]
         of_case = [ACCURACY] * (outcome.case.probe == Probe.ACCURACY) + [
             m.metric for m in outcome.measurements
         ]
         known = [metric for metric in of_case if metric in self._spoken_of]
-        return known[0] if known else self._spoken_of[0] if self._spoken_of else main_metric(outcome)
+        if known:
+            return known[0]
+        has_others = outcome.measurements and self._asked is None
+        return main_metric(outcome) if has_others or not self._spoken_of else self._spoken_of[0]
 
     def _judge_metric(
         self,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.util
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct, convert
 
+from torchstone.benchmark_base import NAME as BENCHMARK_BASE
 from torchstone.counting import describe_counted
-from torchstone.errors import InputError, UsageError
+from torchstone.errors import InputError, UsageError, printable
 from torchstone.measure.plan import Listing
 from torchstone.measure.sources import Source, list_packages
 from torchstone.model import Variant
@@ -21,35 +24,79 @@ from torchstone.suites import BUILT_IN, load_suite
 FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
 
 
+_NEVER_MEASURED = {
+    "__init__": "it only makes the folder a package",
+    BENCHMARK_BASE: "torchstone has its own, which the files beside it import",
+}
+"""Why files of these names are left out where there are others."""
+
+
+class Skipped(Struct, frozen=True):
+    """A file that is left out, and why."""
+
+    path: str
+    why: str
+
+    @property
+    def line(self) -> str:
+        """One line that says so."""
+        below = os.path.relpath(self.path)
+        return f"skipped {printable(self.path if below.startswith(os.pardir) else below)}: {self.why}"
+
+
 class Targets(Struct, frozen=True):
-    """Where the wanted benchmarks come from, by suite, and the ones that were named exactly."""
+    """Where the wanted benchmarks come from, by suite, and the ones that were named exactly.
+
+    ``skipped`` are files that are not even imported. With ``may_skip`` a file that defines no benchmark is left out too; it is an error where no other file was meant.
+    """
 
     sources: dict[str, Source]
     names: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    may_skip: bool = False
 
 
 def resolve_targets(targets: Sequence[str]) -> Targets:
-    """Suites, files, folders of ``bench_*.py``, and any of these with ``::NAME`` for one benchmark."""
+    """Suites, files, folders, and any of these with ``::NAME`` for one benchmark."""
+    places = {place: _sources_at(place) for place in (target.partition("::")[0] for target in targets)}
+    files = {source["path"] for found in places.values() for source in found if source["kind"] == "file"}
+    may_skip = len(files) > 1 or any(map(os.path.isdir, places))
+    listed = {source["path"] for place in filter(os.path.isdir, places) for source in places[place]}
+    skipped = {path: why for path in sorted(files) if may_skip and (why := _why_skipped(path, listed))}
     sources: dict[str, Source] = {}
     names, whole = [], set()
     for target in targets:
         place, _, name = target.partition("::")
-        found = _sources_at(place)
+        found = [source for source in places[place] if source.get("path") not in skipped]
         for source in found:
-            before = sources.setdefault(source["name"], source)
-            if before != source:
-                raise UsageError(
-                    f"{before.get('path', before['name'])} and {source.get('path', source['name'])} would both be the suite {source['name']}",
-                    advice="rename one of the two files, or measure them in two runs",
-                )
+            _add_source(sources, source)
         suites = [source["name"] for source in found]
         if name:
             names += [f"{suite}::{name}" for suite in suites]
         else:
             whole |= set(suites)
+    left_out = tuple(Skipped(*each) for each in skipped.items())
+    if targets and not sources:
+        raise nothing_defined(left_out)
     if names:
         names += [f"{suite}::*" for suite in sorted(whole)]
-    return Targets(sources, tuple(names))
+    return Targets(sources, tuple(names), left_out, may_skip)
+
+
+def _add_source(sources: dict[str, Source], source: Source) -> None:
+    before = sources.setdefault(source["name"], source)
+    if before != source:
+        raise UsageError(
+            f"{before.get('path', before['name'])} and {source.get('path', source['name'])} would both be the suite {source['name']}",
+            advice="rename one of the two files, or measure them in two runs",
+        )
+
+
+def nothing_defined(skipped: Sequence[Skipped]) -> UsageError:
+    """The error for files of which none defines a benchmark."""
+    return UsageError(
+        "none of these files defines a benchmark", advice="; ".join(each.line for each in skipped)
+    )
 
 
 def _sources_at(place: str) -> list[Source]:
@@ -93,7 +140,10 @@ def hash_file(path: str) -> str:
 
 
 def _files_below(folder: str) -> list[Source]:
-    """The files in a folder and below; folders that are hidden, or hold an installed Python, have nothing of the user's."""
+    """The benchmark files of a folder: ``bench_*.py`` in it and below, and its own files for ``benchmark_base``; where no file is named so, all its ``*.py``.
+
+    Folders that are hidden, or hold an installed Python, have nothing of the user's.
+    """
     found = []
     for where, folders, names in os.walk(folder):
         folders[:] = [
@@ -103,9 +153,44 @@ def _files_below(folder: str) -> list[Source]:
             and not os.path.exists(os.path.join(where, each, "pyvenv.cfg"))
         ]
         found += [os.path.join(where, name) for name in sorted(names) if FILE_PATTERN.match(name)]
-    if not found:
-        raise InputError("there is no bench_*.py in this folder", path=folder)
-    return [_file(path) for path in found]
+    own = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+    if found:
+        own = [path for path in own if path not in found and BENCHMARK_BASE in (_imports(path) or ())]
+    if not found and not own:
+        raise InputError("there is no Python file (*.py) in this folder", path=folder)
+    return [_file(path) for path in (*found, *own)]
+
+
+def _why_skipped(path: str, listed: Collection[str]) -> str:
+    """Why a file is left out without being imported; empty where it may define a benchmark. ``listed`` are files that nobody named: they are in a folder."""
+    folder, name = os.path.split(path)
+    if why := _NEVER_MEASURED.get(name.removesuffix(".py")):
+        return why
+    if path not in listed or FILE_PATTERN.match(name):
+        return ""
+    imports = _imports(path)
+    beside = {
+        os.path.basename(each).removesuffix(".py") for each in listed if os.path.dirname(each) == folder
+    }
+    if imports is None or imports & {"torchstone", BENCHMARK_BASE, *beside}:
+        return ""
+    return f"it imports neither torchstone nor {BENCHMARK_BASE}, so it defines no benchmark"
+
+
+def _imports(path: str) -> set[str] | None:
+    """The names of the modules that a file imports; None where it cannot be read as Python, which whoever imports it will say."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(importlib.util.decode_source(file.read()), path)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module} if node.module else {each.name for each in node.names}
+    return {name.partition(".")[0] for name in found}
 
 
 def list_built_in(suite: str) -> list[Listing]:
@@ -138,6 +223,19 @@ def libraries_of(sources: Sequence[Source]) -> list[str]:
     """The libraries of our own suites among these, whose versions belong to the environment."""
     built_in = [source["name"] for source in sources if source["kind"] == "suite"]
     return sorted({library for name in built_in for library in load_suite(name).libraries})
+
+
+def leave_out_empty(
+    targets: Targets, sources: Sequence[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[Skipped]]:
+    """What a survey found, less the files that define no benchmark where these may be left out, and these."""
+    if not targets.may_skip:
+        return list(sources), []
+    kept = [found for found in sources if not found.get("empty")]
+    empty = [Skipped(found["source"]["path"], found["empty"]) for found in sources if found.get("empty")]
+    if not kept and all(source["kind"] == "file" for source in targets.sources.values()):
+        raise nothing_defined([*targets.skipped, *empty])
+    return kept, empty
 
 
 def read_listings(sources: Sequence[dict[str, Any]]) -> list[Listing]:

@@ -24,6 +24,7 @@ from torchstone.measure.revision import read_revision
 from torchstone.measure.rounds import Room, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
+from torchstone.measure.sources import Source
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.model import Case, Outcome, Run
 from torchstone.units import count_of
@@ -57,6 +58,7 @@ def prepare_run(request: Request, session: Session) -> Run:
     selection = structs.replace(request.selection, targets=request.targets.names)
     axes = structs.replace(axes, asked_devices=request.axes.devices)
     listings = read_listings(found["sources"])
+    settings = structs.replace(settings, sources=_defining(settings.sources, listings))
     if is_scaled(request.axes, listings):
         settings, axes = plan_rounds(settings, axes, found["collectives"], session)
     cases = plan_cases(listings, axes, selection)
@@ -81,6 +83,12 @@ def prepare_run(request: Request, session: Session) -> Run:
         to_builtins(settings),
         finished=False,
     )
+
+
+def _defining(sources: Mapping[str, Source], listings: Collection[Listing]) -> dict[str, Source]:
+    """The sources that define a benchmark: a run file names no others, which would be looked at again whenever it is used."""
+    suites = {listing.suite for listing in listings}
+    return {suite: source for suite, source in sources.items() if suite in suites}
 
 
 def is_scaled(axes: Axes, listings: Collection[Listing]) -> bool:
@@ -152,9 +160,9 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str
 def survey_for(request: Request, session: Session) -> dict[str, Any]:
     """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
     sources = list(request.targets.sources.values())
-    found = session.survey(
+    found = session.survey_targets(
+        request.targets,
         {
-            "sources": sources,
             "imports": list(request.settings.imports),
             "folder": request.settings.folder or os.getcwd(),
             "devices": list(request.axes.devices),

@@ -16,6 +16,7 @@ from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
 from torchstone.measure.cache_course import CacheCourse
 from torchstone.measure.channel import Message
+from torchstone.measure.collect import Targets, leave_out_empty
 from torchstone.measure.course import Course, SingleCourse
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
@@ -141,7 +142,22 @@ class Session:
         return launcher.renew() if isinstance(launcher, BothLaunchers) else lambda: None
 
     def survey(self, job: Message, timeout: float = SURVEY_TIMEOUT) -> dict[str, Any]:
-        """Have a worker look at what can be measured; what is wrong with a source is an error here.
+        """Have a worker look at what can be measured; what is wrong with a source is an error here."""
+        return _without_errors(self._look(job, timeout))
+
+    def survey_targets(
+        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT
+    ) -> dict[str, Any]:
+        """The same for the targets of a command; files that are left out because they define no benchmark are told."""
+        found = self._look({"sources": list(targets.sources.values()), **job}, timeout)
+        found["sources"], empty = leave_out_empty(targets, found["sources"])
+        _without_errors(found)
+        for each in (*targets.skipped, *empty):
+            self._tell(each.line)
+        return found
+
+    def _look(self, job: Message, timeout: float) -> dict[str, Any]:
+        """A survey as a worker gives it.
 
         It may take what a case may take, but never so little that torch could not be loaded meanwhile.
         """
@@ -152,9 +168,6 @@ class Session:
                 raise _no_torch(self.world.python)
             raise source_error(answer["error"])
         found: dict[str, Any] = answer["survey"]
-        for source in found["sources"]:
-            if "error" in source:
-                raise source_error(source["error"])
         return found
 
     def preload(self, libraries: Sequence[str]) -> None:
@@ -248,6 +261,14 @@ class Session:
 
 def _no_torch(python: str) -> CannotMeasureError:
     return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
+
+
+def _without_errors(found: dict[str, Any]) -> dict[str, Any]:
+    """A survey, if nothing is wrong with any source."""
+    for source in found["sources"]:
+        if "error" in source:
+            raise source_error(source["error"])
+    return found
 
 
 def source_error(told: Mapping[str, Any]) -> InputError | UsageError:

@@ -12,6 +12,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any
 
+from torchstone import benchmark_base
 from torchstone.counting import Counted, take_counted
 from torchstone.define import Benchmark, DefinitionError, Suite, take_defined
 from torchstone.measure import pr_time_files
@@ -37,6 +38,14 @@ class SourceError(Exception):
     def told(self) -> dict[str, Any]:
         """As a message to the parent."""
         return {"message": self.message, "path": self.path, "line": self.line, "column": self.column}
+
+
+class EmptySourceError(SourceError):
+    """A file that defines no benchmark: ``why``, if that was not to be expected, and what to do about it."""
+
+    def __init__(self, why: str, advice: str, path: str) -> None:
+        super().__init__(f"{why}: {advice}" if advice else why, path)
+        self.why = why
 
 
 def load_source(source: Source, wanted: str = "") -> Suite:
@@ -96,14 +105,22 @@ def _load_file(path: str, name: str, wanted: str = "") -> Suite:
     if is_original:
         work += _list_original(module, path, wanted)
     if not defined and not work:
-        empty = "decorate a function with @torchstone.benchmark, or with @torchstone.counted if its instructions are to be counted"
-        problem = pr_time_files.why_empty(module, path) if is_original else empty
-        raise SourceError(f"no benchmark is defined in it: {problem}", path)
+        why, advice = "no benchmark is defined in it", ""
+        if is_original:
+            why += f": {pr_time_files.why_empty(module, path)}"
+        else:
+            advice = "decorate a function with @torchstone.benchmark, or with @torchstone.counted if its instructions are to be counted"
+        raise EmptySourceError(why, advice, path)
     _refuse_namesakes([*(each.name for each in defined), *(each.name for each in work)], path)
     return Suite(name, f"the benchmarks in {path}", lambda: defined, counted=lambda: work)
 
 
 def _import_file(path: str, name: str) -> ModuleType:
+    if name == benchmark_base.NAME:
+        raise SourceError(
+            "this is what files of benchmarks import, and torchstone has its own: name these files, or their folder",
+            path,
+        )
     present = sys.modules.get(name)
     if present is not None and getattr(present, "__file__", "") != path:
         raise SourceError(f"its name hides the module {name}, which is in use here: rename the file", path)

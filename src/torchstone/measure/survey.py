@@ -12,7 +12,7 @@ from torchstone.counting import describe_counted
 from torchstone.define import Benchmark
 from torchstone.measure import sources
 from torchstone.measure.environment import probe_environment
-from torchstone.measure.sources import Source, SourceError, import_modules, load_source
+from torchstone.measure.sources import EmptySourceError, Source, SourceError, import_modules, load_source
 from torchstone.measure.surroundings import OWN
 
 
@@ -97,6 +97,8 @@ def _look_at(source: Source) -> dict[str, Any]:
         suite = load_source(source)
         benchmarks = [describe(benchmark) for benchmark in suite.collect()]
         counted = [describe_counted(each) for each in suite.counted()]
+    except EmptySourceError as error:
+        return {"source": source, "error": error.told(), "empty": error.why}
     except SourceError as error:
         return {"source": source, "error": error.told()}
     except Exception as error:  # noqa: BLE001  (another package's code: told, not raised)

@@ -1,0 +1,83 @@
+"""The file names of PyTorch's CI, read and written: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``, and the runner's command that they stand for."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from msgspec import Struct
+
+from torchstone.model import Case
+
+_NAME = re.compile(
+    r"(?P<backend>[\w.-]+)"
+    r"_(?P<suite>torchbench|huggingface_llm|huggingface|timm_models|timm|smoke)"
+    r"_(?P<dtype>amp_bf16|amp_fp16|[a-z0-9]+)"
+    r"_(?P<mode>(?:inference|training)(?:-[a-z-]+)?)"
+    r"_(?P<device>[a-z0-9]+(?:_[a-z0-9]+)*)"
+    r"_(?P<probe>accuracy|performance)\.csv"
+)
+_SCRIPTS = {"timm": "timm_models"}
+_OURS = {"smoke", "huggingface_llm"}
+_DEVICES = {"rocm": "cuda"}
+_DTYPE_OPTIONS = {"amp_bf16": "amp --amp-dtype bfloat16", "amp_fp16": "amp --amp-dtype float16"}
+_BACKEND_OPTIONS = {
+    "eager": "--backend eager",
+    "aot_eager": "--backend aot_eager",
+    "inductor": "--backend inductor",
+    "inductor_with_cudagraphs": "--backend inductor",
+    "inductor_no_cudagraphs": "--backend inductor --disable-cudagraphs",
+    "inductor_dynamic": "--backend inductor --dynamic-shapes --dynamic-batch-only",
+    "dynamic_inductor": "--backend inductor --dynamic-shapes --dynamic-batch-only",
+}
+
+
+class CiName(Struct, frozen=True):
+    """What the name of a result file says; nothing where it is not a name that CI gives.
+
+    The dtype may have an underscore in it (``amp_bf16``), and so may the device, which then names a model (``cuda_h100``).
+    """
+
+    backend: str = ""
+    suite: str = ""
+    dtype: str = ""
+    mode: str = ""
+    device: str = ""
+    probe: str = ""
+
+    def command(self) -> str:
+        """The runner's own command for one model, ``{name}``; empty where the name does not say how it was run."""
+        options = _BACKEND_OPTIONS.get(self.backend)
+        if options is None or self.suite in _OURS or "-" in self.mode:
+            return ""
+        device = self.device.partition("_")[0]
+        return (
+            f"python benchmarks/dynamo/{_SCRIPTS.get(self.suite, self.suite)}.py --{self.probe} --{self.mode} "
+            f"--{_DTYPE_OPTIONS.get(self.dtype, self.dtype)} {options} "
+            f"--device {_DEVICES.get(device, device)} --only {{name}}"
+        )
+
+
+def read_ci_name(path: str, probe: str) -> CiName:
+    """What a file's name says, if it is that of a file of this probe.
+
+    >>> read_ci_name("logs/inductor_torchbench_amp_bf16_inference_xpu_accuracy.csv", "accuracy").dtype
+    'amp_bf16'
+    """
+    found = _NAME.fullmatch(os.path.basename(path))
+    return CiName(**found.groupdict()) if found and found["probe"] == probe else CiName()
+
+
+def file_stem(case: Case) -> str:
+    """The name that CI would give a file with this case in it, without its ending.
+
+    What that has no place for (dynamic shapes, a compile mode, a size) follows the backend, as ``inductor_dynamic`` does there.
+    """
+    variant = case.variant
+    further = [
+        value if name in {"compile_mode", "size"} else f"{name}_{value}" for name, value in variant.further
+    ]
+    dynamic = {True: ["dynamic"], False: ["static"], None: []}[variant.dynamic]
+    backend = "_".join([variant.backend, *dynamic, *further])
+    parts = (backend, case.suite, variant.dtype, variant.mode, variant.device.replace(":", ""), case.probe)
+    return re.sub(r"[^\w.-]+", "_", "_".join(parts))
