@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import resource
 import signal
@@ -84,10 +85,13 @@ def do(job: Message, channel: Channel) -> Message:
         if job["job"] == "survey":
             from torchstone.measure.survey import survey  # noqa: PLC0415  (only that job needs it)
 
+            surroundings.enter({"TMPDIR": job["temporary"]})
             return {"survey": survey(job, channel.send)}
         if job["job"] == "prime":
             from torchstone.measure.priming import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
 
+            importlib.import_module("torch._inductor.codecache")  # its headers go where TMPDIR is now
+            surroundings.enter({"TMPDIR": job["temporary"]})
             fill(job["template"], compile_tiny_graph)
             return {"primed": job["template"]}
         return {"result": _measure(job, WorkerReporter(channel))}
