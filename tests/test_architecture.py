@@ -74,6 +74,7 @@ IN_WORKERS = {
     "measure/keeper.py",
     "measure/kinship.py",
     "measure/machine.py",
+    "measure/scratch.py",
 }
 
 

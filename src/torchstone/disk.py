@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from torchstone.errors import InputError
 
@@ -153,6 +153,63 @@ def _replace(target: str, data: bytes, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def create_whole(path: str, data: bytes, prepare: Callable[[int], None] = lambda _: None) -> int:
+    """A new file, open for reading and writing, that has its text before it has its name: whoever is killed meanwhile leaves nothing.
+
+    ``prepare`` is called with its handle before that, too. Raises FileExistsError if there is such a file, and OSError if it cannot be written.
+    """
+    handle = _open_unnamed(os.path.dirname(path) or os.curdir)
+    if handle is not None:
+        try:
+            prepare(handle)
+            write_whole(handle, data)
+            if _give_name(handle, path):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    try:
+        prepare(handle)
+        write_whole(handle, data)
+    except BaseException:
+        os.close(handle)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+    return handle
+
+
+def _give_name(handle: int, path: str) -> bool:
+    """Name a file that has no name; False where the file system cannot do that. Raises FileExistsError if the name is taken."""
+    try:
+        os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # with which the link is followed
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _open_unnamed(folder: str) -> int | None:
+    """A new file that has no name yet; None where the system has no such thing."""
+    if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
+    except OSError:
+        return None
+
+
+def write_whole(handle: int, data: bytes) -> None:
+    """Write all of it, and have it on disk when this returns."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+    os.fsync(handle)
 
 
 def reason(error: Exception) -> str:

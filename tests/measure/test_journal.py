@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from live_processes import read_run
 from torchstone.codec import encode_run
 from torchstone.errors import InputError, UsageError
 from torchstone.measure.journal import create_journal, reopen_journal
+from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.runner import repro_command
 from torchstone.model import Case, Failure, Outcome, Run, Variant
 
 CASES = tuple(
@@ -130,3 +136,161 @@ def test_a_full_disk_leaves_whole_lines_and_a_command_to_go_on_with(tmp_path: Pa
 def test_a_disk_too_full_for_the_head_leaves_nothing(tmp_path: Path) -> None:
     assert "cannot be written" in fill_disk(tmp_path / "run.jsonl", 10)
     assert not list(tmp_path.iterdir())
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def rename(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def replace(path: Path) -> None:
+    (path.parent / "copy").write_bytes(path.read_bytes())
+    (path.parent / "copy").rename(path)
+
+
+def replace_by_link(path: Path) -> None:
+    (path.parent / "precious").write_text("precious\n")
+    path.unlink()
+    path.symlink_to("precious")
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 10)
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"#")
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"another program\n")
+
+
+DAMAGES: dict[Callable[[Path], None], str] = {
+    remove: "was removed or renamed",
+    rename: "was removed or renamed",
+    replace: "was replaced by another file",
+    replace_by_link: "was replaced by another file",
+    replace_by_folder: "was replaced by a folder",
+    truncate: "was truncated from",
+    overwrite: "was overwritten by another program",
+    append: "was written to by another program",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 4])
+def test_a_file_that_is_taken_away_is_noticed_and_everything_is_in_a_new_one(
+    damage: Callable[[Path], None], after: int, tmp_path: Path
+) -> None:
+    """``after`` so many outcomes; 4 is after the end."""
+    path = tmp_path / "run.jsonl"
+    told: list[str] = []
+    (tmp_path / "run-rescued.jsonl").write_text("of an earlier run")
+    journal = create_journal(str(path), RUN, "", told.append)
+    steps = [*(lambda each=each: journal.append(each) for each in OUTCOMES), journal.finish, journal.close]
+    for number, step in enumerate(steps):
+        if number == after:
+            damage(path)
+            left = path.read_bytes() if path.is_file() else None
+        step()
+    new = tmp_path / "run-rescued-2.jsonl"
+    assert journal.path == str(new)
+    assert journal.loss
+    assert (journal.loss.path, journal.loss.new_path) == (str(path), str(new))
+    assert DAMAGES[damage] in journal.loss.problem
+    assert [journal.loss.text] == told
+    run = read_run(new).run
+    assert run.finished
+    assert run.plan == CASES
+    assert run.outcomes == tuple(OUTCOMES)
+    assert (path.read_bytes() if path.is_file() else None) == left  # nothing more was written there
+
+
+def test_a_file_that_was_only_touched_or_linked_to_is_no_loss(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    journal = create_journal(str(path), RUN)
+    os.utime(path, (1, 1))
+    journal.append(OUTCOMES[0])
+    path.rename(tmp_path / "moved.jsonl")
+    path.symlink_to("moved.jsonl")
+    journal.append(OUTCOMES[1])
+    journal.close()
+    assert journal.loss is None
+    assert read_run(path).run.outcomes == tuple(OUTCOMES[:2])
+
+
+def test_a_run_whose_folder_is_removed_goes_on_in_the_working_folder_or_among_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    for folder in (here, temporary):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    journal = create_journal("runs/run.jsonl", RUN)
+    shutil.rmtree("runs")
+    journal.append(OUTCOMES[0])
+    assert journal.path == "run-rescued.jsonl"
+    assert journal.loss
+    assert "together with its folder" in journal.loss.problem
+    shutil.rmtree(here)
+    journal.append(OUTCOMES[1])
+    assert journal.path == str(temporary / "run-rescued-rescued.jsonl")
+    assert journal.loss.path == "runs/run.jsonl"
+    journal.append(OUTCOMES[2])
+    journal.close()
+    assert read_run(Path(journal.path)).run.outcomes == tuple(OUTCOMES)
+
+
+def test_a_resumed_run_that_loses_its_file_keeps_what_was_in_it_and_its_commands_name_the_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = create_journal("run.jsonl", RUN)
+    journal.append(structs.replace(OUTCOMES[0], repro=repro_command(journal.path, CASES[0])))
+    journal.close()
+    journal, _ = reopen_journal("run.jsonl")
+    os.unlink("run.jsonl")
+    journal.secure()
+    journal.append(structs.replace(OUTCOMES[1], repro=repro_command(journal.path, CASES[1])))
+    assert journal.loss
+    assert journal.loss.resume == "torchstone run --resume run-rescued.jsonl"
+    with pytest.raises(UsageError, match="another run is writing"):
+        reopen_journal("run-rescued.jsonl")
+    journal.close()
+    journal, reading = reopen_journal("run-rescued.jsonl")
+    journal.close()
+    assert [each.repro for each in reading.run.outcomes] == [
+        repro_command("run-rescued.jsonl", case) for case in CASES[:2]
+    ]
+
+
+def test_a_file_that_is_not_ours_is_not_discarded(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    create_journal(str(path), RUN).discard()
+    assert not path.exists()
+    journal = create_journal(str(path), RUN)
+    replace(path)
+    journal.discard()
+    assert path.exists()
+
+
+def test_a_run_that_can_write_nowhere_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path / "runs")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    journal = create_journal("run.jsonl", RUN)
+    shutil.rmtree(tmp_path / "runs")
+    with pytest.raises(CannotMeasureError, match="no new file can be written"):
+        journal.append(OUTCOMES[0])

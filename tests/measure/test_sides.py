@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from torchstone.errors import UsageError
 from torchstone.measure import surroundings
+from torchstone.measure.scratch import Scratch, make_scratch
 from torchstone.measure.sides import Spec, _world, check_out, choose_cores, find_python, parse_spec
 from torchstone.measure.surroundings import World, template_folder, worker_variables
 
@@ -34,6 +37,15 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         git(folder, "commit", "--quiet", "-m", number)
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch]:
+    """A scratch folder beside the repository."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = make_scratch()
+    yield made
+    made.remove()
 
 
 def test_a_spec_says_what_a_side_is() -> None:
@@ -78,10 +90,10 @@ def test_a_spec_that_cannot_be_meant_is_refused(texts: list[str], problem: str) 
 
 
 def test_a_revision_is_checked_out_beside_the_repository_and_removed_whatever_happens(
-    repository: Path, tmp_path: Path
+    repository: Path, scratch: Scratch
 ) -> None:
     def fail_inside() -> None:
-        with check_out("HEAD~1", str(tmp_path)) as tree:
+        with check_out("HEAD~1", scratch) as tree:
             assert Path(tree.path, "number.txt").read_text() == "one"
             assert (repository / "number.txt").read_text() == "two"
             assert tree.place(str(repository / "a" / "b.py")) == os.path.join(tree.path, "a", "b.py")
@@ -91,20 +103,22 @@ def test_a_revision_is_checked_out_beside_the_repository_and_removed_whatever_ha
 
     with pytest.raises(KeyboardInterrupt):
         fail_inside()
-    assert not list(tmp_path.glob("worktree*"))
+    assert os.listdir(scratch.path) == ["torchstone-owner"]
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_a_revision_that_is_not_there_is_refused(repository: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no such revision"), check_out("nonsense", str(tmp_path)):
+def test_a_revision_that_is_not_there_is_refused(repository: Path, scratch: Scratch) -> None:
+    with pytest.raises(UsageError, match="has no such revision"), check_out("nonsense", scratch):
         pass
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_a_folder_without_git_has_no_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_git_has_no_revisions(
+    tmp_path: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="in no git repository"), check_out("HEAD", str(tmp_path)):
+    with pytest.raises(UsageError, match="in no git repository"), check_out("HEAD", scratch):
         pass
 
 
@@ -157,10 +171,10 @@ def test_workers_need_nothing_but_torch() -> None:
 
 
 def test_a_worktree_comes_before_the_paths_that_lead_to_the_repository(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, tmp_path: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(repository / "lib"), "/else"]))
-    with check_out("HEAD", str(tmp_path)) as tree:
+    with check_out("HEAD", scratch) as tree:
         world = _world("B", Spec(revision="HEAD"), tree, str(tmp_path))
         assert world.path == (
             str(tmp_path / "link"), tree.path, f"{tree.path}/src", f"{tree.path}/lib", "/else",

@@ -30,7 +30,7 @@ from torchstone.cli.clicked import make_command
 from torchstone.cli.display import clock_text
 from torchstone.cli.plain import Option
 from torchstone.cli.quantities import parse_count, parse_seconds, parse_share
-from torchstone.cli.run import INTERRUPTED, terminated_as_interrupted
+from torchstone.cli.run import INTERRUPTED, say_losses
 from torchstone.cli.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.run_options import make_request
 from torchstone.cli.run_outputs import check_outputs, check_place
@@ -48,7 +48,7 @@ from torchstone.measure.ab import (
     write,
 )
 from torchstone.measure.journal import Journal, create_journal
-from torchstone.measure.kinship import undisturbed
+from torchstone.measure.kinship import terminated_as_interrupted, undisturbed
 from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
@@ -108,7 +108,8 @@ def compare_sides(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
       torchstone ab smoke -k mlp --a mode=default --b mode=max-autotune
 
     Exit codes: 0 no regression, 1 a regression, or B fails where A does not,
-    2 bad input or usage, 3 nothing could be measured.
+    2 bad input or usage, 3 nothing could be measured, or a run file was
+    removed, replaced or changed meanwhile.
     """
     if not targets:
         raise UsageError(
@@ -224,12 +225,12 @@ def _measure(
     limits = Limits(settings.get("timeout", 1800.0), settings.get("memory_limit"))
     match = Match(sides, terms, limits, display)
     with ExitStack() as stack:
-        journals = _journals(stack, sides, contests, terms, targets, given)
+        journals = _journals(stack, sides, contests, terms, _command(targets, given), given, display)
         try:
             return _decide(match, contests, journals, targets, given, display)
         except UsageError:  # a side that is not what it should be: nothing that was measured means anything
             for journal in journals:
-                os.unlink(journal.path)
+                journal.discard()
             raise
 
 
@@ -260,12 +261,12 @@ def _journals(
     sides: Sequence[Side],
     contests: Sequence[Contest],
     terms: Terms,
-    targets: tuple[str, ...],
+    command: str,
     given: dict[str, Any],
+    display: AbDisplay,
 ) -> list[Journal]:
     """The two run files, with everything that is known before the first pair; if there cannot be both, there is neither."""
     plan = tuple(contest.case for contest in contests)
-    command = _command(targets, given)
     journals: list[Journal] = []
     for side in sides:
         letter = side.name.lower()
@@ -283,10 +284,10 @@ def _journals(
         run = structs.replace(side.run, id=f"{terms.session}-{letter}", plan=plan, settings=settings)
         path = given[f"output_{letter}"] or os.path.join(RUNS, f"{run.id}.jsonl")
         try:
-            journal = create_journal(path, run, again=command)
+            journal = create_journal(path, run, command, display.say)
         except BaseException:
             for each in journals:
-                os.unlink(each.path)
+                each.discard()
             raise
         journals.append(stack.enter_context(closing(journal)))
     return journals
@@ -324,12 +325,15 @@ def _decide(
             for contest in contests:
                 if not contest.verdict and contest.pairs:
                     write(contest, journals, repro)
+            for journal in journals:
+                journal.secure()
         code = _say_stopped(contests, journals, display)
         if isinstance(stopped, CannotMeasureError):
             raise
         return code
     code = _exit_code(contests, strict=given["strict"])
-    return _say_lost(sides, contests) if given["strict"] and not code else code
+    code = _say_lost(sides, contests) if given["strict"] and not code else code
+    return say_losses(journals) or code
 
 
 def _pattern(contest: Contest) -> str:
@@ -384,6 +388,7 @@ def _say_stopped(contests: Sequence[Contest], journals: Sequence[Journal], displ
         f"\nstopped: {undecided if left else 'everything was decided'}; "
         f"what was measured is in {' and '.join(journal.path for journal in journals)}\n"
     )
+    say_losses(journals)
     return INTERRUPTED
 
 

@@ -11,7 +11,7 @@ from torchstone.cli import run_options
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
 from torchstone.cli.quantities import parse_count
-from torchstone.cli.run import run_benchmarks
+from torchstone.cli.run import run_to_file
 from torchstone.define import MODES, SIZES
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
@@ -61,12 +61,12 @@ def run_cachebench(_arguments: tuple[str, ...], **given: Any) -> int:  # noqa: A
     suite, output = _required(given, "benchmark"), _required(given, "output")
     if (parse_count("--repeat", given["repeat"]) or 1) > MOST_REPEATS:
         raise UsageError(f"--repeat {given['repeat']}: expected 1 to {MOST_REPEATS}")
-    run_file = find_free_name(output)
-    code = run_benchmarks((suite,), **_request(suite, run_file, given))
-    if not os.path.exists(run_file):
-        return code
-    run = read_file(run_file).run
-    return code if not run.finished else _write(run, output) or code
+    finished = run_to_file((suite,), _request(suite, find_free_name(output), given))
+    if not finished.path:
+        return finished.code
+    run = read_file(finished.path).run
+    written = _write(run, output) if run.finished else 0
+    return max(written, finished.code)
 
 
 def _required(given: dict[str, Any], name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from torchstone.cli import run_options
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
-from torchstone.cli.run import run_benchmarks
+from torchstone.cli.run import run_to_file
 from torchstone.disk import read_text, replace_text, write_text
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import pr_time, read_file
@@ -59,10 +59,10 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     output = given["output"]
     if output:
         _check_output(output)
-    run_file = _new_run_file()
     with contextlib.nullcontext() if output else contextlib.redirect_stdout(sys.stderr):
-        code = run_benchmarks(targets, **_request(run_file, given))
-    if not os.path.exists(run_file):
+        finished = run_to_file(targets, _request(_new_run_file(), given))
+    code, run_file = finished.code, finished.path
+    if not run_file:
         return code
     run = read_file(run_file).run
     if not run.finished:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, make_display
@@ -30,6 +29,14 @@ from torchstone.model import Outcome, Run
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 
 INTERRUPTED = 130
+FILE_LOST = 3
+
+
+class Finished(Struct, frozen=True):
+    """How a run ended: the exit code, and the run file, which may be another one than was asked for; empty if there is none."""
+
+    code: int
+    path: str = ""
 
 
 def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401  (the options, by name)
@@ -48,8 +55,14 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
       torchstone run --resume run.jsonl
 
     Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
-    3 nothing can be measured here.
+    3 nothing can be measured here, or the run file was removed, replaced or
+    changed meanwhile: then everything is in a new file beside it.
     """
+    return run_to_file(targets, given).code
+
+
+def run_to_file(targets: tuple[str, ...], given: dict[str, Any]) -> Finished:
+    """Measure as 'torchstone run' does; the result names the run file."""
     if not targets and not given["resume"]:
         raise UsageError(
             "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
@@ -58,16 +71,18 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
     if place is None:
         return _run(targets, given, None)
     if place.local_rank:
-        return wait_for_leader(place)
+        return Finished(wait_for_leader(place))
     return _run_in_job(place, targets, given)
 
 
-def _run_in_job(place: Place, targets: tuple[str, ...], given: dict[str, Any]) -> int:
+def _run_in_job(place: Place, targets: tuple[str, ...], given: dict[str, Any]) -> Finished:
     """Lead this host's part of a job: on the first host that is the run itself."""
     timeout = parse_seconds("--collective-timeout", given["collective_timeout"])
     with join(place, timeout, resolve_targets(targets).sources) as job:
+        path = ""
         try:
-            job.code = _run(targets, given, job) if place.index == 0 else _follow(job, given)
+            finished = _run(targets, given, job) if place.index == 0 else Finished(_follow(job, given))
+            job.code, path = finished.code, finished.path
         except TorchstoneError as error:  # told here: once the other processes know, torchrun ends this one
             sys.stderr.write(f"error: {error}\n")
             job.code = error.exit_code
@@ -75,7 +90,7 @@ def _run_in_job(place: Place, targets: tuple[str, ...], given: dict[str, Any]) -
         sys.stderr.flush()
         if job.has_lost_hosts():  # after a success torchrun would wait for these, for minutes
             job.code = job.code or 1
-        return job.code
+        return Finished(job.code, path)
 
 
 def _follow(job: Job, given: dict[str, Any]) -> int:
@@ -83,13 +98,13 @@ def _follow(job: Job, given: dict[str, Any]) -> int:
     display = make_display()
     display.say(f"{job.names[job.place.index]}: takes part in the run on {job.names[0]}")
     settings = Settings(**given_limits(given))
-    with terminated_as_interrupted(), Session("auto", "cold", display.say) as session:
+    with Session("auto", "cold", display.say) as session:
         session.start_workers([])
         follow(job, session, Limits(settings.timeout, settings.memory_limit), display)
     return 0
 
 
-def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> int:
+def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Finished:
     if given["resume"]:
         return _resume(targets, given, job)
     request = make_request(targets, given)
@@ -104,9 +119,9 @@ def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> in
             refuse_unused(given, {case.probe for case in run.plan})
         if given["dry_run"]:
             print_plan(run)
-            return 0
+            return Finished(0)
         _show_cautions(session, display)
-        journal = create_journal(given["output"] or default_output(run), run)
+        journal = create_journal(given["output"] or default_output(run), run, "", display.say)
         return _carry_out(run, _settings(run), journal, session, display, given)
 
 
@@ -126,7 +141,7 @@ def _man(session: Session, job: Job | None) -> None:
         session.crew = job.crew()
 
 
-def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> int:
+def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Finished:
     """Finish a run: with the settings it was begun with, on the machine and code it was begun on; what its cases may use can be changed."""
     if other := [each.flags[0] for each in OPTIONS if given[each.name] and each.name not in _RESUMABLE]:
         raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
@@ -134,7 +149,7 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
         raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
     check_outputs(None, given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
-    journal, reading = reopen_journal(given["resume"])
+    journal, reading = reopen_journal(given["resume"], display.say)
     run = reading.run
     with closing(journal):
         settings = structs.replace(settings_of_run(run, reading.path), **given_limits(given))
@@ -143,13 +158,13 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
             if given["explain"]:
                 print_cache_reasons(run.outcomes)
             _write_others(run, given, display)
-            return _exit_code(run.outcomes, given)
+            return Finished(_exit_code(run.outcomes, given), reading.path)
         return _go_on(run, settings, journal, display, given, job)
 
 
 def _go_on(
     run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any], job: Job | None
-) -> int:
+) -> Finished:
     with Session(settings.start, settings.cache, display.say) as session:
         _man(session, job)
         with display.busy("loading torch and looking at the machine"):
@@ -171,13 +186,12 @@ def _show_cautions(session: Session, display: Display) -> None:
 
 def _carry_out(
     run: Run, settings: Settings, journal: Journal, session: Session, display: Display, given: dict[str, Any]
-) -> int:
+) -> Finished:
     """Measure, show, write the other files, and say where everything is."""
     outcomes = list(run.outcomes)
     try:
         with (
             closing(journal),
-            terminated_as_interrupted(),
             display.showing(run),
             closing(measure(run, settings, journal, session, display)) as measured,
         ):
@@ -190,13 +204,26 @@ def _carry_out(
             f"\nstopped: {len(outcomes)} of {len(run.plan)} cases are in {journal.path}, {left} are left; go on with\n"
             f"  {shlex.join(_resume_arguments(journal.path, given))}\n"
         )
-        return INTERRUPTED
+        say_losses([journal])
+        return Finished(INTERRUPTED, journal.path)
     done = structs.replace(run, outcomes=tuple(outcomes), finished=True)
     display.summarise(done, journal.path)
     if given["explain"]:
         print_cache_reasons(outcomes)
     _write_others(done, given, display)
-    return _exit_code(outcomes, given)
+    code = _exit_code(outcomes, given)
+    return Finished(say_losses([journal]) or code, journal.path)
+
+
+def say_losses(journals: Sequence[Journal]) -> int:
+    """The last words about run files that were taken away while they were written, and the exit code for that; 0 if none was."""
+    losses = [journal.loss for journal in journals if journal.loss]
+    for loss in losses:
+        sys.stdout.flush()
+        sys.stderr.write(
+            f"\nERROR: {loss.path} {loss.problem} while it was being written\n  all results are in {loss.new_path}\n"
+        )
+    return FILE_LOST if losses else 0
 
 
 def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
@@ -215,23 +242,6 @@ def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
         value = given[option.replace("-", "_")]
         arguments += [f"--{option}", value] if value else []
     return [*arguments, *(flag for flag, name in _FLAGS.items() if given[name])]
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Take a CI job's polite end, or a closed terminal, for Ctrl-C: end the workers, and say how to go on."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    ours = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:

@@ -16,12 +16,13 @@ from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, LiveDisplay, clock_text
 from torchstone.cli.plain import Option
 from torchstone.cli.quantities import parse_count, parse_share
-from torchstone.cli.run import INTERRUPTED, terminated_as_interrupted
+from torchstone.cli.run import INTERRUPTED
 from torchstone.cli.run_outputs import check_place
 from torchstone.cli.tables import print_table
 from torchstone.disk import write_text
 from torchstone.errors import UsageError, printable
 from torchstone.measure.ab import Terms
+from torchstone.measure.kinship import terminated_as_interrupted
 from torchstone.measure.selftest import Score, Tried, score, try_verdicts
 from torchstone.measure.sides import Side, Spec, open_sides
 from torchstone.measure.supervisor import Limits

@@ -25,8 +25,8 @@ class Answer(NamedTuple):
     err: str
 
 
-def ask(command: Sequence[str], timeout: float = 5.0, given: str = "") -> Answer:
-    """Run a command to its end, or for ``timeout`` seconds. Never raises."""
+def ask(command: Sequence[str], timeout: float = 5.0, given: str = "", keep: Sequence[int] = ()) -> Answer:
+    """Run a command to its end, or for ``timeout`` seconds; it inherits the descriptors that it is to ``keep``. Never raises."""
     try:
         ran = subprocess.run(  # noqa: S603  (the commands are ours, without a shell)
             list(command),
@@ -37,6 +37,7 @@ def ask(command: Sequence[str], timeout: float = 5.0, given: str = "") -> Answer
             encoding="utf-8",
             errors="replace",
             env=_surroundings(command[0]),
+            pass_fds=tuple(keep),
         )
     except subprocess.TimeoutExpired:
         return Answer(None, "", f"no answer within {timeout:g} s")

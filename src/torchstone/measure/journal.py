@@ -3,59 +3,113 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import os
 import shlex
+from collections.abc import Callable
 
 from msgspec import structs
 
-from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, encode_line, encode_run
-from torchstone.disk import read_text, reason
+from torchstone.codec import EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.disk import create_whole, read_text, reason, write_whole
 from torchstone.errors import InputError, UsageError
+from torchstone.measure.kinship import undisturbed
+from torchstone.measure.rescue import GONE, Loss, find_damage, lock, rescue, state_of, with_repro
 from torchstone.model import Outcome, Reading, Run
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+Tell = Callable[[str], None]
 
 
 class Journal:
-    """Appends outcomes to a run file that nobody else is writing; ``again`` is the command that measures what could not be written."""
+    """Appends outcomes to a run file that nobody else is writing; ``again`` is the command that measures what could not be written.
 
-    def __init__(self, path: str, handle: int, written: int, again: str) -> None:
+    All that was written is kept here too. If the file is removed, replaced or changed by somebody else, everything is written to a new file, ``path`` names
+    that one from then on, ``loss`` tells what happened, and ``tell`` is told at once.
+    """
+
+    def __init__(self, path: str, handle: int, text: bytes, written: int, again: str, tell: Tell) -> None:
         self.path = path
+        self.loss: Loss | None = None
+        self._place = os.path.abspath(path)
         self._again = again
+        self._tell = tell
         self._handle = handle
+        self._text = bytearray(text)
         self._written = written
         self._is_open = True
-
-    def write_head(self, run: Run) -> None:
-        """Write what is known before anything is measured."""
-        self._write(
-            encode_line(RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings))
-        )
+        self._left = state_of(handle)
 
     def append(self, outcome: Outcome) -> None:
         """Write one outcome; it is on disk when this returns."""
-        self._write(encode_line(OutcomeLine(outcome)))
+        self._write(encode_line(OutcomeLine(outcome)).encode())
         self._written += 1
 
     def finish(self) -> None:
-        """Say that the run is complete."""
-        self._write(encode_line(EndLine(self._written)))
+        """Say that the run is complete, and make sure that all of it can be read."""
+        self._write(encode_line(EndLine(self._written)).encode())
+        self.secure(thoroughly=True)
+
+    def secure(self, *, thoroughly: bool = False) -> None:
+        """Go on in a new file if this one is no longer as it was left; ``thoroughly`` compares every byte."""
+        problem = find_damage(self._handle, self._place, self._text, None if thoroughly else self._left)
+        if problem:
+            with undisturbed():
+                self._move(problem)
+        else:
+            self._left = state_of(self._handle)
 
     def close(self) -> None:
-        """Let go of the file; doing so again changes nothing."""
+        """Let go of the file, which holds everything; doing so again changes nothing."""
         if self._is_open:
-            self._is_open = False
-            os.close(self._handle)
+            try:
+                self.secure()
+            finally:
+                self._is_open = False
+                os.close(self._handle)
 
-    def _write(self, line: str) -> None:
+    def discard(self) -> None:
+        """Remove the file, unless somebody has put another one in its place."""
+        self._is_open = False
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(self._handle), os.stat(self._place)):
+                os.unlink(self._place)
+        os.close(self._handle)
+
+    def _move(self, problem: str) -> None:
+        """Write everything to a new file, and go on there."""
+        old = self.path
+
+        def text_at(place: str) -> bytes:
+            return with_repro(bytes(self._text), old, _shown(place, old))
+
+        handle, place = rescue(self._place, text_at)
+        os.close(self._handle)
+        self.path, self._place, self._handle = _shown(place, old), place, handle
+        self._text = bytearray(os.pread(handle, os.fstat(handle).st_size, 0))
+        self._left = state_of(handle)
+        if self._again == resume_command(old):
+            self._again = resume_command(self.path)
+        self.loss = Loss(self.loss.path if self.loss else old, problem, self.path, self._again)
+        _sync_folder(os.path.dirname(place))
+        self._tell(self.loss.text)
+
+    def _write(self, data: bytes) -> None:
         """A whole line or nothing: if the disk is full, or Ctrl-C comes, what was written of it is taken back."""
-        start = os.lseek(self._handle, 0, os.SEEK_END)
-        view = memoryview(line.encode())
+        self.secure()
+        start = len(self._text)
         try:
-            while view:
-                view = view[os.write(self._handle, view) :]
-            os.fsync(self._handle)
+            os.lseek(self._handle, start, os.SEEK_SET)
+            write_whole(self._handle, data)
+            self._text += data
+            self._left = state_of(self._handle)
         except OSError as error:
             self._cut_off(start)
+            if error.errno in GONE:
+                self._text += data
+                self._move(f"can no longer be written ({reason(error)})")
+                return
             raise InputError(
                 f"cannot be written: {reason(error)}",
                 path=self.path,
@@ -66,8 +120,21 @@ class Journal:
             raise
 
     def _cut_off(self, start: int) -> None:
+        del self._text[start:]
         with contextlib.suppress(OSError):
             os.ftruncate(self._handle, start)
+            self._left = state_of(self._handle)
+
+
+def _shown(place: str, like: str) -> str:
+    """A path as it is shown: relative, if the other one is and it is not far away."""
+    if os.path.isabs(like):
+        return place
+    try:
+        near = os.path.relpath(place)
+    except OSError:  # the working folder is gone
+        return place
+    return place if near.startswith(os.pardir) and not like.startswith(os.pardir) else near
 
 
 def resume_command(path: str) -> str:
@@ -102,10 +169,10 @@ def _begins_a_run(text: str) -> bool:
     return '"kind":"run"' in text.partition("\n")[0].replace(" ", "")
 
 
-def create_journal(path: str, run: Run, again: str = "") -> Journal:
-    """A new run file with its head. A file that is there already is left alone.
+def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: None) -> Journal:
+    """A new run file with its head; without that, there is no file. A file that is there already is left alone.
 
-    ``again`` is the command to advise if it cannot be written to its end; without one, that is to go on with it.
+    ``again`` is the command to advise if it cannot be written to its end; without one, that is to go on with it. ``tell`` is told if the file is taken away.
     """
     _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
@@ -113,23 +180,16 @@ def create_journal(path: str, run: Run, again: str = "") -> Journal:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
+    head = encode_run(structs.replace(run, outcomes=(), finished=False)).encode()
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        handle = create_whole(path, head, lock)
     except FileExistsError:
         raise taken(path) from None
     except OSError as error:
-        raise InputError(f"cannot be created: {reason(error)}", path=path) from None
-    journal = Journal(path, handle, 0, again or resume_command(path))
-    try:
-        _lock(handle, path)
-        journal.write_head(run)
-    except BaseException:
-        journal.close()
-        with contextlib.suppress(OSError):
-            os.unlink(path)  # not even its head could be written
-        raise
+        what = "written" if error.errno in _FULL else "created"
+        raise InputError(f"cannot be {what}: {reason(error)}", path=path) from None
     _sync_folder(folder)
-    return journal
+    return Journal(path, handle, head, 0, again or resume_command(path), tell)
 
 
 def _check_readable(run: Run) -> None:
@@ -140,8 +200,8 @@ def _check_readable(run: Run) -> None:
         raise UsageError(f"such cases cannot be kept in a run file: {error.message}") from None
 
 
-def reopen_journal(path: str) -> tuple[Journal, Reading]:
-    """An unfinished run file, to go on with; half a last line is cut off."""
+def reopen_journal(path: str, tell: Tell = lambda _: None) -> tuple[Journal, Reading]:
+    """An unfinished run file, to go on with; half a last line is cut off. ``tell`` is told if the file is taken away."""
     try:
         handle = os.open(path, os.O_RDWR)
     except OSError as error:
@@ -153,16 +213,17 @@ def reopen_journal(path: str) -> tuple[Journal, Reading]:
             advice = "--resume takes a file that 'torchstone run' has begun to write"
             raise InputError("this is not a run file", path=path, line=1, advice=advice)
         reading = decode_run(path, text)
-        os.ftruncate(handle, len(text[: text.rfind("\n") + 1].encode()))
+        whole = text[: text.rfind("\n") + 1].encode()
+        os.ftruncate(handle, len(whole))
     except BaseException:
         os.close(handle)
         raise
-    return Journal(path, handle, len(reading.run.outcomes), resume_command(path)), reading
+    return Journal(path, handle, whole, len(reading.run.outcomes), resume_command(path), tell), reading
 
 
 def _lock(handle: int, path: str) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle)
     except BlockingIOError:
         raise UsageError(
             f"another run is writing {path} at this moment", advice="wait for it, or choose another --output"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
 import sys
@@ -28,6 +27,7 @@ from torchstone.measure.kinship import (
     kill_group,
     list_children,
 )
+from torchstone.measure.scratch import remove_scratch
 
 LONGEST_MESSAGE = 1 << 16
 _PATIENCE = 5.0
@@ -47,7 +47,10 @@ def open_line(descriptor: int) -> tuple[socket.socket, dict[str, Any]]:
     """The line to the parent, and the parent's first message."""
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
-    return control, decode(control.recv(LONGEST_MESSAGE).strip())
+    request = decode(control.recv(LONGEST_MESSAGE).strip())
+    if "lock" in request:  # on the scratch folder: held as long as this process lives
+        os.set_inheritable(request["lock"], False)
+    return control, request
 
 
 def become_fresh_interpreter(channel: int, log: int) -> None:
@@ -106,7 +109,7 @@ def serve(
         kill_group(pid)
     kill_children(_PATIENCE)
     if scratch := request.get("scratch"):
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch(scratch)
     os._exit(0)  # nothing is left to do, and taking torch apart would cost a second
 
 

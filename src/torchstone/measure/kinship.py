@@ -112,3 +112,23 @@ def undisturbed() -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Take a CI job's polite end, or a closed terminal, for Ctrl-C: end the workers, and say how to go on."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

@@ -192,8 +192,10 @@ class KeptLauncher:
         log_path: str,
         python: str = sys.executable,
         before: Sequence[str] = (),
+        keep: Sequence[int] = (),
     ) -> None:
         self.start = start
+        self._keep = keep  # descriptors that the keeper inherits
         self._before = before  # a command that executes the keeper, and with it everything that it forks
         self._variables = dict(variables)
         self._request = request
@@ -210,7 +212,7 @@ class KeptLauncher:
         with theirs, open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
                 [*self._before, self._python, "-P", "-m", _KEEPERS[self.start], str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *self._keep),
                 env=self._variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _FILLED = "torchstone-filled"
 """A file in the template: it is there once the template is filled, and says how many seconds that took."""
@@ -17,13 +20,40 @@ def is_filled(template: str) -> bool:
 
 
 def fill(template: str, work: Callable[[], object]) -> None:
-    """Fill the template by ``work``, which compiles; if that does not raise, note how long it took."""
-    began = time.monotonic()
-    work()
-    written = os.path.join(template, f"{_FILLED}.{os.getpid()}.part")
-    with open(written, "w") as file:
-        file.write(f"{time.monotonic() - began:.3f}\n")
-    os.replace(written, os.path.join(template, _FILLED))
+    """Fill the template by ``work``, which compiles; if that does not raise, note how long it took.
+
+    One process at a time does it, and begins with nothing: what one that was killed has left may be half a file.
+    """
+    with _alone_in(template):
+        if is_filled(template):
+            return
+        _clear(template)
+        began = time.monotonic()
+        work()
+        written = os.path.join(template, f"{_FILLED}.{os.getpid()}.part")
+        with open(written, "w") as file:
+            file.write(f"{time.monotonic() - began:.3f}\n")
+        os.replace(written, os.path.join(template, _FILLED))
+
+
+@contextlib.contextmanager
+def _alone_in(template: str) -> Iterator[None]:
+    """While no other process fills the template, as far as the file system has locks."""
+    handle = os.open(template, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _clear(template: str) -> None:
+    """Remove what was compiled into a template, but not to the end."""
+    for pattern in (f"{_FILLED}.*.part", "cache/*", "tmp/*"):
+        for path in glob.glob(os.path.join(glob.escape(template), pattern)):
+            with contextlib.suppress(OSError):
+                os.unlink(path) if not os.path.isdir(path) else shutil.rmtree(path)
 
 
 def read_probing_seconds(template: str) -> float | None:

@@ -321,6 +321,7 @@ def measure(
 
     with closing(execute()) as outcomes:  # ends all workers, however it is left
         for outcome in outcomes:
+            journal.secure()  # before its name is given to anyone
             named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
             if outcome.case.probe == Probe.SCALING:
                 named = with_efficiency(named, outcomes_so_far, run.plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +17,12 @@ from torchstone.measure.cache_course import CacheCourse
 from torchstone.measure.channel import Message
 from torchstone.measure.collect import Targets, leave_out_empty
 from torchstone.measure.course import Course, SingleCourse
-from torchstone.measure.kinship import undisturbed
+from torchstone.measure.kinship import terminated_as_interrupted, undisturbed
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
 from torchstone.measure.priming import is_filled, read_probing_seconds
 from torchstone.measure.rounds import Room
 from torchstone.measure.scaling_course import Crew, ScalingCourse, plan_of
+from torchstone.measure.scratch import make_scratch, sweep
 from torchstone.measure.settings import Settings, case_file, make_job
 from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
@@ -64,8 +64,12 @@ class Session:
         self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
-        self.template = surroundings.template_folder(world=self.world)
-        self.scratch = surroundings.make_scratch()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(terminated_as_interrupted())
+            self.template = surroundings.template_folder(world=self.world)
+            sweep()
+            self._scratch = make_scratch()
+            self._signals = stack.pop_all()
         return self
 
     def __exit__(
@@ -74,7 +78,13 @@ class Session:
         with undisturbed():
             if self._launcher is not None:
                 self._launcher.close()
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            self._scratch.remove()
+        self._signals.close()
+
+    @property
+    def scratch(self) -> str:
+        """The folder for caches and temporary files of this session."""
+        return self._scratch.path
 
     @property
     def launcher(self) -> Launcher:
@@ -107,26 +117,43 @@ class Session:
     def spawn_instead(self) -> None:
         """Start no more workers by forking, for what they are compared with cannot be forked; has to be started again."""
         if self._launcher is not None:
-            self._launcher.close()
-            os.makedirs(self.scratch, exist_ok=True)  # a keeper that goes takes it along
-        self._launcher, self._start = None, "spawn"
+            self._end_launcher(self._launcher)
+        self._start = "spawn"
+
+    def _end_launcher(self, launcher: Launcher) -> None:
+        """End everything that was started; a keeper that goes takes the scratch folder along."""
+        launcher.close()
+        self._launcher = None
+        self._scratch.remove()
+        self._scratch = make_scratch()
 
     def _start_keeper(self, start: str, variables: Mapping[str, str], request: Message) -> str:
         """Start what starts the workers; gives the reason why it cannot be used, if so."""
         log_path = os.path.join(self.scratch, "keeper.log")
-        told = {**request, "template": self.template, "scratch": self.scratch}
-        keeper = KeptLauncher(start, variables, told, log_path, self.world.python)
+        lock = self._scratch.lock
+        told = {
+            **request,
+            "template": self.template,
+            "scratch": self.scratch,
+            "lock": lock,
+            "temporary": self._temporary(),
+        }
+        keeper = KeptLauncher(start, variables, told, log_path, self.world.python, keep=(lock,))
         self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
         answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if "broken" in answer:
             raise self._broken(str(answer["broken"]), log_path)
         self.cautions += [str(note) for note in answer.get("notes", [])]
         if answer.get("blocked"):
-            keeper.close()
-            os.makedirs(self.scratch, exist_ok=True)  # a keeper that goes takes it along
-            self._launcher = None
+            self._end_launcher(keeper)
             return str(answer["blocked"])
         return ""
+
+    def _temporary(self) -> str:
+        """A folder for temporary files of what is no case."""
+        folder = os.path.join(self.scratch, "tmp")
+        os.makedirs(folder, exist_ok=True)
+        return folder
 
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
         said = ""
@@ -162,7 +189,11 @@ class Session:
         It may take what a case may take, but never so little that torch could not be loaded meanwhile.
         """
         patience = min(SURVEY_TIMEOUT, max(LEAST_SURVEY_TIMEOUT, timeout))
-        answer = answer_of(self.launcher.launch({"job": "survey", **job}), self.launcher, patience)
+        answer = answer_of(
+            self.launcher.launch({"job": "survey", "temporary": self._temporary(), **job}),
+            self.launcher,
+            patience,
+        )
         if "error" in answer:
             if "No module named 'torch'" in str(answer["error"].get("message")):
                 raise _no_torch(self.world.python)
@@ -183,7 +214,7 @@ class Session:
         self._is_primed = True
         if is_filled(self.template):
             return
-        job = {"job": "prime", "template": self.template}
+        job = {"job": "prime", "template": self.template, "temporary": self._temporary()}
         answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
         if "error" in answer:
             self._tell(f"caution: no warm-up compile: {answer['error'].get('message')}")

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,14 +20,15 @@ from torchstone.measure.collect import hash_file
 from torchstone.measure.environment import HIDDEN, is_secret
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.scratch import Scratch, make_scratch
 from torchstone.measure.session import Session
 from torchstone.measure.settings import make_job, settings_of_run
 from torchstone.measure.surroundings import World
+from torchstone.measure.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
 from torchstone.model import Case, Run
 
 OLDEST_PYTHON = (3, 11)
 KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
-_GIT_TIMEOUT = 300.0
 _PYTHON_TIMEOUT = 60.0
 _ABOUT_PYTHON = """
 import importlib.util, json, platform, sys
@@ -161,27 +161,20 @@ def find_commit(revision: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def check_out(revision: str, folder: str) -> Iterator[Tree]:
+def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
     """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
     root, commit = find_commit(revision)
-    path = os.path.join(os.path.realpath(folder), f"worktree-{commit[:12]}")
+    path = worktree_name(scratch.path, commit)
     try:
-        made = ask(["git", "-C", root, "worktree", "add", "--detach", path, commit], _GIT_TIMEOUT)
+        add = ["git", "-C", root, "worktree", "add", "--detach", path, commit]
+        made = ask(
+            add, GIT_TIMEOUT, keep=(scratch.lock,)
+        )  # should we be killed meanwhile: it is still at work there
         if made.code != 0:
             raise UsageError(f"rev={revision}: git cannot check it out: {made.err.strip()}")
         yield Tree(path, root, commit)
     finally:
-        with undisturbed():
-            _remove_worktree(root, path)
-
-
-def _remove_worktree(root: str, path: str) -> None:
-    """Remove a worktree, also one that git was stopped while making: that is locked."""
-    git = ["git", "-C", root, "worktree"]
-    if ask([*git, "remove", "--force", "--force", path], _GIT_TIMEOUT).code != 0:
-        ask([*git, "unlock", path])
-        shutil.rmtree(path, ignore_errors=True)
-        ask([*git, "prune"])
+        remove_worktree(root, path)
 
 
 def find_python(place: str, option: str) -> World:
@@ -281,7 +274,9 @@ def open_sides(
     Where both are the same commit, they share its worktree: sides that differ in no file look for none in different places.
     """
     with _closed_undisturbed() as stack:
-        folder = stack.enter_context(_scratch())
+        sweep_worktrees(os.curdir)
+        scratch = stack.enter_context(_scratch())
+        folder = scratch.path
         trees: dict[str, Tree] = {}
         revision = next((spec.revision for spec in specs if spec.revision), "")
         root = find_commit(revision)[0] if revision else ""
@@ -290,7 +285,7 @@ def open_sides(
             tree = None
             if spec.revision:
                 _, commit = find_commit(spec.revision)
-                tree = trees.get(commit) or stack.enter_context(check_out(spec.revision, folder))
+                tree = trees.get(commit) or stack.enter_context(check_out(spec.revision, scratch))
                 trees[commit] = tree
             world = _world(name, spec, tree, folder, root)
             own = _request(spec, request, tree)
@@ -334,12 +329,12 @@ def _closed_undisturbed() -> Iterator[contextlib.ExitStack]:
 
 
 @contextlib.contextmanager
-def _scratch() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="torchstone-side-")
+def _scratch() -> Iterator[Scratch]:
+    scratch = make_scratch()
     try:
-        yield folder
+        yield scratch
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove()
 
 
 def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = "") -> World:

@@ -130,11 +130,6 @@ def template_folder(processor: str = "", world: World = HERE) -> str:
     return _made(os.path.join(base, f"compiler-{name}"))
 
 
-def make_scratch() -> str:
-    """An empty folder for one run's caches and temporary files; the run removes it."""
-    return tempfile.mkdtemp(prefix="torchstone-")
-
-
 def make_case_folder(scratch: str, number: int, template: str, kept_cache: str | None) -> dict[str, str]:
     """The variables for one case: its own temporary files, and a cold cache made from the template, or the kept one."""
     own = _made(os.path.join(scratch, f"case-{number}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import resource
 import signal
@@ -84,10 +85,13 @@ def do(job: Message, channel: Channel) -> Message:
         if job["job"] == "survey":
             from torchstone.measure.survey import survey  # noqa: PLC0415  (only that job needs it)
 
+            _use_temporary(job)
             return {"survey": survey(job, channel.send)}
         if job["job"] == "prime":
             from torchstone.measure.priming import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
 
+            importlib.import_module("torch._inductor.codecache")  # its headers go where TMPDIR is now
+            _use_temporary(job)
             fill(job["template"], compile_tiny_graph)
             return {"primed": job["template"]}
         return {"result": _measure(job, WorkerReporter(channel))}
@@ -95,6 +99,12 @@ def do(job: Message, channel: Channel) -> Message:
         return {"error": error.told()}
     except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
         return {"error": {"message": tell(error), "traceback": trace_of(error)}}
+
+
+def _use_temporary(job: Message) -> None:
+    """Put temporary files where they are removed even if this process is killed, if the job says where that is."""
+    if "temporary" in job:
+        surroundings.enter({"TMPDIR": job["temporary"]})
 
 
 def _measure(job: Message, reporter: WorkerReporter) -> Message:

@@ -22,6 +22,7 @@ from torchstone.measure.keeper import open_line, serve
 from torchstone.measure.kinship import die_with_parent, dying_with_parent
 from torchstone.measure.priming import compile_tiny_graph, fill, is_filled
 from torchstone.measure.sources import SourceError, load_source, prepare
+from torchstone.measure.surroundings import enter
 from torchstone.measure.worker import run_worker
 
 _FIRST = ("torch", "torch._dynamo", "torchstone.probes.run_case")
@@ -50,7 +51,9 @@ def preload(request: dict[str, Any]) -> dict[str, Any]:
 
         touches_device = torch.accelerator.current_accelerator() is not None
         if not touches_device:
-            _import_all(_COMPILER)
+            _import_all(_COMPILER)  # which keeps headers where TMPDIR is at this moment: in the template
+        if "temporary" in request:
+            enter({"TMPDIR": request["temporary"]})
     except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
         return {"broken": f"{type(error).__name__}: {error}"}
     sources.default_threads = torch.get_num_threads()
