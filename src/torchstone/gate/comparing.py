@@ -79,7 +79,7 @@ class _Comparing:
         """The rows of one case of the new side."""
         new, anyway = self._new.of(case), self._terms.compare_anyway
         match = self._base.table.find(case, by_name_only=anyway)
-        if match is not None and match.row.outcome.case in self._exactly - {case}:
+        if match is not None and (found := match.row.outcome.case) != case and found in self._exactly:
             match = None  # another case of NEW is the very one
         if match is None:
             planned = case in self._base.unmeasured
