@@ -19,10 +19,11 @@ from math import isfinite
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
-from torchstone.model import Case, Measurement, Outcome, Reading, Revision, Run
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Revision, Run, Variant
 
 FORMAT = 1
 
@@ -48,6 +49,12 @@ class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_u
     """The end of a run that was finished, with the number of its outcomes as a check."""
 
     outcomes: int
+
+
+class _Version(msgspec.Struct):
+    """The format version that a head states, whatever else is in it."""
+
+    format: Any = None
 
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -83,18 +90,51 @@ def _escape(found: re.Match[str]) -> str:
 
 def decode_run(path: str, text: str) -> Reading:
     """A run file's text as a run. A last line that was torn off is passed over, with a caution."""
-    lines = text.removeprefix(BOM).split("\n")
-    torn = lines.pop()
-    if not lines:
+    text = text.removeprefix(BOM)
+    end = text.find("\n")
+    if end < 0:
         raise InputError(
             "the first line is cut off", path=path, line=1, advice="nothing of this run can be used"
         )
-    head = _decode_head(path, lines[0])
-    state = _State(path, head)
-    for number, line in enumerate(lines[1:], 2):
-        if line.strip():
+    state = _State(path, _decode_head(path, text[:end]))
+    number = 1
+    # Line by line: a list of all lines would be the whole file once more.
+    while (after := text.find("\n", start := end + 1)) >= 0:
+        number, end = number + 1, after
+        line = text[start:end]
+        if line and not line.isspace():
             state.add(number, line)
-    return state.finish(bool(torn.strip()))
+    return state.finish(bool(text[start:].strip()))
+
+
+class _Pool:
+    """Values that many lines of a run file repeat, each kept once: names, variants, and counts."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._variants: dict[Variant, Variant] = {}
+        self._counts: dict[tuple[str, Number], Measurement] = {}
+
+    def case(self, case: Case) -> Case:
+        """The same case, of parts that other cases have too."""
+        text = self._texts.setdefault
+        variant = self._variants.setdefault(case.variant, case.variant)
+        name, probe, suite = case.benchmark, case.probe, case.suite
+        return Case(text(name, name), text(probe, probe), text(suite, suite), variant)
+
+    def outcome(self, case: Case, outcome: Outcome) -> Outcome:
+        """The same outcome, of ``case`` and of parts that other outcomes have too."""
+        text, status = self._texts.setdefault, outcome.status
+        measurements = tuple(map(self._measurement, outcome.measurements))
+        return Outcome(
+            case, text(status, status), measurements, outcome.failure, outcome.repro, outcome.extra
+        )
+
+    def _measurement(self, measured: Measurement) -> Measurement:
+        metric, samples = measured.metric, measured.samples
+        if len(samples) == 1 and type(samples[0]) is int and measured.extra is None:
+            return self._counts.setdefault((metric, samples[0]), measured)
+        return Measurement(self._texts.setdefault(metric, metric), samples, measured.extra)
 
 
 class _State:
@@ -102,8 +142,10 @@ class _State:
 
     def __init__(self, path: str, head: RunLine) -> None:
         self._path = path
-        self._head = head
-        self._planned = set(head.plan)
+        self._head = structs.replace(head, plan=())
+        self._pool = _Pool()
+        self._plan = tuple(map(self._pool.case, head.plan))
+        self._planned = {case: case for case in self._plan}
         if len(self._planned) < len(head.plan):
             (twice, _), *_ = Counter(head.plan).most_common(1)
             raise InputError(f"the plan has {printable(twice.id)} twice", path=path, line=1, column="plan")
@@ -131,11 +173,12 @@ class _State:
             name = printable(outcome.case.id)
             problem = f"a second outcome of {name}; the first is in line {self._at[outcome.case]}"
             raise self._error(number, problem)
-        if outcome.case not in self._planned:
+        case = self._planned.get(outcome.case)
+        if case is None:
             raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
         _check_outcome(self._path, number, outcome)
-        self._at[outcome.case] = number
-        self._outcomes.append(outcome)
+        self._at[case] = number
+        self._outcomes.append(self._pool.outcome(case, outcome))
 
     def finish(self, torn: bool) -> Reading:
         """The whole run."""
@@ -150,7 +193,7 @@ class _State:
         head = self._head
         run = Run(
             head.id,
-            head.plan,
+            self._plan,
             tuple(self._outcomes),
             head.revision,
             head.environment,
@@ -177,10 +220,9 @@ def _decode_head(path: str, line: str) -> RunLine:
 
 def _format_of(line: str) -> object:
     try:
-        head = msgspec.json.decode(line)
+        return msgspec.json.decode(line, type=_Version).format
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
-    return head.get("format") if isinstance(head, dict) else None
 
 
 def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | EndLine:

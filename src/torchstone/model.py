@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -77,14 +78,20 @@ class Case(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fie
     @property
     def id(self) -> str:
         """The stable name: ``suite::benchmark[axis=value,...]::probe``, with ``%xx`` for characters it uses itself."""
-        axes = ",".join(f"{axis}={_escape(value)}" for axis, value in self.variant.axes().items())
         suite = f"{_escape(self.suite)}::" if self.suite else ""
-        return f"{suite}{_escape(self.benchmark)}{f'[{axes}]' if axes else ''}::{self.probe}"
+        return f"{suite}{_escape(self.benchmark)}{_axes_of_id(self.variant)}::{self.probe}"
 
     @property
     def name(self) -> str:
         """The benchmark's name, or a stand-in for one that has none."""
         return self.benchmark or "(unnamed)"
+
+
+@lru_cache(maxsize=1024)
+def _axes_of_id(variant: Variant) -> str:
+    """The axes as they stand in an id; most cases of a run share a few variants."""
+    axes = ",".join(f"{axis}={_escape(value)}" for axis, value in variant.axes().items())
+    return f"[{axes}]" if axes else ""
 
 
 def _escape(text: str) -> str:

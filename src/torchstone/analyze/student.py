@@ -79,19 +79,19 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction, by Lentz: the ratio of numerators and that of denominators are kept, and 0 is never divided by."""
-    upper, lower = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    upper, lower = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or _TINY)
     value = lower
     for term in range(1, _MOST_TERMS):
-        even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
-        odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
-        for coefficient in (even, odd):
-            lower = 1 / _not_zero(1 + coefficient * lower)
-            upper = _not_zero(1 + coefficient / upper)
-            value *= lower * upper
-        if abs(lower * upper - 1) < _PRECISE:
+        place = a + 2 * term
+        even = term * (b - term) * x / ((place - 1) * place)
+        odd = -(a + term) * (a + b + term) * x / (place * (place + 1))
+        lower = 1 / ((1 + even * lower) or _TINY)
+        upper = (1 + even / upper) or _TINY
+        value *= lower * upper
+        lower = 1 / ((1 + odd * lower) or _TINY)
+        upper = (1 + odd / upper) or _TINY
+        step = lower * upper
+        value *= step
+        if -_PRECISE < step - 1 < _PRECISE:
             break
     return value
-
-
-def _not_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY

@@ -13,6 +13,7 @@ from msgspec import Struct
 from torchstone.baseline import Baseline, require_common_probe, select_pair
 from torchstone.cli.clicked import make_command
 from torchstone.cli.plain import Option
+from torchstone.cli.quantities import parse_count
 from torchstone.cli.reading import (
     COMPARE_ANYWAY,
     CONFIG,
@@ -34,8 +35,8 @@ from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.model import QuarantineEntry, Reading
-from torchstone.report.page import render_page
-from torchstone.report.page_rows import make_page
+from torchstone.report.page import fit_page, render_page
+from torchstone.report.page_rows import MOST_ROWS, make_page
 from torchstone.report.rows import Context, Report
 from torchstone.results import Results, merge, no_match, require_results
 from torchstone.units import count_of
@@ -48,6 +49,12 @@ OPTIONS = (
     ),
     Option("--output", "output", "FILE", f"Where to write; by default {DEFAULT_OUTPUT}.", short="-o"),
     ONLY,
+    Option(
+        "--most-rows",
+        "most_rows",
+        "N",
+        f"How many cases the table holds at most, red and failed ones first; by default {MOST_ROWS:,}. All numbers and charts are of all cases.",
+    ),
     SET,
     KIND,
     Option(
@@ -78,6 +85,7 @@ def report_files(
     baselines: tuple[str, ...],
     output: str | None,
     only: tuple[str, ...],
+    most_rows: str | None,
     assignments: tuple[str, ...],
     kind: str | None,
     baseline_kind: str | None,
@@ -103,6 +111,10 @@ def report_files(
     repeated = _repeat(("--config", config), ("--kind", kind), ("--baseline-kind", baseline_kind))
     repeated += _repeat(*(("--set", assignment) for assignment in assignments))
     judging = Judging(load_settings(config), compare_anyway, cross_environment, repeated)
+    most = parse_count("--most-rows", most_rows) or MOST_ROWS
+    flags = (("--compare-anyway", compare_anyway), ("--cross-environment", cross_environment))
+    command = ("torchstone", "report", *arguments, *_repeat(*(("--baseline", each) for each in baselines)))
+    command += (*(flag for flag, given in flags if given), *repeated, *_repeat(("--output", output)))
     with patience("making the report"):
         readings = read_results(arguments, kind, assignments)
         require_results(readings, kind)
@@ -112,11 +124,16 @@ def report_files(
         if not any(reading.run.plan for reading in (*chosen, *selected)):
             raise no_match(only, (*readings, *expected)) if only else UsageError("there are no cases")
         report = _judge(results, selected, expected, judging) if baselines else None
-        page = make_page(results, report, selected)
-        write_text(path, render_page(page))
+        page = make_page(results, report, selected, most_rows=most, command=command)
+        page, lines = fit_page(page)
+        write_text(path, render_page(page, lines))
     for caution in page.cautions:
         sys.stderr.write(f"caution: {caution}\n")
-    print(f"{page.headline}\nwrote {count_of(len(page.rows), 'case')} to {path}")
+    total, held = count_of(len(page.rows), "case"), len(page.shown)
+    in_table = (
+        f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""
+    )
+    print(f"{page.headline}\nwrote {total} to {path}{in_table}")
     return 0
 
 

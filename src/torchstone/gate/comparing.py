@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -16,12 +15,11 @@ from torchstone.fingerprint import differences
 from torchstone.gate.comparable import Apart, Comparability, depends_on_environment, may_repeat
 from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
 from torchstone.gate.rules import decide_status
-from torchstone.gate.sanity import contradictions
 from torchstone.gate.settling import settle
-from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, side_of
-from torchstone.gate.terms import Terms
+from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, find_contradictions, is_count, side_of
+from torchstone.gate.terms import Standard, Terms
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import COUNTER, Case, Measurement, Rule, matches_name
+from torchstone.model import COUNTER, Case, Measurement, Number, Rule, matches_name
 from torchstone.results import is_same_run
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
@@ -56,6 +54,8 @@ class _Comparing:
         self._claimed: dict[int, Case] = {}
         self._is_held_back = False
         self._exactly = frozenset(base.cases) & frozenset(new.cases)
+        self._standards: dict[str, Standard] = {}
+        self._counts: dict[tuple[str, Number, Number], tuple[Comparison, float]] = {}
 
     def finish(self) -> Compared:
         """All rows, weighed together; and what they come to."""
@@ -79,7 +79,7 @@ class _Comparing:
         """The rows of one case of the new side."""
         new, anyway = self._new.of(case), self._terms.compare_anyway
         match = self._base.table.find(case, by_name_only=anyway)
-        if match is not None and match.row.outcome.case in self._exactly - {case}:
+        if match is not None and (found := match.row.outcome.case) != case and found in self._exactly:
             match = None  # another case of NEW is the very one
         if match is None:
             planned = case in self._base.unmeasured
@@ -126,11 +126,20 @@ class _Comparing:
             base.outcome,
             new.outcome,
             comparison,
-            better=self._terms.better_of(metric, new.outcome.case),
+            better=self._standard(metric, new.outcome.case).better,
             detail=detail,
             base_place=base.place,
             new_place=new.place,
         )
+
+    def _standard(self, metric: str, case: Case) -> Standard:
+        """What a metric is held to; looked up once, unless rules are for some cases only."""
+        found = self._standards.get(metric)
+        if found is None:
+            found = self._terms.standard_of(metric, case)
+            if not self._terms.rules.depends_on_case(metric):
+                self._standards[metric] = found
+        return found
 
     def _status_rows(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
         """One row for a case that ended otherwise than before, or that failed both times; of accuracy, always one."""
@@ -138,7 +147,7 @@ class _Comparing:
         of_accuracy = new.outcome.case.probe == Probe.ACCURACY
         self._seen |= {ACCURACY} if of_accuracy else set()
         is_news = was != PASSED or now != PASSED or ACCURACY in self._terms.metrics
-        if not is_news and not (of_accuracy and self._terms.wants(ACCURACY, new.outcome.case)):
+        if not is_news and not (of_accuracy and self._standard(ACCURACY, new.outcome.case).is_wanted):
             return
         if now == NOT_AVAILABLE != was:
             why = f"not available in NEW{_told_by(new)}"
@@ -161,16 +170,16 @@ class _Comparing:
             yield from self._numbers_of_failed(base, new)
             return
         case = new.outcome.case
-        wrong = _contradictions(base, "BASE") | _contradictions(new, "NEW")
+        wrong = find_contradictions(base, "BASE") | find_contradictions(new, "NEW")
         for metric, why in wrong.items():
             yield self._row(Verdict.INVALID, metric, base, new, why)
         apart = self._apart(base, new)
         there = {measurement.metric: measurement for measurement in new.outcome.measurements}
         before = {measurement.metric: measurement for measurement in base.outcome.measurements}
         self._seen |= there.keys() | before.keys()
-        self._only_new.update(m for m in there if m not in before and self._terms.wants(m, case))
+        self._only_new.update(m for m in there if m not in before and self._standard(m, case).is_wanted)
         for metric, measured in before.items():
-            if metric in wrong or not self._terms.wants(metric, case):
+            if metric in wrong or not self._standard(metric, case).is_wanted:
                 continue
             if metric not in there:
                 yield self._row(Verdict.MISSING, metric, base, new, f"NEW has no {metric}")
@@ -183,7 +192,7 @@ class _Comparing:
         there = {measurement.metric for measurement in new.outcome.measurements}
         self._seen |= there
         for measured in base.outcome.measurements:
-            if measured.metric in there and self._terms.wants(measured.metric, new.outcome.case):
+            if measured.metric in there and self._standard(measured.metric, new.outcome.case).is_wanted:
                 why = f"not comparable: BASE ended as {base.outcome.status}"
                 yield self._row(Verdict.INCONCLUSIVE, measured.metric, base, new, why)
 
@@ -197,8 +206,34 @@ class _Comparing:
         self, base: Gathered, new: Gathered, before: Measurement, after: Measurement, apart: Apart | None
     ) -> ComparedRow:
         """A row with its comparison, without a verdict as yet."""
+        standard = self._standard(after.metric, new.outcome.case)
+        if apart is None and is_count(before) and is_count(after) and after.metric in self._standards:
+            key = after.metric, before.samples[0], after.samples[0]
+            if key not in self._counts:
+                self._counts[key] = self._weigh(standard, before, after, apart)
+            comparison, margin = self._counts[key]
+        else:
+            comparison, margin = self._weigh(standard, before, after, apart)
+        return ComparedRow(
+            Verdict.INCONCLUSIVE,
+            new.outcome.case,
+            after.metric,
+            base.outcome,
+            new.outcome,
+            comparison,
+            margin,
+            standard.tolerance,
+            standard.better,
+            base_place=base.place,
+            new_place=new.place,
+        )
+
+    def _weigh(
+        self, standard: Standard, before: Measurement, after: Measurement, apart: Apart | None
+    ) -> tuple[Comparison, float]:
+        """The comparison of two measurements, and the margin it has."""
         metric, alpha = after.metric, self._terms.alpha
-        margin = self._terms.margin_of(metric, new.outcome.case, before)
+        margin = self._terms.margin_of(standard, before)
         sides = side_of(before), side_of(after)
         paired = are_paired(before, after)
         # What took turns on one machine differs in what is compared, and in nothing else.
@@ -206,17 +241,11 @@ class _Comparing:
         self._is_held_back = self._is_held_back or bool(apart and why == apart.why)
         why = why or self._mixed(before) or self._mixed(after)
         if why:
-            comparison = Comparison(*sides, obstacle=f"not comparable: {why}")
-        elif paired:
-            trials = before.trials, after.trials
-            comparison = compare_pairs(*sides, trials, alpha=alpha)
-        else:
-            counted, repeats = not depends_on_environment(metric), may_repeat(metric, before, after)
-            comparison = compare_trials(*sides, alpha=alpha, counted=counted, repeats=repeats)
-        row = self._row(Verdict.INCONCLUSIVE, metric, base, new, comparison=comparison)
-        return structs.replace(
-            row, margin=margin, tolerance=self._terms.tolerance_of(metric, new.outcome.case)
-        )
+            return Comparison(*sides, obstacle=f"not comparable: {why}"), margin
+        if paired:
+            return compare_pairs(*sides, (before.trials, after.trials), alpha=alpha), margin
+        counted, repeats = not depends_on_environment(metric), may_repeat(metric, before, after)
+        return compare_trials(*sides, alpha=alpha, counted=counted, repeats=repeats), margin
 
     def _mixed(self, measurement: Measurement) -> str:
         """How the trials of one side were measured in different ways; of counters that matters whatever is asked for."""
@@ -261,7 +290,7 @@ class _Comparing:
         ]
 
     def _is_exact(self, row: ComparedRow) -> bool:
-        rule = self._terms.rules.find(row.metric, row.case)
+        rule = self._standard(row.metric, row.case).rule
         return rule is not None and rule.kind == "count"
 
     def _environment(self) -> list[str]:
@@ -351,18 +380,6 @@ def _told_by(found: Gathered) -> str:
     """The reason that a failure gives, after a colon."""
     failure = found.outcome.failure
     return f": {failure.message}" if failure and failure.message else ""
-
-
-def _contradictions(found: Gathered, side: str) -> dict[str, str]:
-    """The metrics of one side that cannot be right, and why."""
-    measured = found.outcome.measurements
-    wild = {each.metric: f"{side}: a sample that is no finite number" for each in measured if _is_wild(each)}
-    sound = tuple(each for each in measured if each.metric not in wild) if wild else measured
-    return wild | {metric: f"{side}: {why}" for metric, why in contradictions(sound)}
-
-
-def _is_wild(measurement: Measurement) -> bool:
-    return not all(map(math.isfinite, measurement.samples))
 
 
 def _pass_rate(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:

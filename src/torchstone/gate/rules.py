@@ -114,6 +114,11 @@ class RuleBook:
                 return rule.rule
         return None
 
+    def depends_on_case(self, metric: str) -> bool:
+        """Whether the rule for a metric is not the same one for all cases."""
+        scoped = self._of_metric.get(metric)
+        return scoped is None or bool(scoped and scoped[0].case != "*")
+
     def ignores(self, metric: str, case: Case) -> bool:
         """Whether a rule says that this metric is not judged."""
         rule = self.find(metric, case)

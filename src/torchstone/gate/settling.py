@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -27,17 +28,20 @@ def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
     # The next change is believed at this level: one of as many as are certain, and itself, among all that were tested.
     called = sum(value <= terms.alpha for value in adjusted.values())
     level = max(_LEAST_ALPHA, terms.alpha * (called + 1) / max(called + 1, len(adjusted)))
-    rows = (
-        _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level)) if row.comparison else row
-        for n, row in enumerate(drafts)
-    )
-    return [structs.replace(row, blocks=is_blocking(terms.policy, _severity(row))) for row in rows]
+    rows = []
+    for n, row in enumerate(drafts):
+        changes = (
+            _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level)) if row.comparison else {}
+        )
+        severity = _severity(row, changes.get("verdict", row.verdict))
+        rows.append(structs.replace(row, **changes, blocks=is_blocking(terms.policy, severity)))
+    return rows
 
 
-def _severity(row: ComparedRow) -> Verdict:
+def _severity(row: ComparedRow, verdict: Verdict) -> Verdict:
     """The verdict that decides whether a row blocks: what is new and failed is as bad as any failure."""
-    failed = row.verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
-    return Verdict.REGRESSION if failed else row.verdict
+    failed = verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
+    return Verdict.REGRESSION if failed else verdict
 
 
 def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
@@ -61,29 +65,29 @@ def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
 
 def _decide(
     row: ComparedRow, found: Comparison, adjusted: float | None, levels: tuple[float, float]
-) -> ComparedRow:
-    """``same`` within the margin, else better or worse if that is certain, else open."""
+) -> dict[str, Any]:
+    """The fields of a row that its verdict decides: ``same`` within the margin, else better or worse if that is certain, else open."""
     if found.obstacle:
         verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
-        return structs.replace(row, verdict=verdict, detail=found.obstacle)
+        return {"verdict": verdict, "detail": found.obstacle}
     certain = found.low > 1 or found.high < 1
     if found.method != EXACT:
         certain = adjusted is not None and adjusted <= levels[0]
     relevance = relevance_of(found, row)
-    row = structs.replace(row, adjusted=adjusted, is_significant=certain, relevance=relevance)
+    known = {"adjusted": adjusted, "is_significant": certain, "relevance": relevance}
     if relevance == WITHIN:
-        return structs.replace(row, verdict=Verdict.PASS)
+        return known | {"verdict": Verdict.PASS}
     if not certain:
-        return _leave_open(row, found, *levels)
+        return known | _leave_open(row, found, *levels)
     if not row.better:
-        return structs.replace(row, detail=_NO_DIRECTION.format(metric=row.metric))
+        return known | {"detail": _NO_DIRECTION.format(metric=row.metric)}
     is_better = (found.ratio < 1) == (row.better == "lower") and row.better != "equal"
-    return structs.replace(row, verdict=Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION)
+    return known | {"verdict": Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION}
 
 
-def _leave_open(row: ComparedRow, found: Comparison, alpha: float, level: float) -> ComparedRow:
-    """A row that cannot be decided: why, and how many more trials would do."""
+def _leave_open(row: ComparedRow, found: Comparison, alpha: float, level: float) -> dict[str, Any]:
+    """What a row that cannot be decided says: why, and how many more trials would do."""
     if found.method == EXACT:
-        return structs.replace(row, detail=_UNSETTLED)
+        return {"detail": _UNSETTLED}
     more = more_trials(found, margin=row.margin, alpha=alpha, certain_at=level)
-    return structs.replace(row, more=more, detail="" if found.low <= 1 <= found.high else _AMONG_MANY)
+    return {"more": more, "detail": "" if found.low <= 1 <= found.high else _AMONG_MANY}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from torchstone.analyze.compare import Side
 from torchstone.baseline import Baseline, select_pair
 from torchstone.errors import UsageError, printable
 from torchstone.gate.comparable import WAYS
+from torchstone.gate.sanity import contradictions
 from torchstone.model import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
 from torchstone.results import merge, no_match, select
 from torchstone.vocabulary import PASSED
@@ -159,3 +161,21 @@ def are_paired(base: Measurement, new: Measurement) -> bool:
     if not isinstance(ours, str) or not ours or ours != theirs:
         return False
     return len(base.trials) == len(new.trials)
+
+
+def find_contradictions(found: Gathered, side: str) -> dict[str, str]:
+    """The metrics of one side that cannot be right, and why."""
+    measured = found.outcome.measurements
+    wild = {each.metric: f"{side}: a sample that is no finite number" for each in measured if _is_wild(each)}
+    sound = tuple(each for each in measured if each.metric not in wild) if wild else measured
+    return wild | {metric: f"{side}: {why}" for metric, why in contradictions(sound)}
+
+
+def is_count(measurement: Measurement) -> bool:
+    """Whether a measurement is one whole number, and nothing more is said of it: runs have the same ones again and again."""
+    samples = measurement.samples
+    return len(samples) == 1 and type(samples[0]) is int and measurement.extra is None
+
+
+def _is_wild(measurement: Measurement) -> bool:
+    return not all(map(math.isfinite, measurement.samples))

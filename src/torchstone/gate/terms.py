@@ -14,6 +14,16 @@ USUAL_ALPHA = 0.01
 _WAYS = {"ratio_floor": "higher", "ratio_ceiling": "lower"}
 
 
+class Standard(Struct, frozen=True):
+    """What a metric is held to: whether it is compared at all, which way is better, the gate's rule, the margin asked for by name, and by how much a count may be off."""
+
+    is_wanted: bool
+    better: str
+    rule: Rule | None
+    margin: float | None
+    tolerance: float
+
+
 class Terms(Struct, frozen=True):
     """What is compared, and by what measure. ``margin`` is for all metrics that may scatter, ``margins`` for those that match a pattern; ``better`` says of metrics which way is better."""
 
@@ -27,26 +37,23 @@ class Terms(Struct, frozen=True):
     compare_anyway: bool = False
     cross_environment: bool = False
 
-    def margin_of(self, metric: str, case: Case, base: Measurement) -> float:
+    def standard_of(self, metric: str, case: Case) -> Standard:
+        """What a metric of a case is held to."""
+        rule = self.rules.find(metric, case)
+        named = (margin for pattern, margin in reversed(self.margins) if matches_name(pattern, metric))
+        margin = next(named, None)
+        # By how much a count may be off is in its own unit, unless a margin is asked for by name.
+        tolerance = rule.tolerance if rule is not None and rule.kind == "count" and margin is None else 0.0
+        return Standard(self.wants(metric, case), self.better_of(metric, case), rule, margin, tolerance)
+
+    def margin_of(self, standard: Standard, base: Measurement) -> float:
         """How much of a change matters: as asked, or as the gate would have it. Counts that capture makes may not change at all unless asked by name."""
-        for pattern, margin in reversed(self.margins):
-            if matches_name(pattern, metric):
-                return margin
-        rule, rises = self.rules.find(metric, case), self.better_of(metric, case) == "higher"
+        if standard.margin is not None:
+            return standard.margin
+        rule, rises = standard.rule, standard.better == "higher"
         if rule is not None and rule.kind == "count":
             return _both_ways(rule.tolerance / base.value, rises=rises) if base.value > 0 else 0.0
         return self.margin if self.margin is not None else _margin_of_rule(rule, base, rises=rises)
-
-    def tolerance_of(self, metric: str, case: Case) -> float:
-        """By how much a count may be off, where a rule says so in its own unit; 0 where a margin is asked for by name."""
-        rule = self.rules.find(metric, case)
-        if (
-            rule is None
-            or rule.kind != "count"
-            or any(matches_name(name, metric) for name, _ in self.margins)
-        ):
-            return 0.0
-        return rule.tolerance
 
     def better_of(self, metric: str, case: Case) -> str:
         """Which way is better: as asked, as the gate's rule has it, or as the metric is known; empty where nothing says so."""

@@ -25,7 +25,7 @@ def render_compare_github(report: CompareReport) -> str:
     lines = [annotation(level, f"{report.headline}\n{summary}", title="torchstone")]
     if report.environment:
         lines.append(annotation("warning", report.environment, title="other environment"))
-    names = Names(row.case for row in report.compared.rows)
+    names = report.names
     for row in report.red:
         text = f"{describe_finding(row, report.confidence)}\nreproduce: {repro_command(row, report)}"
         lines.append(annotation("error", text, title=_title(row, names), **_location(row)))

@@ -48,7 +48,7 @@ def render_compare_json(report: CompareReport) -> str:
             {"case": row.case.id, "base": row.base_value, "new": row.new_value}
             for row in compared.status_changes
         ],
-        "rows": [_row(row, report) for row in report.ordered(compared.rows)],
+        "rows": [_row(row, report) for row in report.ordered],
         "cautions": compared.cautions,
     }
     if compared.ddp is not None:

@@ -22,7 +22,7 @@ _SKIPPED = frozenset({Verdict.INCONCLUSIVE, Verdict.NEW})
 
 def render_compare_junit(report: CompareReport) -> str:
     """One test suite. A red row is a failure, or an error where there was nothing to compare; what could not be decided is skipped, with the reason."""
-    rows = report.ordered(report.compared.rows)
+    rows = report.ordered
     errors = sum(row.blocks and row.verdict in _ERRORS for row in rows)
     failures = sum(row.blocks for row in rows) - errors
     skipped = sum(not row.blocks and row.verdict in _SKIPPED for row in rows)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from torchstone.gate.compared import ComparedRow
+from torchstone.model import Case
 from torchstone.report.compare_rows import (
     ORDER,
     CompareReport,
@@ -18,7 +19,7 @@ from torchstone.report.compare_rows import (
     repro_command,
     value_text,
 )
-from torchstone.report.markdown import ROOM, LimitedPage, code, escape, make_table
+from torchstone.report.markdown import ROOM, LimitedPage, caution_line, code, escape, make_table
 from torchstone.report.names import Names
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
@@ -37,21 +38,18 @@ def render_compare_markdown(report: CompareReport) -> str:
         page.add(make_table(counts) + "\n")
     _add_means(page, report)
     _add_statuses(page, report)
-    cautions = (f"> **caution** {escape(caution)}\n\n" for caution in compared.cautions)
-    page.add_each(cautions, "> {} more cautions\n\n", share=0.2)
-    names, red = Names(row.case for row in compared.rows), report.red
+    page.add_each(compared.cautions, caution_line, "> {} more cautions\n\n", share=0.2)
+    red = report.red
     if red:
         page.add("| | case | found | so it is |\n|---|---|---|---|\n")
-        lines = (_red_line(report, row, names) for row in red)
-        page.add_each(lines, "\n_{} more red rows are not shown here._\n", share=0.6)
+        page.add_each(
+            red, partial(_red_line, report), "\n_{} more red rows are not shown here._\n", share=0.6
+        )
         if page.add("\n<details><summary>How to measure each red row again</summary>\n\n"):
-            commands = (
-                f"- {code(row.case.id)}: {code(repro_command(row, report), limit=2000)}\n" for row in red
-            )
-            page.add_each(commands, "- _{} more are not shown here._\n", share=0.8)
+            page.add_each(red, partial(_command_line, report), "- _{} more are not shown here._\n", share=0.8)
             page.add("\n</details>\n", must=True)
     for verdict in ORDER:
-        _fold(page, report, verdict, names)
+        _fold(page, report, verdict)
     _add_rounds(page, report)
     return page.text
 
@@ -72,31 +70,39 @@ def _add_statuses(page: LimitedPage, report: CompareReport) -> None:
         return
     page.add(f"pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}\n\n")
     for what, changed in (("no longer passes", rate.lost), ("passes now", rate.gained)):
-        names = (f"- {what}: {code(case.id)} ({escape(status)})\n" for case, status in changed)
-        page.add_each(names, "- {} more\n", share=0.3)
+        page.add_each(changed, partial(_status_line, what), "- {} more\n", share=0.3)
     page.add("\n")
 
 
-def _red_line(report: CompareReport, row: ComparedRow, names: Names) -> str:
+def _status_line(what: str, changed: tuple[Case, str]) -> str:
+    case, status = changed
+    return f"- {what}: {code(case.id)} ({escape(status)})\n"
+
+
+def _command_line(report: CompareReport, row: ComparedRow) -> str:
+    return f"- {code(row.case.id)}: {code(repro_command(row, report), limit=2000)}\n"
+
+
+def _red_line(report: CompareReport, row: ComparedRow) -> str:
     cells = [
         f"**{label(row.verdict)}**",
-        code(names.of(row.case), in_table=True),
+        code(report.names.of(row.case), in_table=True),
         escape(describe_finding(row, report.confidence)),
         escape(describe_certainty(row, report.compared.alpha)),
     ]
     return f"| {' | '.join(cells)} |\n"
 
 
-def _fold(page: LimitedPage, report: CompareReport, verdict: Verdict, names: Names) -> None:
+def _fold(page: LimitedPage, report: CompareReport, verdict: Verdict) -> None:
     rows = report.of_verdict(verdict)
     if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {label(verdict)}</summary>\n\n"):
         page.add(_HEAD.format(report.confidence))
-        page.add_each(_lines(rows, names), "\n_{} more are not shown here._\n")
+        page.add_each(rows, partial(_line, report.names), "\n_{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
 
 
-def _lines(rows: Sequence[ComparedRow], names: Names) -> list[str]:
-    return [f"| {' | '.join(_cells(row, names))} |\n" for row in rows]
+def _line(names: Names, row: ComparedRow) -> str:
+    return f"| {' | '.join(_cells(row, names))} |\n"
 
 
 def _cells(row: ComparedRow, names: Names) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
 from torchstone.gate.compared import Compared, ComparedRow
+from torchstone.report.names import Names
 from torchstone.units import count_of, format_change, format_limit, format_number, format_value
 from torchstone.vocabulary import ACCURACY, METRICS, Probe, Verdict
 
@@ -27,7 +28,7 @@ ORDER = (
 """The verdicts as a comparison shows them: what it was made to find comes first."""
 
 
-class CompareReport(Struct, frozen=True):
+class CompareReport(Struct, frozen=True, dict=True):
     """A comparison, and what is needed to put it into words: the files as the user named them, and the options that a suggested command repeats."""
 
     compared: Compared
@@ -76,18 +77,11 @@ class CompareReport(Struct, frozen=True):
             )
         return f"{differ}: compared all the same" if "--cross-environment" in self.options else differ
 
-    @property
-    def red(self) -> list[ComparedRow]:
-        """The rows that block, in the order asked for."""
-        return self.ordered([row for row in self.compared.rows if row.blocks])
-
-    def of_verdict(self, verdict: Verdict) -> list[ComparedRow]:
-        """The rows with this verdict that do not block."""
-        return self.ordered([row for row in self.compared.rows if row.verdict is verdict and not row.blocks])
-
-    def ordered(self, rows: Sequence[ComparedRow]) -> list[ComparedRow]:
-        """Rows in the order asked for; the worst first unless something else is."""
-        ids = {case: case.id for case in {row.case for row in rows}}
+    @cached_property
+    def ordered(self) -> list[ComparedRow]:
+        """All rows in the order asked for; the worst first unless something else is. Sorted once, for a report asks for them again and again."""
+        rows = self.compared.rows
+        ids = {case: case.id for case in dict.fromkeys(row.case for row in rows)}
         by_name = sorted(rows, key=lambda row: (row.case.benchmark, ids[row.case], row.metric))
         match self.sort:
             case "name":
@@ -97,7 +91,31 @@ class CompareReport(Struct, frozen=True):
             case "change":
                 return sorted(by_name, key=_size)
             case _:
-                return sorted(by_name, key=lambda row: (ORDER.index(row.verdict), _size(row)))
+                places = {verdict: place for place, verdict in enumerate(ORDER)}
+                return sorted(by_name, key=lambda row: (places[row.verdict], _size(row)))
+
+    @cached_property
+    def red(self) -> list[ComparedRow]:
+        """The rows that block, in the order asked for."""
+        return [row for row in self.ordered if row.blocks]
+
+    def of_verdict(self, verdict: Verdict) -> list[ComparedRow]:
+        """The rows with this verdict that do not block."""
+        return self._others.get(verdict, [])
+
+    @cached_property
+    def _others(self) -> dict[Verdict, list[ComparedRow]]:
+        """The rows that do not block, by verdict."""
+        found: dict[Verdict, list[ComparedRow]] = {}
+        for row in self.ordered:
+            if not row.blocks:
+                found.setdefault(row.verdict, []).append(row)
+        return found
+
+    @cached_property
+    def names(self) -> Names:
+        """What the cases are called, as short as it can be."""
+        return Names(row.case for row in self.compared.rows)
 
 
 def _is_decided(row: ComparedRow) -> bool:

@@ -48,7 +48,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
     headline = [page.paint(line, "bold", mood) for line in page.wrap(report.headline, "", "  ")]
     lines = [*page.wrap(f"environment: {report.environment}", "", " " * 13)] if report.environment else []
     lines += [*headline, *_summary(report, page)]
-    names = Names(row.case for row in compared.rows)
+    names = report.names
     for row in report.red[:MOST_RED]:
         lines += ["", *_red_block(report, row, names, page)]
     if (left := len(report.red) - MOST_RED) > 0:
@@ -83,9 +83,8 @@ def _summary(report: CompareReport, page: Page) -> Iterator[str]:
     if rate.cases and (rate.new < rate.cases or rate.base < rate.cases):
         yield ""
         yield f"  pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}"
-        names = Names(row.case for row in report.compared.rows)
-        yield from _status_names("no longer pass", rate.lost, names, page)
-        yield from _status_names("pass now", rate.gained, names, page)
+        yield from _status_names("no longer pass", rate.lost, report.names, page)
+        yield from _status_names("pass now", rate.gained, report.names, page)
 
 
 def _status_names(what: str, changed: Sequence[tuple[Case, str]], names: Names, page: Page) -> Iterator[str]:
@@ -131,11 +130,13 @@ def _reason(
     painted = page.paint(f"{label(verdict):<12}", _COLORS.get(verdict, "yellow"))
     yield f"{painted} {first[INDENT:]}"
     yield from more
-    named = list(dict.fromkeys(printable(names.of(row.case)) for row in rows))
-    left = len(named) - MOST_NAMES
-    text = ", ".join(named[:MOST_NAMES]) + (f", and {count_of(left, 'more case')}" if left > 0 else "")
+    cases = list(dict.fromkeys(row.case for row in rows))
+    left = len(cases) - MOST_NAMES
+    text = ", ".join(printable(names.of(case)) for case in cases[:MOST_NAMES]) + (
+        f", and {count_of(left, 'more case')}" if left > 0 else ""
+    )
     yield from page.wrap(text, " " * (INDENT + 2), " " * (INDENT + 4))
-    metrics = ", ".join(dict.fromkeys(printable(row.metric) for row in rows))
+    metrics = ", ".join(map(printable, dict.fromkeys(row.metric for row in rows)))
     yield from page.wrap(f"({metrics})", " " * (INDENT + 2), " " * (INDENT + 4))
 
 

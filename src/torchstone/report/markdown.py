@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from torchstone.errors import printable
-from torchstone.gate.verdicts import Row, severity
+from torchstone.gate.verdicts import Release, Row, severity
+from torchstone.model import QuarantineEntry
 from torchstone.report.rows import Report, describe, short_name
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
+Thing = TypeVar("Thing")
 GITHUB_LIMIT = 65_536
 ROOM = 64_000  # what is left is for the lines that say what was left out
 
@@ -31,21 +35,17 @@ def render_markdown(report: Report) -> str:
     judgement = report.judgement
     page.add(f"### torchstone: {report.headline}\n\n")
     page.add(make_table([list(report.summary), [f"{number:,}" for number in report.summary.values()]]) + "\n")
-    cautions = (f"> **caution** {escape(caution)}\n\n" for caution in judgement.cautions)
-    page.add_each(cautions, "> {} more cautions\n\n", share=0.2)
+    page.add_each(judgement.cautions, caution_line, "> {} more cautions\n\n", share=0.2)
     red = judgement.red
     if red:
         page.add("| | case | metric | found | rule |\n|---|---|---|---|---|\n")
         page.add_each(
-            (_red_line(report, row) for row in red), "\n_{} more red rows are not shown here._\n", share=0.6
+            red, partial(_red_line, report), "\n_{} more red rows are not shown here._\n", share=0.6
         )
         page.add("\n")
-    expired = (
-        f"- quarantine of {code(e.case)} ended {e.expires} ({code(e.place)})\n" for e in judgement.expired
-    )
-    page.add_each(expired, "- {} more quarantine entries have expired\n", share=0.8)
+    page.add_each(judgement.expired, _expired_line, "- {} more quarantine entries have expired\n", share=0.8)
     if red and page.add("\n<details><summary>How to reproduce or accept each red row</summary>\n\n"):
-        page.add_each((_commands(report, row) for row in red), "_{} more are not shown here._\n")
+        page.add_each(red, partial(_commands, report), "_{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
     for verdict, noun in _FOLDED.items():
         _fold(page, report, verdict, noun)
@@ -74,14 +74,14 @@ class LimitedPage:
             self._used += len(part.encode())
         return fits
 
-    def add_each(self, parts: Iterable[str], left_out: str, *, share: float = 1) -> None:
-        """Add part after part; once one does not fit, only count."""
-        left = 0
-        for part in parts:
-            if left or not self.add(part, share=share):
-                left += 1
-        if left:
-            self.add(left_out.format(f"{left:,}"), must=True)
+    def add_each(
+        self, things: Sequence[Thing], write: Callable[[Thing], str], left_out: str, *, share: float = 1
+    ) -> None:
+        """Add what is written of thing after thing; from the first that does not fit, they are only counted."""
+        for number, thing in enumerate(things):
+            if not self.add(write(thing), share=share):
+                self.add(left_out.format(f"{len(things) - number:,}"), must=True)
+                return
 
 
 def _red_line(report: Report, row: Row) -> str:
@@ -109,18 +109,14 @@ def _commands(report: Report, row: Row) -> str:
 def _fold(page: LimitedPage, report: Report, verdict: Verdict, noun: str) -> None:
     rows = sorted(report.of_verdict(verdict), key=severity)
     if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {noun}</summary>\n\n"):
-        page.add_each(_bullets(report, rows), "- _{} more are not shown here._\n")
+        page.add_each(rows, partial(_bullet, report), "- _{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
 
 
-def _bullets(report: Report, rows: Iterable[Row]) -> Iterator[str]:
-    for row in rows:
-        reason = (
-            f" ({escape(row.remarks.quarantine.reason)})"
-            if row.remarks.quarantine and row.verdict is Verdict.QUARANTINED
-            else ""
-        )
-        yield f"- {code(short_name(row.case))} {escape(describe(row, report.context).finding)}{reason}\n"
+def _bullet(report: Report, row: Row) -> str:
+    entry = row.remarks.quarantine if row.verdict is Verdict.QUARANTINED else None
+    reason = f" ({escape(entry.reason)})" if entry else ""
+    return f"- {code(short_name(row.case))} {escape(describe(row, report.context).finding)}{reason}\n"
 
 
 def _fold_releases(page: LimitedPage, report: Report) -> None:
@@ -128,12 +124,22 @@ def _fold_releases(page: LimitedPage, report: Report) -> None:
     if releases and page.add(
         f"\n<details><summary>{len(releases)} could be released from quarantine</summary>\n\n"
     ):
-        lines = (
-            f"- {code(r.case.name)} passed in {r.passed} of {r.seen} ({code(r.entry.place)})\n"
-            for r in releases
-        )
-        page.add_each(lines, "- _{} more are not shown here._\n")
+        page.add_each(releases, _release_line, "- _{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
+
+
+def _release_line(release: Release) -> str:
+    told = f"passed in {release.passed} of {release.seen} ({code(release.entry.place)})"
+    return f"- {code(release.case.name)} {told}\n"
+
+
+def _expired_line(entry: QuarantineEntry) -> str:
+    return f"- quarantine of {code(entry.case)} ended {entry.expires} ({code(entry.place)})\n"
+
+
+def caution_line(caution: str) -> str:
+    """A caution as a quotation."""
+    return f"> **caution** {escape(caution)}\n\n"
 
 
 def make_table(rows: list[list[str]]) -> str:

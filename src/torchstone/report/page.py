@@ -18,7 +18,7 @@ from torchstone.report.markup import NOTHING, Markup, element, join
 from torchstone.report.page_cache_section import render_caches
 from torchstone.report.page_charts import render_charts
 from torchstone.report.page_flame_section import render_explained
-from torchstone.report.page_rows import Page, title_of
+from torchstone.report.page_rows import Page, keep_rows, title_of
 from torchstone.report.page_scaling_section import render_scaling
 from torchstone.report.page_sections import (
     render_alerts,
@@ -28,7 +28,7 @@ from torchstone.report.page_sections import (
     render_troubles,
     render_words,
 )
-from torchstone.report.page_table import render_table
+from torchstone.report.page_table import render_rows, render_table
 
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
@@ -40,9 +40,17 @@ REPORT = ("page",)
 FLAME = ("page_flame",)
 
 
-def render_page(page: Page) -> str:
-    """The whole file."""
-    body = (_header(page), element("main", _sections(page), id="main"))
+def fit_page(page: Page) -> tuple[Page, list[Markup]]:
+    """The page with as many rows in its table as there is room for, and these rows."""
+    lines = render_rows(page)
+    return (page if len(lines) == len(page.shown) else keep_rows(page, len(lines))), lines
+
+
+def render_page(page: Page, lines: Sequence[Markup] | None = None) -> str:
+    """The whole file. ``lines`` are the rows of the table, where they have been rendered already."""
+    if lines is None:
+        page, lines = fit_page(page)
+    body = (_header(page), element("main", _sections(page, lines), id="main"))
     return render_document(title_of(page), body, REPORT + FLAME if page.explained else REPORT)
 
 
@@ -93,7 +101,7 @@ def _header(page: Page) -> Markup:
         "compile-caches": ("Compile caches", page.caches),
         "scaling": ("Scaling", page.scaling),
         "explained": ("Where counts went", page.explained),
-        "cases": ("All cases", page.rows),
+        "cases": ("All cases" if len(page.shown) == len(page.rows) else "Cases", page.rows),
         "breaks": ("Graph breaks", page.breaks),
         "environment": ("Environment", page.sources),
         "words": ("Words", page.rows),
@@ -132,7 +140,7 @@ def _revision(revision: object) -> dict[str, str]:
     return told
 
 
-def _sections(page: Page) -> Markup:
+def _sections(page: Page, lines: Sequence[Markup]) -> Markup:
     return join(
         render_alerts(page),
         render_summary(page),
@@ -141,7 +149,7 @@ def _sections(page: Page) -> Markup:
         render_caches(page),
         render_scaling(page),
         render_explained(page.explained),
-        render_table(page),
+        render_table(page, lines),
         render_breaks(page),
         render_environment(page),
         render_words(page),

@@ -23,8 +23,8 @@ from torchstone.report.page_cache import (
 )
 from torchstone.report.page_cache_details import reason_head
 from torchstone.report.page_case import FAIL, CaseRow
+from torchstone.report.page_links import link_row, link_rows
 from torchstone.report.page_rows import Page
-from torchstone.report.page_sections import link_rows
 from torchstone.report.page_table import status_badge
 from torchstone.report.picture import draw_stack
 from torchstone.units import count_of, format_number
@@ -97,7 +97,7 @@ def _picture(case: CacheCase) -> Markup:
 
 
 def _link(row: CaseRow) -> Markup:
-    return element("a", row.label, href=f"#{row.anchor}", title=f"{row.case.name} {row.axes}".strip())
+    return link_row(row, title=f"{row.case.name} {row.axes}".strip())
 
 
 def _bar(start: Start, longest: float) -> Markup:
@@ -145,6 +145,10 @@ def _scrolled(table: Markup, label: str) -> Markup:
     return element("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
+def _where(page: Page) -> str:
+    return "in the table of all cases" if len(page.shown) == len(page.rows) else "not listed here"
+
+
 def _table(page: Page, scenarios: Sequence[str]) -> Markup:
     """A line for each case, and one for all of them; a column that would be empty is left out."""
     names = ["case", *scenarios, "hit rate", "cache", "saved artifacts"]
@@ -161,7 +165,7 @@ def _table(page: Page, scenarios: Sequence[str]) -> Markup:
     return join(
         element("h3", "Seconds to compile, and what the caches had"),
         _scrolled(table, "Compile caches"),
-        element("p", f"{left:,} more are in the table of all cases.", class_="quiet") if left else None,
+        element("p", f"{left:,} more are {_where(page)}.", class_="quiet") if left else None,
     )
 
 
@@ -262,10 +266,7 @@ def _without_reasons(starts: Sequence[Start]) -> Markup:
 
 
 def _reason(group: ReasonGroup) -> Markup:
-    where = [
-        join(element("a", row.label, href=f"#{row.anchor}"), _which(graphs))
-        for row, graphs in group.graphs[:MOST_CASES]
-    ]
+    where = [join(link_row(row), _which(graphs)) for row, graphs in group.graphs[:MOST_CASES]]
     more = len(group.graphs) - len(where)
     alike = element("span", " (with other numbers in other cases)", class_="quiet") if group.alike else None
     head = element("strong", long_text(reason_head(group.reason), 200))

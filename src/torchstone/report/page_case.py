@@ -23,6 +23,9 @@ SPEEDUP = "speedup"
 MISSING = Verdict.MISSING.value
 
 OK, SKIP, FAIL, ABSENT = "ok", "skip", "fail", "absent"
+_KINDS = {ABSENT: 0, FAIL: 1, OK: 2, SKIP: 3}
+_KIND_OF_STATUS = {PASSED: OK, "": OK, SKIPPED: SKIP, NOT_AVAILABLE: SKIP}
+_ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
 class Finding(Struct, frozen=True):
@@ -35,33 +38,79 @@ class Finding(Struct, frozen=True):
     words: Words | None
 
 
-class CaseRow(Struct, frozen=True):
-    """A case that was measured, planned or expected.
+class CaseRow(Struct, frozen=True, eq=False, gc=False):
+    """A case that was measured, planned or expected, and the rows that the gate has of it.
 
-    ``anchor`` is its id in the page, the same in every page; ``label`` is its name, with axes only where others have the same name;
-    ``axes`` are those that not all cases share; ``place`` is the file and line it was read from; ``note`` says why there is no outcome.
-    ``old`` is the speedup that the baseline has.
+    A page may be made of half a million of them, of which its table holds a few thousand: what only the table needs is put into words when it is asked for.
     """
 
-    anchor: str
     case: Case
-    label: str
-    axes: str
-    status: str
     outcome: Outcome | None
-    place: str
-    source: str
-    repro: str
-    note: str = ""
-    findings: tuple[Finding, ...] = ()
-    old: Number | None = None
+    reading: Reading | None
+    index: int
+    judged: tuple[Row, ...]
+    naming: Naming
+
+    @property
+    def anchor(self) -> str:
+        """Its id in the page, the same in every page; empty where the table does not hold it."""
+        return self.naming.anchor_of(self)
+
+    @property
+    def label(self) -> str:
+        """Its name, with axes only where others have the same name."""
+        return self.naming.label_of(self.case)
+
+    @property
+    def axes(self) -> str:
+        """The axes that not all cases share."""
+        return self.naming.axes_of(self.case)
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return (self.outcome.status or "(no status)") if self.outcome else MISSING
+
+    @property
+    def place(self) -> str:
+        """The file and line it was read from."""
+        if self.reading is None:
+            return ""
+        return self.reading.place(self.index) if self.outcome else self.reading.path
+
+    @property
+    def source(self) -> str:
+        """The file it is from, where there are several."""
+        return os.path.basename(self.reading.path) if self.naming.has_several_files and self.reading else ""
+
+    @property
+    def repro(self) -> str:
+        """The command that measures it again, where it is known."""
+        return _repro(self.case, self.outcome, self.reading)
+
+    @property
+    def note(self) -> str:
+        """Why there is no outcome."""
+        if self.reading is None:
+            return f"expected by {self.judged[0].remarks.expected_place}, but neither planned nor measured"
+        return "" if self.outcome else f"planned in {self.place}, but there is no outcome of it"
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the gate says, the worst first."""
+        return tuple(_findings(self.naming.report, self.judged))
+
+    @property
+    def old(self) -> Number | None:
+        """The speedup that the baseline has."""
+        return _old_speedup(self.judged)
 
     @property
     def kind(self) -> str:
         """The sort of end it came to: ok, skip, fail, or absent where there is no outcome."""
         if self.outcome is None:
             return ABSENT
-        return {PASSED: OK, "": OK, SKIPPED: SKIP, NOT_AVAILABLE: SKIP}.get(self.outcome.status, FAIL)
+        return _KIND_OF_STATUS.get(self.outcome.status, FAIL)
 
     @property
     def is_good(self) -> bool:
@@ -71,13 +120,19 @@ class CaseRow(Struct, frozen=True):
     @property
     def verdict(self) -> Verdict | None:
         """The worst that the gate says about it; None where it was not judged."""
-        order = list(Verdict)
-        return min((f.verdict for f in self.findings), key=order.index, default=None)
+        return min((row.verdict for row in self.judged), key=_ORDER.__getitem__, default=None)
 
     @property
     def blocks(self) -> bool:
         """Whether the gate says no because of it."""
-        return any(finding.blocks for finding in self.findings)
+        return any(row.blocks for row in self.judged)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to tell of it: it is as expected, without cautions, and nothing says where its counts went."""
+        extra = self.outcome.extra if self.outcome else None
+        told = extra is not None and (extra.get("cautions") or extra.get("profile"))
+        return self.is_good and not told and all(row.verdict in QUIET for row in self.judged)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -87,8 +142,10 @@ class CaseRow(Struct, frozen=True):
 
     def measurement(self, metric: str) -> Measurement | None:
         """The measurement of a metric."""
-        found = (m for m in self.outcome.measurements if m.metric == metric) if self.outcome else iter(())
-        return next(found, None)
+        for measurement in self.outcome.measurements if self.outcome else ():
+            if measurement.metric == metric:
+                return measurement
+        return None
 
     def value(self, metric: str) -> Number | None:
         """The one number that stands for a metric."""
@@ -98,18 +155,17 @@ class CaseRow(Struct, frozen=True):
 
 def make_rows(results: Results, report: Report | None, shared: dict[str, str]) -> list[CaseRow]:
     """A row for every case that was measured, planned or expected, worst first."""
-    maker = _Maker(results, report, shared)
-    judged = _judged_rows(report)
+    naming, judged = Naming(results, report, shared), _judged_rows(report)
     rows = [
-        maker.make(outcome.case, reading, judged.pop(outcome.case, []), outcome, reading.place(index))
+        CaseRow(outcome.case, outcome, reading, index, tuple(judged.pop(outcome.case, ())), naming)
         for reading, index, outcome in results
     ]
     rows += [
-        maker.make(case, reading, judged.pop(case, []), None, reading.path)
+        CaseRow(case, None, reading, 0, tuple(judged.pop(case, ())), naming)
         for reading, case in results.unmeasured()
     ]
-    rows += [maker.make(case, None, of_gate, None, "") for case, of_gate in judged.items()]
-    return sorted(rows, key=_severity)
+    rows += [CaseRow(case, None, None, 0, tuple(of_gate), naming) for case, of_gate in judged.items()]
+    return sorted(rows, key=severity)
 
 
 def _judged_rows(report: Report | None) -> dict[Case, list[Row]]:
@@ -120,40 +176,41 @@ def _judged_rows(report: Report | None) -> dict[Case, list[Row]]:
     return found
 
 
-class _Maker:
-    """Makes rows, and remembers which names and anchors are taken."""
+class Naming:
+    """What cases are called on the page, and which of them the table holds: all, until it is told otherwise."""
 
     def __init__(self, results: Results, report: Report | None, shared: dict[str, str]) -> None:
-        self._several = len(results.readings) > 1
-        self._report = report
+        self.has_several_files = len(results.readings) > 1
+        self.report = report
         self._shared = shared
+        self._anchors: dict[CaseRow, str] = {}
         self._taken: set[str] = set()
+        self._kept: frozenset[CaseRow] | None = None
         cases = {case for reading in results.readings for case in reading.run.plan}
         self._names = Counter((case.benchmark, case.probe) for case in cases)
 
-    def make(
-        self, case: Case, reading: Reading | None, of_gate: Sequence[Row], outcome: Outcome | None, place: str
-    ) -> CaseRow:
-        """The row of one case."""
-        note = "" if outcome else f"planned in {place}, but there is no outcome of it"
-        if reading is None:
-            note = f"expected by {of_gate[0].remarks.expected_place}, but neither planned nor measured"
-        axes = ", ".join(_own_axes(case, self._shared))
-        unique = not axes or self._names[case.benchmark, case.probe] < 2
-        return CaseRow(
-            _anchor(case, self._taken),
-            case,
-            case.name if unique else f"{case.name} ({axes})",
-            axes,
-            (outcome.status or "(no status)") if outcome else MISSING,
-            outcome,
-            place,
-            os.path.basename(reading.path) if self._several and reading else "",
-            _repro(case, outcome, reading),
-            note,
-            tuple(_findings(self._report, of_gate)),
-            _old_speedup(of_gate),
-        )
+    def keep(self, rows: Iterable[CaseRow]) -> None:
+        """Say which rows the table holds: no other one can be linked to."""
+        self._kept = frozenset(rows)
+
+    def anchor_of(self, row: CaseRow) -> str:
+        """A readable id for the page that depends on nothing but the case; empty if the table does not hold it."""
+        if self._kept is not None and row not in self._kept:
+            return ""
+        if row not in self._anchors:
+            self._anchors[row] = _anchor(row.case, self._taken)
+        return self._anchors[row]
+
+    def axes_of(self, case: Case) -> str:
+        """The axes of a case that not all cases share."""
+        return ", ".join(_own_axes(case, self._shared))
+
+    def label_of(self, case: Case) -> str:
+        """The name of a case, with axes where others have the same name."""
+        if self._names[case.benchmark, case.probe] < 2:
+            return case.name
+        axes = self.axes_of(case)
+        return f"{case.name} ({axes})" if axes else case.name
 
 
 def shared_axes(cases: Iterable[Case]) -> dict[str, str]:
@@ -211,8 +268,7 @@ def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
 
 
 def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:
-    order = list(Verdict)
-    for row in sorted(rows, key=lambda row: order.index(row.verdict)):
+    for row in sorted(rows, key=lambda row: _ORDER[row.verdict]):
         if report:
             quiet = row.verdict in QUIET and not row.blocks
             words = None if quiet else describe(row, report.context)
@@ -243,11 +299,11 @@ def _old_speedup(rows: Sequence[Row]) -> Number | None:
     return None
 
 
-def _severity(row: CaseRow) -> tuple[bool, int, float]:
+def severity(row: CaseRow) -> tuple[bool, int, float]:
     """What blocks first, then what is missing or failed, then from slow to fast."""
-    order = {ABSENT: 0, FAIL: 1, OK: 2, SKIP: 3}
-    speedup = row.value(SPEEDUP) if row.kind == OK else None
-    return not row.blocks, order[row.kind], float("inf") if speedup is None else float(speedup)
+    kind = row.kind
+    speedup = row.value(SPEEDUP) if kind == OK else None
+    return not row.blocks, _KINDS[kind], float("inf") if speedup is None else float(speedup)
 
 
 def interval_of(measurement: Measurement | None) -> tuple[float, float] | None:

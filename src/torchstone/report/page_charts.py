@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 from torchstone.report.markup import NOTHING, Markup, element, join
 from torchstone.report.page_case import OK, SPEEDUP, CaseRow, format_ratio, interval_of
+from torchstone.report.page_links import link_row
 from torchstone.report.page_rows import Page
 from torchstone.report.page_summary import EAGER_MEMORY, MEMORY
-from torchstone.report.picture import draw_axis, draw_bar, draw_curve, draw_dot, draw_pair, ratio_scale
+from torchstone.report.picture import Scale, draw_axis, draw_bar, draw_curve, draw_dot, draw_pair, ratio_scale
 from torchstone.units import count_of, format_number, format_value
 
 MOST_DOTS = 60
 SHOWN_DOTS = 40
+MOST_MARKS = 2_000  # of a curve that is 930 units wide; of more cases, every so many-th is drawn
 MOST_BARS = 40
 SHOWN_BARS = 12
 
@@ -41,15 +43,7 @@ def _speedups(page: Page) -> Markup:
 
     axis = element("div", element("span"), draw_axis(scale), element("span"), class_="axis-line")
     listed = rows[:MOST_DOTS]
-    curve = NOTHING
-    if len(rows) > MOST_DOTS:
-        marks = [(float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))) for row in rows]
-        curve = join(
-            draw_curve(scale, marks),
-            element(
-                "p", f"All {count_of(len(rows), 'case')} from slow to fast. The slowest:", class_="quiet"
-            ),
-        )
+    curve = _curve(scale, rows) if len(rows) > MOST_DOTS else NOTHING
     return element(
         "section",
         element("h2", "Speedup over eager, slowest first", id="speedups"),
@@ -59,6 +53,18 @@ def _speedups(page: Page) -> Markup:
         _plot(listed, draw, SHOWN_DOTS // 2 if curve else SHOWN_DOTS, "dots-plot"),
         axis,
     )
+
+
+def _curve(scale: Scale, rows: Sequence[CaseRow]) -> Markup:
+    """All speedups in one picture; of very many, dots at even distances."""
+    some = ""
+    drawn = rows
+    if len(rows) > MOST_MARKS:
+        some = f", of which {MOST_MARKS:,} are drawn"
+        drawn = [rows[at * (len(rows) - 1) // (MOST_MARKS - 1)] for at in range(MOST_MARKS)]
+    marks = [(float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))) for row in drawn]
+    told = f"All {count_of(len(rows), 'case')}{some} from slow to fast. The slowest:"
+    return join(draw_curve(scale, marks), element("p", told, class_="quiet"))
 
 
 def _numbers(row: CaseRow) -> list[float]:
@@ -90,7 +96,7 @@ def _plot(
     lines = []
     for row in rows:
         picture, text = draw(row)
-        name = element("a", row.label, href=f"#{row.anchor}", title=f"{row.case.name} {row.axes}".strip())
+        name = link_row(row, title=f"{row.case.name} {row.axes}".strip())
         lines.append(element("li", name, picture, element("span", text, class_="value")))
     first = element("ol", lines[:shown], class_=f"plot {kind}")
     if len(lines) <= shown:

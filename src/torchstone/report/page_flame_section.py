@@ -148,7 +148,9 @@ def render_cases(cases: Sequence[Explained], *, linked: bool = True) -> Markup:
         element(
             "details",
             element("summary", element("b", each.label), " ", element("span", _brief(each))),
-            element("p", element("a", "Its row in the table", href=f"#{each.anchor}")) if linked else None,
+            element("p", element("a", "Its row in the table", href=f"#{each.anchor}"))
+            if linked and each.anchor
+            else None,
             body,
             class_="explained",
             open=number == 0,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.model import Reading
 from torchstone.report.page_cache import WARM, CacheCase, format_percent, make_cases
-from torchstone.report.page_case import CaseRow, Finding, format_ratio, make_rows, shared_axes
+from torchstone.report.page_case import CaseRow, Finding, format_ratio, make_rows, severity, shared_axes
 from torchstone.report.page_facts import Facts, collect_facts
 from torchstone.report.page_flame_section import Explained, explain_rows
 from torchstone.report.page_scaling import ShownSweep, show_sweeps
@@ -31,6 +31,9 @@ from torchstone.results import Results
 from torchstone.units import count_of, join_alike
 from torchstone.vocabulary import METRICS, Verdict
 
+MOST_ROWS = 5_000
+"""How many cases the table holds unless asked for more: about as many as a browser lays out, sorts and searches without being felt."""
+MOST_WORSE = 50
 MOST_COLUMNS = 6
 MANY = 1_000  # from so many rows on, the page is kept compact
 _COLUMNS = (
@@ -62,7 +65,7 @@ class Source(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first."""
+    """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first; of many only the first, and ``more_worse`` counts the others."""
 
     headline: str
     passed: bool
@@ -71,6 +74,16 @@ class Gate(Struct, frozen=True):
     verdicts: tuple[tuple[Verdict, int], ...]
     expired: tuple[str, ...]
     worse: tuple[tuple[CaseRow, Finding], ...]
+    more_worse: int
+
+
+class Category(Struct, frozen=True):
+    """Cases that the table does not hold: how they ended, what the gate says, whether that is red, and how many there are."""
+
+    status: str
+    verdict: Verdict | None
+    is_red: bool
+    cases: int
 
 
 class Room(Struct, frozen=True):
@@ -86,7 +99,10 @@ class Room(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """What is on the page, from top to bottom."""
+    """What is on the page, from top to bottom. ``rows`` are all cases, and every number is over all of them; ``shown`` are those that the table holds, of at most ``most_rows``.
+
+    ``command`` is the one that made the page, for one that shows more of them.
+    """
 
     headline: str
     sources: tuple[Source, ...]
@@ -106,6 +122,17 @@ class Page(Struct, frozen=True):
     scaling: tuple[ShownSweep, ...]
     facts: Facts
     room: Room
+    shown: tuple[CaseRow, ...]
+    most_rows: int
+    command: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> list[Category]:
+        """The cases that the table does not hold, by how they ended, what is red first."""
+        kept = set(self.shown)
+        left = Counter((row.status, row.verdict, row.blocks) for row in self.rows if row not in kept)
+        found = [Category(*category, number) for category, number in left.items()]
+        return sorted(found, key=lambda each: (not each.is_red, -each.cases, each.status))
 
     @property
     def metrics(self) -> list[str]:
@@ -113,7 +140,14 @@ class Page(Struct, frozen=True):
         return list(_metrics_of(self.rows))
 
 
-def make_page(results: Results, report: Report | None = None, baselines: Sequence[Reading] = ()) -> Page:
+def make_page(
+    results: Results,
+    report: Report | None = None,
+    baselines: Sequence[Reading] = (),
+    *,
+    most_rows: int = MOST_ROWS,
+    command: Sequence[str] = (),
+) -> Page:
     """Decide what the page shows. ``report`` is what the gate says, where there are ``baselines``: the files themselves, for what is drawn beside them."""
     cases = [case for reading in results.readings for case in reading.run.plan]
     shared = shared_axes(cases)
@@ -121,6 +155,7 @@ def make_page(results: Results, report: Report | None = None, baselines: Sequenc
     wrong = wrong_cases(rows)
     summary = summarise(rows, wrong)
     axes, groups = group_rows(rows, wrong)
+    shown = _choose_rows(rows, summary, most_rows)
     explained, unusable = explain_rows(rows, report)
     cautions = [*(caution for reading in results.readings for caution in reading.cautions), *unusable]
     ended = _headline(summary)
@@ -144,8 +179,32 @@ def make_page(results: Results, report: Report | None = None, baselines: Sequenc
         explained,
         tuple(show_sweeps([outcome for _, _, outcome in results], cases, baselines)),
         collect_facts(results.readings),
-        Room(_text_limit(rows), _points(rows), len(rows) > MANY),
+        Room(_text_limit(shown), _points(shown), len(shown) > MANY),
+        tuple(shown),
+        most_rows,
+        tuple(command),
     )
+
+
+def keep_rows(page: Page, most: int) -> Page:
+    """The page with only the first of the rows that its table holds."""
+    kept = page.shown[:most]
+    if kept:
+        kept[0].naming.keep(kept)
+    return structs.replace(page, shown=kept)
+
+
+def _choose_rows(rows: Sequence[CaseRow], summary: Summary, most: int) -> Sequence[CaseRow]:
+    """The rows that the table holds, in their order: what is red or failed before anything else, then what there is something to tell of, then from slow to fast."""
+    if len(rows) <= most:
+        return rows
+    spreads = (summary.speedup, summary.compile_time, summary.compression, summary.memory)
+    named = {row for spread in spreads if spread for row in (spread.least, spread.most)}
+    # In the order of rows, a sort by so little leaves the slow before the fast.
+    ordered = sorted(rows, key=lambda row: (*severity(row)[:2], row.is_plain, row not in named))
+    kept = frozenset(ordered[:most])
+    rows[0].naming.keep(kept)
+    return [row for row in rows if row in kept]
 
 
 def _headline(summary: Summary) -> str:
@@ -169,6 +228,7 @@ def _source(reading: Reading) -> Source:
 def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
     judgement = report.judgement
     counted = Counter(row.verdict for row in rows if row.verdict)
+    worse = _regressions(report, rows)
     return Gate(
         report.headline,
         judgement.exit_code == 0,
@@ -179,23 +239,28 @@ def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
             f"the quarantine of {entry.case} ended {entry.expires} ({entry.place})"
             for entry in judgement.expired
         ),
-        tuple(_regressions(report, rows)),
+        tuple(
+            (row, finding)
+            for row, metric in worse[:MOST_WORSE]
+            for finding in row.findings
+            if finding.metric == metric
+        ),
+        max(0, len(worse) - MOST_WORSE),
     )
 
 
-def _regressions(report: Report, rows: Sequence[CaseRow]) -> Iterator[tuple[CaseRow, Finding]]:
-    by_case = {row.case: row for row in rows if row.is_good}
-    for red in report.judgement.red:
-        row = by_case.get(red.case)
-        if row and red.verdict in {Verdict.REGRESSION, Verdict.INVALID}:
-            yield from ((row, finding) for finding in row.findings if finding.metric == red.metric)
+def _regressions(report: Report, rows: Sequence[CaseRow]) -> list[tuple[CaseRow, str]]:
+    """What is worse than it may be, of cases that ran to their end: the row, and the metric."""
+    by_case = {row.case: row for row in rows if row.is_good and row.blocks}
+    red = [row for row in report.judgement.red if row.verdict in {Verdict.REGRESSION, Verdict.INVALID}]
+    return [(by_case[row.case], row.metric) for row in red if row.case in by_case]
 
 
 def _group_cautions(rows: Iterable[CaseRow]) -> list[tuple[str, tuple[CaseRow, ...]]]:
     """What is said about several cases is said once, also if it differs in a count; the most frequent first."""
     found = [(text, row) for row in rows for text in dict.fromkeys(row.cautions)]
     told = [
-        (text, tuple({found[place][1].anchor: found[place][1] for place in places}.values()))
+        (text, tuple(dict.fromkeys(found[place][1] for place in places)))
         for text, places in join_alike(text for text, _ in found)
     ]
     return sorted(told, key=lambda each: -len(each[1]))

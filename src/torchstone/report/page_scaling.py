@@ -91,7 +91,10 @@ def show_sweeps(
         for name, reading in zip(names, baselines, strict=True)
         for sweep in collect_sweeps(reading.run.outcomes)
     ]
-    return [_show(sweep, bases) for sweep in sweeps]
+    by_benchmark: dict[str, list[Base]] = {}
+    for base in bases:
+        by_benchmark.setdefault(base.sweep.of.benchmark, []).append(base)
+    return [_show(sweep, by_benchmark.get(sweep.of.benchmark, ())) for sweep in sweeps]
 
 
 def _file_names(readings: Sequence[Reading]) -> list[str]:
@@ -101,8 +104,8 @@ def _file_names(readings: Sequence[Reading]) -> list[str]:
 
 
 def _show(sweep: Sweep, bases: Sequence[Base]) -> ShownSweep:
-    alike = [base for base in bases if base.sweep.of.benchmark == sweep.of.benchmark]
-    differences = [(base, _differences(sweep.of, base.sweep.of)) for base in alike]
+    """A sweep beside those of its benchmark that it can be compared with."""
+    differences = [(base, _differences(sweep.of, base.sweep.of)) for base in bases]
     kept = [base for base, found in differences if not found]
     others = [f"{base.name} has {sweep.of.name} {', '.join(found)}" for base, found in differences if found]
     curves = [*sweep.curves, *(curve for base in kept for curve in base.sweep.curves)]

@@ -11,6 +11,7 @@ from torchstone.analyze.scaling import Curve, Point
 from torchstone.model import Case
 from torchstone.report.markup import NOTHING, Child, Markup, element, join, long_text
 from torchstone.report.page_case import ABSENT, FAIL, CaseRow
+from torchstone.report.page_links import link_row
 from torchstone.report.page_rows import Page
 from torchstone.report.page_scaling import (
     ShownSweep,
@@ -223,7 +224,7 @@ def _rounds(shown: ShownSweep, rows: dict[Case, CaseRow]) -> Markup:
 
 
 def _round_name(name: str, row: CaseRow | None) -> Markup:
-    return element("th", element("a", name, href=f"#{row.anchor}") if row else name, scope="row")
+    return element("th", link_row(row, name) if row else name, scope="row")
 
 
 def _round(head: Markup, point: Point, cells: Sequence[str]) -> Markup:

@@ -10,16 +10,17 @@ from torchstone.report.page_cache import WARM, cache_figures, format_percent, sp
 from torchstone.report.page_case import CaseRow, Finding, format_metric, format_ratio
 from torchstone.report.page_details import graph_break, render_tree, verdict_badge
 from torchstone.report.page_facts import Facts
+from torchstone.report.page_links import link_row, link_rows
 from torchstone.report.page_rows import Gate, Page
 from torchstone.report.page_scaling import scaling_figures
-from torchstone.report.page_summary import BreakGroup, Spread, Summary, Trouble
+from torchstone.report.page_summary import BreakGroup, Group, Spread, Summary, Trouble
 from torchstone.report.page_table import status_badge
 from torchstone.report.picture import draw_parts
 from torchstone.units import count_of, format_number, format_value
 from torchstone.vocabulary import METRICS, STATUSES, VERDICTS
 
-MOST_LINKS = 12
 MOST_TROUBLES = 50
+MOST_GROUPS = 200
 SHOWN_TROUBLES = 12
 MOST_BREAKS = 100
 MOST_CAUTIONS = 10
@@ -34,6 +35,11 @@ def render_alerts(page: Page) -> Markup:
         who = "1 case was" if one else f"{len(absent):,} cases were"
         text = f"{who} planned or expected, but {'has' if one else 'have'} no result: "
         alerts.append(element("div", element("strong", text), link_rows(absent), class_="alert bad"))
+    if len(page.shown) < len(page.rows):
+        there = f"The table holds {len(page.shown):,} of {count_of(len(page.rows), 'case')}, what is red or failed first: "
+        alerts.append(
+            element("div", there, element("a", "what is left out", href="#left-out"), class_="alert")
+        )
     for source in page.sources:
         if not source.finished:
             outcomes = f"{source.outcomes:,} of {count_of(source.planned, 'planned outcome')}"
@@ -56,17 +62,6 @@ def render_cautions(page: Page) -> Markup:
         more = f"{left:,} more cautions are with their cases."
         alerts.append(element("p", more, class_="quiet") if left > 0 else NOTHING)
     return join(alerts)
-
-
-def link_rows(rows: Sequence[CaseRow], most: int = MOST_LINKS) -> Markup:
-    """Links to rows of the table; of many only some, and how many more there are."""
-    several = len({row.case.probe for row in rows}) > 1
-    links = [
-        element("a", f"{row.label} {row.case.probe}" if several else row.label, href=f"#{row.anchor}")
-        for row in rows[:most]
-    ]
-    more = f" and {len(rows) - most:,} more" if len(rows) > most else None
-    return join(join(*links, separator=", "), more)
 
 
 def render_summary(page: Page) -> Markup:
@@ -187,7 +182,7 @@ def _ends(spread: Spread, metric: str, least: str, most: str) -> Markup:
 
 def _end(name: str, row: CaseRow, metric: str) -> Markup:
     value = format_metric(row.value(metric), metric)
-    return join(f"{name} ", element("a", row.label, href=f"#{row.anchor}"), f" {value}")
+    return join(f"{name} ", link_row(row), f" {value}")
 
 
 def _gate_tile(gate: Gate) -> Markup:
@@ -217,7 +212,7 @@ def _groups(page: Page) -> Markup:
     ]
     shown = [True] * len(page.group_axes) + there
     lines = []
-    for group in page.groups:
+    for group in _worst_groups(page.groups):
         s = group.summary
         cells = [
             *group.axes,
@@ -231,9 +226,21 @@ def _groups(page: Page) -> Markup:
         lines.append(element("tr", [element("td", cell) for cell in kept]))
     head = [element("th", name, scope="col") for name, wanted in zip(names, shown, strict=True) if wanted]
     table = element("table", element("thead", element("tr", head)), element("tbody", lines))
-    return element(
-        "div", table, class_="scroll groups", role="region", aria_label="By suite and variant", tabindex=0
+    left = len(page.groups) - len(lines)
+    return join(
+        element(
+            "div", table, class_="scroll groups", role="region", aria_label="By suite and variant", tabindex=0
+        ),
+        element("p", f"{left:,} more, of which a larger share passed, are not listed here.", class_="quiet")
+        if left
+        else None,
     )
+
+
+def _worst_groups(groups: Sequence[Group]) -> list[Group]:
+    """The groups that are listed, in their order: of very many those of which the smallest share passed."""
+    kept = sorted(range(len(groups)), key=lambda at: groups[at].summary.share)[:MOST_GROUPS]
+    return [groups[at] for at in sorted(kept)]
 
 
 def _warm_saving(summary: Summary) -> str:
@@ -249,16 +256,17 @@ def render_troubles(page: Page) -> Markup:
         return NOTHING
     items = [element("li", _trouble(trouble)) for trouble in page.troubles[:MOST_TROUBLES]]
     left = len(page.troubles) - len(items)
-    regressions = [element("li", _regression(row, finding)) for row, finding in worse[:MOST_TROUBLES]]
-    more = len(worse) - len(regressions)
+    regressions = [element("li", _regression(row, finding)) for row, finding in worse]
+    more = page.gate.more_worse if page.gate else 0
+    where = "in the table" if len(page.shown) == len(page.rows) else "not listed here"
     return element(
         "section",
         element("h2", "What went wrong", id="failures"),
         _folded_list(items),
-        element("p", f"{left:,} more kinds of failure are in the table.", class_="quiet") if left else None,
+        element("p", f"{left:,} more kinds of failure are {where}.", class_="quiet") if left else None,
         element("h3", "Worse than the baseline allows") if worse else None,
         _folded_list(regressions),
-        element("p", f"{more:,} more are in the table.", class_="quiet") if more else None,
+        element("p", f"{more:,} more are {where}.", class_="quiet") if more else None,
     )
 
 
@@ -275,7 +283,7 @@ def _folded_list(items: Sequence[Markup]) -> Markup:
 
 
 def _regression(row: CaseRow, finding: Finding) -> Markup:
-    link = element("a", row.label, href=f"#{row.anchor}")
+    link = link_row(row)
     told = finding.words.finding if finding.words else finding.metric
     return element("p", verdict_badge(finding.verdict, blocks=True), " ", link, " ", told)
 

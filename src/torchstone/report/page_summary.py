@@ -213,16 +213,15 @@ def _first_line(row: CaseRow) -> str:
 
 def group_breaks(rows: Iterable[CaseRow]) -> list[BreakGroup]:
     """All graph breaks, those that most cases have first."""
-    found: dict[tuple[str, str, str], dict[str, tuple[CaseRow, int]]] = {}
+    found: dict[tuple[str, str, str], dict[CaseRow, int]] = {}
     for row in rows:
         for cause in graph_breaks(row.outcome.extra if row.outcome else None):
             of_cause = found.setdefault((cause.reason, cause.place, cause.source), {})
-            before = of_cause.get(row.anchor, (row, 0))[1]
-            of_cause[row.anchor] = (row, before + cause.count)
+            of_cause[row] = of_cause.get(row, 0) + cause.count
     groups = [
         BreakGroup(
-            GraphBreak(*key, count=sum(times for _, times in of_cause.values())),
-            tuple(row for row, _ in of_cause.values()),
+            GraphBreak(*key, count=sum(of_cause.values())),
+            tuple(of_cause),
         )
         for key, of_cause in found.items()
     ]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from torchstone.report.markup import NOTHING, Markup, element, join
 from torchstone.report.page_case import CaseRow, format_metric, format_ratio, interval_of, unit_of
 from torchstone.report.page_details import render_details, verdict_badge
-from torchstone.report.page_rows import Page
+from torchstone.report.page_rows import Category, Page
 from torchstone.units import count_of, format_number
+from torchstone.vocabulary import Verdict
+
+BYTES_A_ROW = 3_000
+"""How much of the page a row may take on average, with all that it opens to: 15 MB for as many rows as there are usually at most."""
+MOST_CATEGORIES = 8
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
 _SHORT = {
@@ -42,28 +49,85 @@ _SHORT = {
 }
 
 
-def render_table(page: Page) -> Markup:
-    """The section of all cases."""
-    many_probes = len({row.case.probe for row in page.rows}) > 1
-    names = ["Case", *(["Probe"] if many_probes else []), "Status", *(["Gate"] if page.gate else [])]
-    head = [_head(name, "") for name in names]
+def render_rows(page: Page) -> list[Markup]:
+    """The rows of the table, each with its details: of those that it should hold as many as there is room for, so that the page stays one that a browser can open."""
+    room, lines = page.most_rows * BYTES_A_ROW, list[Markup]()
+    many_probes, width = _has_many_probes(page), len(_names(page)) + len(page.columns)
+    for row in page.shown:
+        line = _row(page, row, many_probes=many_probes, width=width)
+        room -= len(line)
+        if room < 0 and lines:
+            break
+        lines.append(line)
+    return lines
+
+
+def _has_many_probes(page: Page) -> bool:
+    return len({row.case.probe for row in page.shown}) > 1
+
+
+def _names(page: Page) -> list[str]:
+    """The heads of the columns before those of metrics."""
+    probe = ["Probe"] if _has_many_probes(page) else []
+    return ["Case", *probe, "Status", *(["Gate"] if page.gate else [])]
+
+
+def render_table(page: Page, lines: Sequence[Markup]) -> Markup:
+    """The section of all cases, with the lines of the table."""
+    head = [_head(name, "") for name in _names(page)]
     head += [_head(short_name_of(metric), metric) for metric in page.columns]
-    rows = [_row(page, row, many_probes=many_probes, width=len(head)) for row in page.rows]
+    several = len(page.shown) < len(page.rows)
     table = element(
         "table",
-        element("caption", "All cases, what needs attention first", class_="unseen"),
+        element(
+            "caption",
+            "Cases that need attention first" if several else "All cases, what needs attention first",
+            class_="unseen",
+        ),
         element("thead", element("tr", head)),
-        rows,
+        lines,
         id="cases-table",
     )
+    title = f"{len(page.shown):,} of {count_of(len(page.rows), 'case')}" if several else "All cases"
     return element(
         "section",
-        element("h2", "All cases", id="cases"),
-        _controls(page, many_probes=many_probes),
+        element("h2", title, id="cases"),
+        render_left_out(page),
+        _controls(page, many_probes=_has_many_probes(page)),
         element("div", table, class_="cases", role="region", aria_label="Table of all cases", tabindex=0),
         element("p", "No case matches.", class_="quiet", id="none-found", hidden=True),
         element("button", "Show all", type="button", id="more", hidden=True),
     )
+
+
+def render_left_out(page: Page) -> Markup:
+    """Which cases the table does not hold, and how to see them."""
+    left = page.left_out
+    if not left:
+        return NOTHING
+    total = sum(each.cases for each in left)
+    named = ", ".join(_told_category(each) for each in left[:MOST_CATEGORIES])
+    others = sum(each.cases for each in left[MOST_CATEGORIES:])
+    more = f", and {others:,} others" if others else ""
+    how = f"{' '.join(map(quote, page.command))} --only 'PATTERN'" if page.command else ""
+    everything = f"{' '.join(map(quote, page.command))} --most-rows {len(page.rows)}" if page.command else ""
+    return element(
+        "div",
+        element(
+            "p",
+            element("strong", f"{count_of(total, 'case')} not in this table: "),
+            f"{named}{more}. The table holds what is red or failed first. Every number, chart and list above it is of all {count_of(len(page.rows), 'case')}.",
+        ),
+        element("p", "See some of them: ", element("code", how)) if how else None,
+        element("p", "Or make a larger page: ", element("code", everything)) if everything else None,
+        class_="alert bad" if left[0].is_red else "alert",
+        id="left-out",
+    )
+
+
+def _told_category(category: Category) -> str:
+    gate = f" (gate: {category.verdict}{', red' if category.is_red else ''})" if category.verdict else ""
+    return f"{category.cases:,} {category.status}{gate}"
 
 
 def short_name_of(metric: str) -> str:
@@ -126,14 +190,15 @@ def _number(row: CaseRow, metric: str) -> Markup:
 
 def _controls(page: Page, *, many_probes: bool) -> Markup:
     """Filters; they need the script, so they are shown only where it runs."""
-    total = count_of(len(page.rows), "case")
+    total = count_of(len(page.shown), "case")
     search = element(
         "label",
         "Find ",
         element("input", type="search", id="find", placeholder="name, status, message \u2026"),
     )
-    statuses = [(status, status, number) for status, _, number in page.summary.statuses]
-    verdicts = [(v.value, v.value, number) for v, number in page.gate.verdicts] if page.gate else []
+    ended, judged = Counter(row.status for row in page.shown), Counter(row.verdict for row in page.shown)
+    statuses = [(status, status, ended[status]) for status, _, _ in page.summary.statuses if ended[status]]
+    verdicts = [(v.value, v.value, judged[v]) for v in Verdict if judged[v]]
     return element(
         "form",
         element("div", search, _probe_select(page) if many_probes else None, class_="line"),
@@ -159,6 +224,6 @@ def _each_chip(name: str, chips: Sequence[tuple[str, str, int]]) -> Iterator[Mar
 
 
 def _probe_select(page: Page) -> Markup:
-    probes = sorted({row.case.probe for row in page.rows if row.case.probe})
+    probes = sorted({row.case.probe for row in page.shown if row.case.probe})
     options = [element("option", "all", value=""), *(element("option", p, value=p) for p in probes)]
     return element("label", "Probe ", element("select", options, id="probe"))
