@@ -273,6 +273,32 @@ def allocates() -> Built:
 
 
 @torchstone.benchmark
+def shares_memory_with_forks() -> Built:
+    block = torch.ones(70_000_000)
+
+    def fork() -> None:
+        children = []
+        for _ in range(10):
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(1000)
+            children.append(pid)
+        time.sleep(1.5)
+        resident = sum(resident_pages(pid) for pid in children) * os.sysconf("SC_PAGE_SIZE")
+        assert resident > 10 * 4 * len(block), resident
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    return when("eager", fork)
+
+
+def resident_pages(pid: int) -> int:
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1])
+
+
+@torchstone.benchmark
 def leaves_a_thread() -> Built:
     threading.Thread(target=time.sleep, args=(1000,)).start()
     return when("never", int)

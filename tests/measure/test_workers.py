@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -133,8 +134,19 @@ def test_memory_beyond_the_limit_ends_a_case_as_out_of_memory(bench: Bench) -> N
     outcomes = bench.measure(TROUBLE, ["allocates", "good"], memory=1500 * MEGABYTE)
     failure = failure_of(outcomes["allocates"])
     assert (outcomes["allocates"].status, failure.phase) == ("eager_1st_run_OOM", "eager")
-    assert "more than the limit of 1.50 GB" in failure.message
+    used = re.match(
+        r"used (\S+) GB of memory \(proportional set size\), more than the limit of 1.50 GB", failure.message
+    )
+    assert used
+    assert 1.5 < float(used[1]) < 4.0  # it would go on to 4 GB and more
     assert outcomes["good"].status == "pass"
+
+
+def test_memory_that_a_model_shares_with_its_forks_counts_once(bench: Bench) -> None:
+    outcome = bench.measure(TROUBLE, ["shares_memory_with_forks"], memory=1500 * MEGABYTE)[
+        "shares_memory_with_forks"
+    ]
+    assert outcome.status == "pass", outcome.failure
 
 
 def test_a_model_that_kills_the_process_that_starts_workers_is_one_outcome_and_the_run_goes_on(
