@@ -127,6 +127,25 @@ def test_a_run_that_is_killed_leaves_no_process_and_can_be_finished(
     finish(folder, mark)
 
 
+def test_a_run_whose_keeper_is_stopped_and_who_is_then_killed_leaves_nothing(
+    tmp_path: Path, mark: str
+) -> None:
+    (tmp_path / "bench_hostile.py").write_text(
+        "import os, signal, time, torch, torchstone\n"
+        "@torchstone.benchmark\n"
+        "def hostile():\n"
+        "    keeper = os.getppid()\n"
+        "    with open(f'/proc/{keeper}/stat') as file:\n"
+        "        parent = int(file.read().rpartition(')')[2].split()[1])\n"
+        "    os.kill(keeper, signal.SIGSTOP)\n"
+        "    os.kill(parent, signal.SIGKILL)\n"
+        "    time.sleep(1000)\n"
+    )
+    ran = run_torchstone(tmp_path, "run", "bench_hostile.py", *OPTIONS, mark=mark)
+    assert ran.returncode == -signal.SIGKILL
+    expect_no_process(mark)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_run_that_is_told_to_end_says_how_to_go_on(folder: Path, mark: str, number: signal.Signals) -> None:
     ran = kill_midway(folder, mark, number, "--csv", "my tables")

@@ -260,6 +260,32 @@ def kills_its_parent() -> Built:
     return when("eager", kill)
 
 
+@torchstone.benchmark(parameters={"whom": ["itself", "parent", "parent_and_goes_on"]})
+def stops(whom: str) -> Built:
+    def stop() -> None:
+        os.kill(os.getpid() if whom == "itself" else os.getppid(), signal.SIGSTOP)
+        if whom != "parent_and_goes_on":
+            time.sleep(1000)
+
+    return when("eager", stop)
+
+
+@torchstone.benchmark
+def holds_its_parent() -> Built:
+    """A debugger's hold on the parent, by a process in a session of its own: a signal to continue does not loosen it."""
+
+    def hold() -> None:
+        parent = os.getppid()
+        if os.fork() == 0:
+            os.setsid()
+            if ctypes.CDLL(None).ptrace(16, parent, None, None):  # PTRACE_ATTACH
+                os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(1000)
+        time.sleep(1000)
+
+    return when("eager", hold)
+
+
 @torchstone.benchmark
 def allocates() -> Built:
     kept: list[torch.Tensor] = []
@@ -270,6 +296,32 @@ def allocates() -> Built:
             time.sleep(0.05)
 
     return when("eager", allocate)
+
+
+@torchstone.benchmark
+def shares_memory_with_forks() -> Built:
+    block = torch.ones(70_000_000)
+
+    def fork() -> None:
+        children = []
+        for _ in range(10):
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(1000)
+            children.append(pid)
+        time.sleep(1.5)
+        resident = sum(resident_pages(pid) for pid in children) * os.sysconf("SC_PAGE_SIZE")
+        assert resident > 10 * 4 * len(block), resident
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    return when("eager", fork)
+
+
+def resident_pages(pid: int) -> int:
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1])
 
 
 @torchstone.benchmark

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from live_processes import wait_until
-from torchstone.measure.kinship import kill_group, list_children, search_children
-from torchstone.measure.memory import count_kernel_kills, resident_bytes
+from torchstone.measure.kinship import (
+    continue_if_stopped,
+    has_ended,
+    kill_group,
+    kill_tree,
+    list_children,
+    search_children,
+)
 
 NOBODY = 2**22 + 1
 
@@ -33,20 +41,49 @@ def is_alive(pid: int) -> bool:
 
 def test_a_process_that_is_not_there_has_nothing_and_cannot_be_ended_twice() -> None:
     assert list_children(NOBODY) == []
-    assert resident_bytes(NOBODY) == 0
     kill_group(NOBODY)
 
 
-def test_the_memory_of_a_process_includes_its_children() -> None:
-    alone = resident_bytes(os.getpid())
-    assert alone > 10_000_000
-    with subprocess.Popen(["sleep", "1000"]) as child:
-        wait_until(lambda: resident_bytes(child.pid) > 0, "the child has no memory")
-        both = resident_bytes(os.getpid())
-        child.kill()
-    assert both > 10_000_000
-    assert both >= resident_bytes(os.getpid()) - 5_000_000
+ADOPTING = """
+import os, subprocess, sys, time
+from torchstone.measure.kinship import adopt_orphans
+adopt_orphans()
+for _ in range(2):
+    middle = subprocess.Popen(["sh", "-c", "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & echo; exec sleep 1000"])
+while True:
+    time.sleep(1000)
+"""
 
 
-def test_kills_for_want_of_memory_are_counted_since_the_machine_started() -> None:
-    assert count_kernel_kills() >= 0
+def test_a_stopped_process_is_continued_and_one_that_is_not_is_left_alone() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as sleeper:
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        wait_until(lambda: state_of(sleeper.pid) == "T", "it is not stopped")
+        assert not has_ended(sleeper.pid)
+        continue_if_stopped(sleeper.pid)
+        wait_until(lambda: state_of(sleeper.pid) == "S", "it is not continued")
+        continue_if_stopped(sleeper.pid)
+        assert not has_ended(sleeper.pid)
+        sleeper.kill()
+    assert has_ended(sleeper.pid)
+
+
+def test_a_stopped_tree_is_ended_with_what_left_for_sessions_of_its_own() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ADOPTING], stdout=subprocess.PIPE, start_new_session=True
+    ) as root:
+        wait_until(lambda: len(family(root.pid)) == 8, "not all have started")
+        members = family(root.pid)
+        os.kill(root.pid, signal.SIGSTOP)
+        kill_tree(root.pid, 30)
+        root.wait()
+    wait_until(lambda: all(map(has_ended, members)), "some are left", 30)
+
+
+def state_of(pid: int) -> str:
+    return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def family(pid: int) -> list[int]:
+    children = list_children(pid)
+    return children + [each for child in children for each in family(child)]

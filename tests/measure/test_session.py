@@ -15,7 +15,8 @@ from live_processes import Bench, marked_processes, wait_until
 from torchstone.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
 from torchstone.measure import surroundings
-from torchstone.measure.launcher import CannotMeasureError, Spawner, answer_of
+from torchstone.measure.answers import answer_of
+from torchstone.measure.launcher import CannotMeasureError, Spawner
 from torchstone.measure.session import Session
 
 GOOD = """

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from live_processes import Bench, wait_until
+from live_processes import Bench, marked_processes, wait_until
 from torchstone.model import Failure, Outcome
 
 TROUBLE = Path(__file__).parent / "bench_trouble.py"
@@ -133,8 +134,19 @@ def test_memory_beyond_the_limit_ends_a_case_as_out_of_memory(bench: Bench) -> N
     outcomes = bench.measure(TROUBLE, ["allocates", "good"], memory=1500 * MEGABYTE)
     failure = failure_of(outcomes["allocates"])
     assert (outcomes["allocates"].status, failure.phase) == ("eager_1st_run_OOM", "eager")
-    assert "more than the limit of 1.50 GB" in failure.message
+    used = re.match(
+        r"used (\S+) GB of memory \(proportional set size\), more than the limit of 1.50 GB", failure.message
+    )
+    assert used
+    assert 1.5 < float(used[1]) < 4.0  # it would go on to 4 GB and more
     assert outcomes["good"].status == "pass"
+
+
+def test_memory_that_a_model_shares_with_its_forks_counts_once(bench: Bench) -> None:
+    outcome = bench.measure(TROUBLE, ["shares_memory_with_forks"], memory=1500 * MEGABYTE)[
+        "shares_memory_with_forks"
+    ]
+    assert outcome.status == "pass", outcome.failure
 
 
 def test_a_model_that_kills_the_process_that_starts_workers_is_one_outcome_and_the_run_goes_on(
@@ -143,6 +155,43 @@ def test_a_model_that_kills_the_process_that_starts_workers_is_one_outcome_and_t
     outcomes = bench.measure(TROUBLE, ["kills_its_parent", "good"])
     assert outcomes["kills_its_parent"].status == "worker_died"
     assert outcomes["good"].status == "pass"
+
+
+@pytest.mark.parametrize("whom", ["itself", "parent"])
+def test_a_model_that_stops_a_process_cannot_stop_the_timeout(bench: Bench, whom: str) -> None:
+    name = f"stops(whom={whom})"
+    outcomes = bench.measure(TROUBLE, [name, "good"], timeout=3)
+    failure = failure_of(outcomes[name])
+    assert (outcomes[name].status, failure.phase) == ("timeout", "eager")
+    assert "in stop" in failure.log  # its stacks, although it was stopped
+    assert outcomes["good"].status == "pass"
+
+
+def test_a_keeper_that_is_stopped_goes_on_and_no_case_is_lost(bench: Bench) -> None:
+    name = "stops(whom=parent_and_goes_on)"
+    outcomes = bench.measure(TROUBLE, [name, "good", "prints"], jobs=2)
+    assert {each: outcome.status for each, outcome in outcomes.items()} == {
+        name: "pass",
+        "good": "pass",
+        "prints": "pass",
+    }
+
+
+@pytest.mark.slow
+def test_a_keeper_that_is_kept_from_acting_is_replaced(bench: Bench) -> None:
+    (before,) = keepers(bench)
+    outcomes = bench.measure(TROUBLE, ["holds_its_parent", "good"], timeout=3)
+    if outcomes["holds_its_parent"].status == "worker_died":
+        pytest.skip("this system does not let a process hold its parent")
+    assert outcomes["holds_its_parent"].status == "timeout"
+    assert outcomes["good"].status == "pass"
+    wait_until(lambda: before not in keepers(bench), "the old one is left", 30)
+
+
+def keepers(bench: Bench) -> list[int]:
+    return [
+        pid for pid, command in marked_processes(bench.mark).items() if "torchstone.measure.zygote" in command
+    ]
 
 
 def test_a_name_that_is_no_longer_in_the_file_is_an_outcome(bench: Bench) -> None:
@@ -192,6 +241,8 @@ def test_spawned_workers_survive_all_other_trouble_too(bench: Bench) -> None:
     check_endings(bench, jobs=2)
     hangs = "hangs_in_c(how=pause)"
     assert "forever" in failure_of(bench.measure(TROUBLE, [hangs], timeout=30)[hangs]).log
+    stops = "stops(whom=parent)"
+    assert bench.measure(TROUBLE, [stops], timeout=30)[stops].status == "timeout"
     others = ["floods", "writes_everywhere", "kills_its_parent", "leaves_a_thread", "good"]
     outcomes = bench.measure(TROUBLE, others)
     assert [outcomes[name].status for name in others] == ["pass", "pass", "worker_died", "pass", "pass"]

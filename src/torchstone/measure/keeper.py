@@ -26,6 +26,7 @@ from torchstone.measure.kinship import (
     kill_children,
     kill_group,
     list_children,
+    wake_with_parent,
 )
 from torchstone.measure.scratch import remove_scratch
 
@@ -80,6 +81,7 @@ def serve(
 ) -> None:
     """Start workers until the parent hangs up, then end all that is left, remove the folder that the parent worked in, and go."""
     adopt_orphans()
+    wake_with_parent()
     read, write = os.pipe()
     for descriptor in (read, write):
         os.set_blocking(descriptor, False)

@@ -34,6 +34,11 @@ def die_with_parent() -> None:
     _control_process(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
+def wake_with_parent() -> None:
+    """Have the kernel continue this process when its parent ends: if it was stopped, it would never notice."""
+    _control_process(_SET_DEATH_SIGNAL, signal.SIGCONT)
+
+
 @contextlib.contextmanager
 def dying_with_parent() -> Iterator[None]:
     """For as long as this process is too busy to notice by itself that its parent has gone."""
@@ -41,7 +46,7 @@ def dying_with_parent() -> Iterator[None]:
     try:
         yield
     finally:
-        _control_process(_SET_DEATH_SIGNAL, 0)
+        wake_with_parent()
 
 
 def die_first() -> None:
@@ -74,6 +79,51 @@ def search_children(pid: int) -> list[int]:
                 with open(f"/proc/{name}/stat") as file:
                     if int(file.read().rpartition(")")[2].split()[1]) == pid:
                         found.append(int(name))
+    return found
+
+
+def _state(pid: int) -> str:
+    """The state of a process as the kernel writes it (``T`` stopped, ``Z`` ended but not waited for); empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for its parent to take note."""
+    return _state(pid) in {"", "Z", "X"}
+
+
+def continue_if_stopped(pid: int) -> None:
+    """Let a process of ours go on that somebody has stopped."""
+    if _state(pid) == "T":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def kill_tree(pid: int, patience: float) -> None:
+    """End a process that does not act any more, after all its descendants: it adopts, so none is lost while it lives.
+
+    Descendants are looked for again until all have ended, for at most so many seconds.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        alive = [each for each in _descendants(pid) if not has_ended(each)]
+        for each in alive:
+            kill_group(each)
+        if not alive:
+            break
+        time.sleep(0.005)
+    kill_group(pid)
+
+
+def _descendants(pid: int) -> list[int]:
+    found = waiting = list_children(pid)
+    while waiting:
+        waiting = [child for each in waiting for child in list_children(each)]
+        found = found + waiting
     return found
 
 

@@ -10,16 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Channel, Message, decode, encode
-from torchstone.measure.kinship import kill_group
+from torchstone.measure.kinship import continue_if_stopped, has_ended, kill_group, kill_tree
 
 LOG_KEPT = 16 * 1024
 STACKS_WAIT = 0.5
 _LOG_READ = 1 << 20
 _GRACE = 10.0
+_KEEPER_GRACE = 10.0
+_KILL_PATIENCE = 2.0
+_LOOK_AGAIN = 0.5
 _START_TIMEOUT = 120.0
 _PRELOAD_TIMEOUT = 600.0
 _NAMES_AT_ONCE = 500
@@ -42,6 +45,7 @@ class Worker:
         self.log = log
         self.log_ended = False
         self.exit_code: int | None = None
+        self.killed_at: float | None = None
         self._tail = bytearray()
         self._printed = 0
         os.set_blocking(log, False)
@@ -71,6 +75,8 @@ class Worker:
 
     def kill(self) -> None:
         """End it and everything in its process group. Once it is known to have ended, its number may be someone else's."""
+        if self.killed_at is None:
+            self.killed_at = time.monotonic()
         if self.exit_code is None:
             kill_group(self.pid)
         else:
@@ -78,9 +84,10 @@ class Worker:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def show_stacks(self) -> None:
-        """Have it write all its Python stacks into its log, which works even while it hangs in C code."""
+        """Have it write all its Python stacks into its log, which works even while it hangs in C code or is stopped."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, signal.SIGUSR2)
+            os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Let go of its descriptors."""
@@ -305,6 +312,18 @@ class KeptLauncher:
         self._answers = [answer for answer in self._answers if "exited" not in answer]
         if not alive:
             self._lose_workers()
+        self._watch_keeper()
+
+    def _watch_keeper(self) -> None:
+        """Continue a keeper that a model has stopped; one that does not tell of ends all the same goes, with all that it started."""
+        continue_if_stopped(self._process.pid)
+        latest = time.monotonic() - _KEEPER_GRACE
+        if any(
+            worker.killed_at is not None and worker.killed_at < latest and has_ended(worker.pid)
+            for worker in self._workers.values()
+        ):
+            kill_tree(self._process.pid, _KILL_PATIENCE)
+            self._lose_workers()
 
     def _lose_workers(self) -> None:
         for worker in self._workers.values():
@@ -322,10 +341,14 @@ class KeptLauncher:
 
     def _end_keeper(self, patience: float) -> None:
         self._control.close()
-        try:
-            self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            continue_if_stopped(self._process.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(min(_LOOK_AGAIN, max(0.0, deadline - time.monotonic())))
+                return
+        if self._process.poll() is None:
+            kill_tree(self._process.pid, _KILL_PATIENCE)
             self._process.wait()
 
     def _wait(self, *keys: str, timeout: float) -> Message:
@@ -338,8 +361,9 @@ class KeptLauncher:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise _KeeperGoneError(f"does not answer within {timeout:g} s")
-            if not self._read(wait=left):
+            if not self._read(wait=min(left, _LOOK_AGAIN)):
                 raise _KeeperGoneError("has died")
+            continue_if_stopped(self._process.pid)
 
     def _read(self, wait: float) -> bool:
         """Take answers that have come, waiting so long for the first; False when the other end is closed."""
@@ -372,29 +396,3 @@ def describe_exit(code: int) -> str:
         return f"ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"ended by signal {-code}"
-
-
-def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, Any]:
-    """Wait for the last message of a worker whose job is an answer, not a measurement."""
-    deadline = time.monotonic() + timeout
-    closed, path = False, ""
-    try:
-        while time.monotonic() < deadline:
-            launcher.poll()  # before the reading: what it said before it ended is heard
-            messages, closed = ([], True) if closed else worker.channel.read_ready()
-            worker.read_log()
-            for message in messages:
-                path = str(message.get("looking_at", path))
-                if {"survey", "primed", "error"} & message.keys():
-                    return message
-            if worker.exit_code is not None:
-                problem = f"the worker {describe_exit(worker.exit_code)}"
-                return {"error": {"message": problem, "path": path, "log": worker.log_tail()}}
-            time.sleep(0.005)
-        worker.show_stacks()
-        time.sleep(STACKS_WAIT)
-        problem = f"the worker did not answer within {timeout:g} s"
-        return {"error": {"message": problem, "path": path, "log": worker.log_tail()}}
-    finally:
-        worker.kill()
-        worker.close()

@@ -13,12 +13,13 @@ from typing import Any
 
 from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
+from torchstone.measure.answers import answer_of
 from torchstone.measure.cache_course import CacheCourse
 from torchstone.measure.channel import Message
 from torchstone.measure.collect import Targets, leave_out_empty
 from torchstone.measure.course import Course, SingleCourse
 from torchstone.measure.kinship import terminated_as_interrupted, undisturbed
-from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner, answer_of
+from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
 from torchstone.measure.priming import is_filled, read_probing_seconds
 from torchstone.measure.rounds import Room
 from torchstone.measure.scaling_course import Crew, ScalingCourse, plan_of

@@ -15,7 +15,7 @@ from torchstone.measure.channel import Message
 from torchstone.measure.course import Course
 from torchstone.measure.ending import Ending, make_outcome, out_of_memory_status
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
-from torchstone.measure.memory import count_kernel_kills, resident_bytes
+from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.model import Case, Outcome
 from torchstone.probes.reply import PHASES
 
@@ -51,10 +51,13 @@ class Limits(Struct, frozen=True):
 class _Active:
     """A case being measured, by the present worker of its course."""
 
-    def __init__(self, case: Case, course: Course, worker: Worker, kernel_kills: int) -> None:
+    def __init__(
+        self, case: Case, course: Course, worker: Worker, memory: MemoryWatch, kernel_kills: int
+    ) -> None:
         self.case = case
         self.course = course
         self.worker = worker
+        self.memory = memory
         self.kernel_kills = kernel_kills
         self.phase = PHASES[0]
         self.used = 0.0
@@ -156,7 +159,8 @@ class Supervisor:
 
     def _launch(self, number: int, case: Case, course: Course, job: Message) -> _Active:
         kills = count_kernel_kills()
-        active = _Active(case, course, self._launcher.launch(job), kills)
+        worker = self._launcher.launch(job)
+        active = _Active(case, course, worker, MemoryWatch(worker.pid, self._limits.memory), kills)
         self._active[number] = active
         if len(self._active) > 1:
             for each in self._active.values():
@@ -234,10 +238,9 @@ class Supervisor:
             active.worker.show_stacks()
             message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
             active.killed = Ending("timeout", message, now + STACKS_WAIT)
-        elif self._limits.memory and (used := resident_bytes(active.worker.pid)) > self._limits.memory:
+        elif excess := active.memory.excess():
             active.worker.kill()
-            message = f"used {used / 1e9:.2f} GB of memory, more than the limit of {self._limits.memory / 1e9:.2f} GB"
-            active.killed = Ending(out_of_memory_status(active.phase), message, now)
+            active.killed = Ending(out_of_memory_status(active.phase), excess, now)
 
     def _is_over(self, active: _Active) -> bool:
         return active.worker.exit_code is not None

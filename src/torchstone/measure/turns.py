@@ -15,7 +15,7 @@ from msgspec import Struct
 from torchstone.measure.channel import Message
 from torchstone.measure.ending import Ending, make_outcome, out_of_memory_status
 from torchstone.measure.launcher import STACKS_WAIT, Launcher
-from torchstone.measure.memory import count_kernel_kills, resident_bytes
+from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.model import Case, Outcome
 from torchstone.probes.reply import PHASES
@@ -78,6 +78,7 @@ class Player:
         self.took: float | None = None
         self.code = Code()
         self.worker = launcher.launch(job)
+        self._memory = MemoryWatch(self.worker.pid, limits.memory)
 
     @property
     def is_over(self) -> bool:
@@ -133,9 +134,8 @@ class Player:
             self.worker.show_stacks()
             message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
             self._killed = Ending("timeout", message, now + STACKS_WAIT)
-        elif self._limits.memory and (used := resident_bytes(self.worker.pid)) > self._limits.memory:
-            message = f"used {used / 1e9:.2f} GB of memory, more than the limit of {self._limits.memory / 1e9:.2f} GB"
-            self._killed = Ending(out_of_memory_status(self.phase), message, now)
+        elif excess := self._memory.excess():
+            self._killed = Ending(out_of_memory_status(self.phase), excess, now)
 
     def give_turn(self, calls: int) -> None:
         """Let it make so many calls; none means that it may end."""
