@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from msgspec import structs
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import FORMATS
 from torchstone.model import AXES, Case, Outcome, Reading, Revision, Run
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import Probe
 
@@ -167,6 +167,4 @@ def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:
     """An outcome that says by itself how it is reproduced."""
     if outcome.repro or not reading.repro:
         return outcome
-    return structs.replace(
-        outcome, repro=reading.repro.replace("{name}", shlex.quote(outcome.case.benchmark))
-    )
+    return structs.replace(outcome, repro=reading.repro.replace("{name}", quote_word(outcome.case.benchmark)))

@@ -10,7 +10,7 @@ from torchstone.cli.reading import KIND, ONLY, SET, patience, read_results
 from torchstone.cli.show import refuse_overwriting
 from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.formats import WRITTEN
 from torchstone.results import is_selected, merge, no_match, select
 from torchstone.units import count_of
@@ -92,7 +92,7 @@ def _convert(
             raise no_match(only, given)
         text, losses = convert(run, to)
     for caution in (caution for reading in readings for caution in reading.cautions):
-        sys.stderr.write(f"caution: {caution}\n")
+        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     if losses and not lossy:
         raise UsageError(
             f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them"
@@ -102,7 +102,7 @@ def _convert(
     if output:
         refuse_overwriting([output], paths)
         write_text(output, text)
-        print(f"wrote {count_of(len(run.outcomes), 'case')} to {output}")
+        print(f"wrote {count_of(len(run.outcomes), 'case')} to {printable(output)}")
     else:
         sys.stdout.write(text)
     return 0

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import secrets
-import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import pr_time, read_file
 from torchstone.measure.runner import RUNS
 from torchstone.model import Outcome
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, PASSED, Probe
 
@@ -64,7 +64,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
         return code
     run = read_file(run_file).run
     if not run.finished:
-        command = f"torchstone export {shlex.quote(run_file)} --to pr-time"
+        command = f"torchstone export {quote_word(run_file)} --to pr-time"
         sys.stderr.write(
             f"no rows were written; once the run is finished, these are its rows:\n  {command}\n"
         )
@@ -130,7 +130,9 @@ def _write(outcomes: Sequence[Outcome], output: str | None) -> None:
     folder = os.path.dirname(os.path.abspath(output))
     for outcome in outcomes:
         write_text(os.path.join(folder, file_name(outcome.case.benchmark)), pr_time.write_records(outcome))
-    print(f"wrote {count_of(len(outcomes), 'benchmark')} to {output}, and a JSON file for each beside it")
+    print(
+        f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each beside it"
+    )
 
 
 def _append(path: str, rows: str) -> None:

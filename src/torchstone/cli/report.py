@@ -27,7 +27,7 @@ from torchstone.cli.reading import (
 from torchstone.cli.show import refuse_overwriting
 from torchstone.config import QUARANTINE_NAME, Settings, load_settings
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.formats import read_file
 from torchstone.gate.judge import judge
 from torchstone.gate.policy import make_policy
@@ -115,8 +115,8 @@ def report_files(
         page = make_page(results, report, selected)
         write_text(path, render_page(page))
     for caution in page.cautions:
-        sys.stderr.write(f"caution: {caution}\n")
-    print(f"{page.headline}\nwrote {count_of(len(page.rows), 'case')} to {path}")
+        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
+    print(f"{page.headline}\nwrote {count_of(len(page.rows), 'case')} to {printable(path)}")
     return 0
 
 

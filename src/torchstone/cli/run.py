@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.measure.supervisor import Limits
 from torchstone.model import Outcome, Run
+from torchstone.safe_text import join_words
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 
 INTERRUPTED = 130
@@ -188,7 +188,7 @@ def _carry_out(
         left = len(run.plan) - len(outcomes)
         sys.stderr.write(
             f"\nstopped: {len(outcomes)} of {len(run.plan)} cases are in {journal.path}, {left} are left; go on with\n"
-            f"  {shlex.join(_resume_arguments(journal.path, given))}\n"
+            f"  {join_words(_resume_arguments(journal.path, given))}\n"
         )
         return INTERRUPTED
     done = structs.replace(run, outcomes=tuple(outcomes), finished=True)

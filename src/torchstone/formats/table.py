@@ -15,6 +15,7 @@ from operator import itemgetter
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
 from torchstone.model import Number
+from torchstone.safe_text import is_plain
 
 MOST_CHARACTERS = 100_000
 MOST_COUNTED = 2**63 - 1
@@ -115,7 +116,7 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
     for number, name in enumerate(header, 1):
         if not name:
             raise InputError(f"column {number} has no name", path=path, line=line, column=number)
-        if not name.isprintable():
+        if not is_plain(name):
             raise InputError(
                 "a column's name has a control character in it", path=path, line=line, column=number
             )
@@ -145,7 +146,7 @@ def read_name(path: str, line: int, column: str, cell: str) -> str:
     name = cell.strip()
     if not name:
         raise InputError("the name is empty", path=path, line=line, column=column)
-    if not name.isprintable():
+    if not is_plain(name):
         problem = f"the name {printable(name, 60)!s} has a control character in it"
         raise InputError(problem, path=path, line=line, column=column, advice="expected a name on one line")
     return name
