@@ -92,6 +92,8 @@ def _follow(job: Job, given: dict[str, Any]) -> int:
 def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> int:
     if given["resume"]:
         return _resume(targets, given, job)
+    if given["raw_cells"] and not given["csv"]:
+        raise UsageError("--raw-cells is about the files of --csv", advice="add --csv DIR, or leave it out")
     request = make_request(targets, given)
     check_outputs(given["output"], given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
@@ -161,7 +163,18 @@ def _go_on(
         return _carry_out(run, settings, journal, session, display, given)
 
 
-_RESUMABLE = {"resume", "csv", "v3", "ddp_json", "explain", "exit_zero", "jobs", "timeout", "memory_limit"}
+_RESUMABLE = {
+    "resume",
+    "csv",
+    "raw_cells",
+    "v3",
+    "ddp_json",
+    "explain",
+    "exit_zero",
+    "jobs",
+    "timeout",
+    "memory_limit",
+}
 
 
 def _show_cautions(session: Session, display: Display) -> None:
@@ -201,11 +214,11 @@ def _carry_out(
 
 def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
     """The files that were asked for beside the run file."""
-    write_outputs(run, given["csv"], given["v3"], display.say)
+    write_outputs(run, given["csv"], given["v3"], display.say, raw_cells=given["raw_cells"])
     write_ddp(run, given["ddp_json"], display.say)
 
 
-_FLAGS = {"--explain": "explain", "--exit-zero": "exit_zero"}
+_FLAGS = {"--raw-cells": "raw_cells", "--explain": "explain", "--exit-zero": "exit_zero"}
 
 
 def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:

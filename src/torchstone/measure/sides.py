@@ -19,6 +19,7 @@ from torchstone.measure.asking import ask
 from torchstone.measure.changes import Changes, find_changes
 from torchstone.measure.collect import hash_file
 from torchstone.measure.environment import HIDDEN, is_secret
+from torchstone.measure.git import ask_git
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.runner import Request, prepare_run
 from torchstone.measure.session import Session
@@ -146,13 +147,11 @@ class Tree(Struct, frozen=True):
 
 def find_commit(revision: str) -> tuple[str, str]:
     """The repository around the working folder, and the commit that a revision is there."""
-    root = ask(["git", "rev-parse", "--show-toplevel"]).out.strip()
+    root = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
     if not root:
         raise UsageError(f"rev={revision}: this folder is in no git repository")
     root = os.path.realpath(root)
-    commit = ask(
-        ["git", "-C", root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
-    ).out.strip()
+    commit = ask_git(["rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], root).out.strip()
     if not commit:
         raise UsageError(
             f"rev={revision}: {root} has no such revision", advice="'git log' shows what there is"
@@ -166,7 +165,7 @@ def check_out(revision: str, folder: str) -> Iterator[Tree]:
     root, commit = find_commit(revision)
     path = os.path.join(os.path.realpath(folder), f"worktree-{commit[:12]}")
     try:
-        made = ask(["git", "-C", root, "worktree", "add", "--detach", path, commit], _GIT_TIMEOUT)
+        made = ask_git(["worktree", "add", "--detach", path, commit], root, _GIT_TIMEOUT)
         if made.code != 0:
             raise UsageError(f"rev={revision}: git cannot check it out: {made.err.strip()}")
         yield Tree(path, root, commit)
@@ -177,11 +176,10 @@ def check_out(revision: str, folder: str) -> Iterator[Tree]:
 
 def _remove_worktree(root: str, path: str) -> None:
     """Remove a worktree, also one that git was stopped while making: that is locked."""
-    git = ["git", "-C", root, "worktree"]
-    if ask([*git, "remove", "--force", "--force", path], _GIT_TIMEOUT).code != 0:
-        ask([*git, "unlock", path])
+    if ask_git(["worktree", "remove", "--force", "--force", path], root, _GIT_TIMEOUT).code != 0:
+        ask_git(["worktree", "unlock", path], root)
         shutil.rmtree(path, ignore_errors=True)
-        ask([*git, "prune"])
+        ask_git(["worktree", "prune"], root)
 
 
 def find_python(place: str, option: str) -> World:
