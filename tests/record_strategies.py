@@ -9,14 +9,32 @@ from hypothesis import strategies as st
 
 from torchstone.formats.expected_csv import DTYPES
 from torchstone.model import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
+from torchstone.safe_text import is_plain
 from torchstone.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
 
 _VISIBLE = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
 NAMES = st.one_of(
     st.sampled_from(
-        ["resnet50", "openai/whisper-tiny", "name", "#1", 'a "b"', "a,b", "'", "=1+1", "-", "0", "café", "🔥"]
+        [
+            "resnet50",
+            "openai/whisper-tiny",
+            "name",
+            "#1",
+            'a "b"',
+            "a,b",
+            "'",
+            "=1+1",
+            "-",
+            "0",
+            "café",
+            "🔥",
+            "👩\u200d💻",
+            "\u0646\u200c\u0645",
+        ]
     ),
-    st.text(_VISIBLE | st.sampled_from(' ,"#'), min_size=1, max_size=12).map(str.strip).filter(bool),
+    st.text(_VISIBLE | st.sampled_from(' ,"#'), min_size=1, max_size=12)
+    .map(str.strip)
+    .filter(lambda name: name and is_plain(name)),
 )
 STATUS_WORDS = st.sampled_from([*STATUSES, "fail_to_run_at_batch_4"]) | NAMES
 FAILURES = STATUS_WORDS.filter(lambda status: status not in {PASSED, SKIPPED})

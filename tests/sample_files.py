@@ -12,6 +12,7 @@ from typing import Any
 
 from torchstone.formats import FORMATS
 from torchstone.model import Case, Reading
+from torchstone.safe_text import is_plain
 
 STATS = (
     "calls_captured,unique_graphs,graph_breaks,unique_graph_breaks,fallbacks_to_eager,autograd_captures,"
@@ -228,18 +229,18 @@ def assert_sound(reading: Reading) -> None:
     for case in run.plan:
         _assert_sound_case(case)
     for outcome in run.outcomes:
-        assert outcome.status.isprintable()
+        assert is_plain(outcome.status)
         for measurement in outcome.measurements:
             assert measurement.metric
-            assert measurement.metric.isprintable()
+            assert is_plain(measurement.metric)
             assert measurement.samples
             assert all(map(isfinite, measurement.samples))
             assert isfinite(measurement.value)
 
 
 def _assert_sound_case(case: Case) -> None:
-    assert case.id.isprintable()
-    assert case.benchmark.isprintable()
-    assert case.suite.isprintable()
-    assert all(axis.isprintable() and value.isprintable() for axis, value in case.variant.axes().items())
+    assert is_plain(case.id)
+    assert is_plain(case.benchmark)
+    assert is_plain(case.suite)
+    assert all(is_plain(axis) and is_plain(value) for axis, value in case.variant.axes().items())
     assert case.variant.batch_size is None or case.variant.batch_size > 0

@@ -14,6 +14,7 @@ from conftest import Command, WriteFile
 from torchstone.cli.check import UPSTREAM_QUARANTINE
 from torchstone.errors import InputError
 from torchstone.quarantine import add_entry, read_quarantine, remove_entries
+from torchstone.safe_text import is_plain
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 ENTRY = '[[quarantine]]\ncase = "flaky*"\nreason = "races"\nsince = 2026-01-01\nexpires = 2026-12-31\n'
@@ -319,7 +320,7 @@ TEXT = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Zs", "Co", "Cn")),
     min_size=1,
     max_size=20,
-)
+).filter(is_plain)
 
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4, unique_by=lambda pair: pair[0]))

@@ -24,6 +24,7 @@ from msgspec import structs
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Revision, Run, Variant
+from torchstone.safe_text import escape_json, is_plain
 
 FORMAT = 1
 
@@ -80,7 +81,8 @@ def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
             if not all(map(isfinite, measurement.samples)):
                 raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
     text = _ENCODER.encode(line).decode() + "\n"
-    return text if text.isascii() else _BEYOND_ASCII.sub(_escape, text)
+    text = text if text.isascii() else _BEYOND_ASCII.sub(_escape, text)
+    return escape_json(text) if "\x7f" in text or "##" in text else text
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -243,20 +245,20 @@ def _check_plan(path: str, plan: Sequence[Case]) -> None:
     """Refuse cases whose names cannot be shown on one line, and batch sizes below 1."""
     for variant in {case.variant for case in plan}:
         axes, size = variant.axes(), variant.batch_size
-        if not all(map(str.isprintable, (*axes, *axes.values()))) or (size is not None and size < 1):
+        if not all(map(is_plain, (*axes, *axes.values()))) or (size is not None and size < 1):
             problem = (
                 f"no usable axes: {printable(', '.join(f'{axis}={value}' for axis, value in axes.items()))}"
             )
             raise InputError(problem, path=path, line=1, column="plan", advice="expected texts on one line")
     for case in plan:
-        if not (case.benchmark.isprintable() and case.suite.isprintable() and case.probe.isprintable()):
+        if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
             problem = f"{printable(case.id)} has a control character in it"
             raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
 
 
 def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
     """Refuse an outcome that could not be judged or shown."""
-    if not outcome.status.isprintable():
+    if not is_plain(outcome.status):
         raise InputError("no usable status", path=path, line=line, column="outcome.status")
     seen: set[str] = set()
     for number, measurement in enumerate(outcome.measurements):
@@ -273,7 +275,7 @@ def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
 
 def _field_at_fault(measurement: Measurement, seen: Collection[str]) -> str:
     metric, samples = measurement.metric, measurement.samples
-    if not metric or not metric.isprintable() or metric in seen:
+    if not metric or not is_plain(metric) or metric in seen:
         return "metric"
     if not samples or not -1e300 <= min(samples) <= max(samples) <= 1e300:
         return "samples"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -10,15 +9,19 @@ from typing import Any
 from msgspec import structs
 
 from torchstone.errors import InputError, UsageError, printable
-from torchstone.formats import FORMATS
+from torchstone.formats import FORMATS, TABLES
+from torchstone.formats.table import defuse
 from torchstone.model import AXES, Case, Outcome, Reading, Revision, Run
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import Probe
 
 
-def convert(run: Run, kind: str) -> tuple[str, list[str]]:
-    """The text of a file of this kind, and what it does not say of the run."""
+def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[str]]:
+    """The text of a file of this kind, and what it does not say of the run. Cells that a spreadsheet would execute are defused unless they are to stay raw."""
     text = FORMATS[kind].write(run)
+    if kind in TABLES and not raw_cells:
+        text = defuse(text)
     if kind in set(Probe) and not any(outcome.case.probe == kind for outcome in run.outcomes):
         probes = ", ".join(sorted({outcome.case.probe for outcome in run.outcomes}))
         raise UsageError(
@@ -167,6 +170,4 @@ def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:
     """An outcome that says by itself how it is reproduced."""
     if outcome.repro or not reading.repro:
         return outcome
-    return structs.replace(
-        outcome, repro=reading.repro.replace("{name}", shlex.quote(outcome.case.benchmark))
-    )
+    return structs.replace(outcome, repro=reading.repro.replace("{name}", quote_word(outcome.case.benchmark)))

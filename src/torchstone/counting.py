@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from torchstone.define import DefinitionError, told
+from torchstone.safe_text import is_plain
 
 COUNTS = {"compile": "compile_time_instruction_count", "all": "instruction_count"}
 """Of work whose instructions are counted: what the compiler does, or all of it; and what the count is called."""
@@ -46,7 +47,7 @@ class Counted:
             if key.startswith("_") or not hasattr(type(self), key) or callable(getattr(type(self), key)):
                 raise DefinitionError(f"{self.name}: {type(self).__name__} has no attribute '{key}'")
             setattr(self, key, value)
-        if not isinstance(self.name, str) or not self.name.isprintable():
+        if not isinstance(self.name, str) or not is_plain(self.name):
             raise DefinitionError(f"{self.name!r}: expected a name on one line")
         if self.counts not in COUNTS:
             raise DefinitionError(f"{self.name}: counts={self.counts!r}: expected 'compile' or 'all'")

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar, overload
 
+from torchstone.safe_text import is_plain
+
 MODES = ("inference", "training")
 DTYPES = ("float32", "float16", "bfloat16", "amp")
 SIZES = ("full", "small")
@@ -257,7 +259,7 @@ def _define(name: str, benchmarks: Sequence[Benchmark]) -> None:
         raise DefinitionError(f"{name} is defined twice: give one of the two another name=")
     names: set[str] = set()
     for each in benchmarks:
-        if not each.name or not each.name.isprintable():
+        if not each.name or not is_plain(each.name):
             raise DefinitionError(f"{each.name!r}: expected a name on one line")
         if each.name in names:
             raise DefinitionError(f"{name}: two values of its parameters have the same name, {each.name}")

@@ -9,6 +9,8 @@ Both end the process with exit code 2.
 
 from __future__ import annotations
 
+from torchstone.safe_text import escape_line
+
 
 class TorchstoneError(Exception):
     """What went wrong, in words for the person at the terminal; ``advice`` says what to do about it."""
@@ -72,6 +74,4 @@ def printable(text: str, limit: int = 200) -> str:
     """
     if len(text) > limit:
         text = f"{text[: limit // 2]}...{text[-limit // 4 :]}"
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return escape_line(text)

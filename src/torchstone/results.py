@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from torchstone.errors import InputError, UsageError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant, axis_text, matches, run_of
+from torchstone.safe_text import is_plain
 from torchstone.vocabulary import PROBES
 
 
@@ -166,7 +167,7 @@ def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
     axes: dict[str, str] = {}
     for text in assignments:
         axis, found, value = text.partition("=")
-        if not found or axis not in {*AXES, "suite"} or not value or not value.isprintable():
+        if not found or axis not in {*AXES, "suite"} or not value or not is_plain(value):
             known = ", ".join(("suite", *AXES))
             raise UsageError(
                 f"--set {text}: expected AXIS=VALUE",

@@ -8,6 +8,7 @@ from typing import Any
 
 from torchstone.disk import BOM, read_text
 from torchstone.errors import InputError, printable
+from torchstone.safe_text import is_plain
 
 _POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z", re.DOTALL)
 
@@ -52,7 +53,7 @@ class Entry:
     def text(self, key: str, default: str = "") -> str:
         """A text."""
         value: str = self.get(key, str, "a text in quotes", default)
-        if not value.isprintable():
+        if not is_plain(value):
             raise self.error("has a control character in it", key, "expected text on one line")
         return value
 

@@ -11,6 +11,7 @@ from sample_files import CANONICAL, DATA, assert_sound, read_as
 from torchstone.errors import InputError
 from torchstone.fingerprint import differences
 from torchstone.model import Case, Outcome, Revision, Variant
+from torchstone.safe_text import is_plain
 
 KIND = "pytest-benchmark"
 WITHOUT_DATA = (DATA / "pytest-benchmark-without-data.json").read_text()
@@ -189,6 +190,6 @@ def test_a_file_that_was_cut_off_is_refused_with_the_line() -> None:
 @given(st.dictionaries(st.from_regex(r"[a-z_]+\Z"), st.integers() | st.booleans() | st.text(max_size=4)))
 def test_whatever_the_parameters_are_the_case_is_sound(params: dict[str, Any]) -> None:
     param = "-".join(map(str, params.values()))
-    if not param.isprintable():
+    if not is_plain(param):
         param = "id0"
     assert_sound(read_as(KIND, text_with(entry_with(params, param))))

@@ -286,7 +286,10 @@ def run_file(*statuses: str | None) -> str:
     ]
     outcomes = [
         Outcome(
-            case, status, (Measurement("graph_breaks", (0,)),), repro=f"torchstone repro run.jsonl {case.id}"
+            case,
+            status,
+            (Measurement("graph_breaks", (0,)),),
+            repro=f"torchstone repro run.jsonl '{case.id}'",
         )
         for case, status in zip(cases, statuses, strict=True)
         if status

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from torchstone.errors import InputError, printable
 from torchstone.model import Number
+from torchstone.safe_text import is_plain
 
 PHASES = ("dynamo", "guards", "aot_autograd", "partitioner", "inductor", "other")
 REST = "(rest)"
@@ -336,7 +337,7 @@ def _told(value: object) -> str:
 
 
 def _text(value: object, field: str, fail: Fail) -> str:
-    if not isinstance(value, str) or not value or not value.isprintable():
+    if not isinstance(value, str) or not value or not is_plain(value):
         fail(field, f"expected a word, found {_told(value)}")
     return value
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import secrets
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ from torchstone.cli.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.run_options import make_request
 from torchstone.cli.run_outputs import check_outputs, check_place
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.fingerprint import differences
 from torchstone.measure.ab import (
     METRICS,
@@ -54,6 +53,7 @@ from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
 from torchstone.report.page_ab import AbPage, AbRow, render_ab
+from torchstone.safe_text import join_words
 from torchstone.units import count_of, format_share
 from torchstone.vocabulary import Probe
 
@@ -315,11 +315,11 @@ def _decide(
         print_result(contests, display, terms, time.monotonic() - began)
         for note in notes:
             print(note)
-        print(f"wrote {' and '.join(journal.path for journal in journals)}")
+        print(f"wrote {' and '.join(printable(journal.path) for journal in journals)}")
         if given["output"]:
             page = _page(sides, contests, terms, display, repro, notes)
             write_text(given["output"], render_ab(page))
-            print(f"wrote {given['output']}")
+            print(f"wrote {printable(given['output'])}")
     except (KeyboardInterrupt, CannotMeasureError) as stopped:
         with undisturbed():
             for contest in contests:
@@ -429,7 +429,7 @@ def _command(targets: tuple[str, ...], given: dict[str, Any]) -> str:
         words += [
             word for each in values for word in ((option.flag, each) if option.metavar else (option.flag,))
         ]
-    return shlex.join(words)
+    return join_words(words)
 
 
 ab_command = make_command("ab", compare_sides, OPTIONS, "[TARGETS]...", required=False)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from torchstone.analyze.sequential import Effect
 from torchstone.cli.case_label import Labels
-from torchstone.cli.display import Display, clock_text, make_console
+from torchstone.cli.display import Display, clock_text
+from torchstone.cli.output import make_console
 from torchstone.cli.tables import print_table
 from torchstone.errors import printable
 from torchstone.measure.ab import Contest, Match, Terms
 from torchstone.model import Case
+from torchstone.safe_text import escape_line
 from torchstone.units import count_of, format_change, format_share, format_value, join_alike
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ class LiveAbDisplay(AbDisplay):
         from rich.text import Text  # noqa: PLC0415
 
         if self._live:
-            line = Text(self.line(contest))
+            line = Text(escape_line(self.line(contest)))
             line.highlight_words([contest.verdict], _STYLES.get(contest.verdict, ""))
             self._live.console.print(line, no_wrap=True, overflow="ellipsis")
         self._draw()
@@ -140,7 +142,7 @@ class LiveAbDisplay(AbDisplay):
         lines = [Text(head)]
         for contest in self._contests:
             if not contest.verdict:
-                at_work = f"  {self._phase}" if contest.case == self._at_work else ""
+                at_work = f"  {escape_line(self._phase)}" if contest.case == self._at_work else ""
                 bar = draw_interval(contest.effect, self._terms.margin)
                 told = f"{count_of(contest.pairs, 'pair'):>8}{at_work}"
                 lines.append(

@@ -18,7 +18,7 @@ from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patienc
 from torchstone.cli.tables import print_table
 from torchstone.config import load_settings, parse_rule
 from torchstone.disk import read_text, replace_text
-from torchstone.errors import InputError, UsageError
+from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
@@ -132,7 +132,7 @@ def accept(
         proposal = propose(old, text, [*readings, *repeats], rule_book, wish)
     _show(proposal, path)
     for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
-        print(f"caution: {caution}")
+        print(f"caution: {printable(caution, 2000)}")
     return _carry_out(proposal, old, text, diff=diff, dry_run=dry_run, yes=yes)
 
 
@@ -235,7 +235,7 @@ def _write(path: str, text: str, proposal: Proposal, *, yes: bool) -> int:
         print("nothing was written")
         return 1
     replace_text(path, text, proposal.text)
-    print(f"wrote {path}")
+    print(f"wrote {printable(path)}")
     return 0
 
 
@@ -262,7 +262,7 @@ def _read_baseline(
 def _show(proposal: Proposal, path: str) -> None:
     """The changes as a table, then what was left alone and why."""
     if not proposal.changes:
-        print(f"nothing to change in {path}")
+        print(f"nothing to change in {printable(path)}")
     else:
         names = Names(change.case for change in proposal.changes)
         rows = [_row(change, names) for change in proposal.changes]
@@ -272,7 +272,9 @@ def _show(proposal: Proposal, path: str) -> None:
         print(f"{count_of(proposal.unadded, 'case')} without a baseline row: --add-new adds them")
     for probe, number in proposal.unfit.items():
         cases = count_of(number, "case")
-        print(f"{cases} of {probe} left out: the rows of {path} are of something else; use a file of its own")
+        print(
+            f"{cases} of {probe} left out: the rows of {printable(path)} are of something else; use a file of its own"
+        )
     if proposal.unpruned:
         print(f"{count_of(proposal.unpruned, 'row')} without a result kept: --prune removes them")
 

@@ -14,7 +14,7 @@ from torchstone.cli.quantities import parse_count
 from torchstone.cli.run import run_to_file
 from torchstone.define import MODES, SIZES
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.formats import cachebench, read_file
 from torchstone.model import Run
 from torchstone.vocabulary import PASSED, Probe
@@ -106,11 +106,11 @@ def _write(run: Run, output: str) -> int:
     """Write the records of the models that passed; with none of them there is no file, as the original has it."""
     text = cachebench.write(run)
     if not text:
-        sys.stderr.write(f"no model passed, so there is nothing to write to {output}\n")
+        sys.stderr.write(f"no model passed, so there is nothing to write to {printable(output)}\n")
         return 1
     write_text(output, text)
     written = sum(outcome.status == PASSED for outcome in run.outcomes)
-    print(f"wrote {written} of {len(run.outcomes)} models to {output}")
+    print(f"wrote {written} of {len(run.outcomes)} models to {printable(output)}")
     return 0
 
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 import sys
 
 from torchstone.cli.clicked import make_command
+from torchstone.cli.output import write_exactly
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import KIND, ONLY, SET, patience, read_results
 from torchstone.cli.show import refuse_overwriting
 from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
-from torchstone.formats import WRITTEN
+from torchstone.errors import UsageError, printable
+from torchstone.formats import TABLES, WRITTEN
 from torchstone.results import is_selected, merge, no_match, select
 from torchstone.units import count_of
 
+RAW_CELLS = Option(
+    "--raw-cells",
+    "raw_cells",
+    "",
+    "Leave cells such as =1+1 in CSV as they are. By default they get an apostrophe in front, so that no spreadsheet executes them.",
+)
 _OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.", short="-o")
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
     Option("--to", "to", "KIND", f"The format to write: {', '.join(WRITTEN)}.", choices=WRITTEN),
     _OUTPUT,
     Option("--lossy", "lossy", "", "Write even if the format cannot hold everything; what is lost is said."),
+    RAW_CELLS,
     ONLY,
     SET,
     KIND,
@@ -53,6 +61,7 @@ def export_files(
     to: str | None,
     output: str | None,
     lossy: bool,
+    raw_cells: bool,
     only: tuple[str, ...],
     assignments: tuple[str, ...],
     kind: str | None,
@@ -70,7 +79,9 @@ def export_files(
     """
     if not to:
         raise UsageError("which format?", advice=f"say --to and one of {', '.join(WRITTEN)}")
-    return _convert(arguments, to, output, only, assignments, kind, lossy=lossy)
+    if raw_cells and to not in TABLES:
+        raise UsageError(f"--raw-cells is for CSV, and {to} is not", advice=f"these are: {', '.join(TABLES)}")
+    return _convert(arguments, to, output, only, assignments, kind, lossy=lossy, raw_cells=raw_cells)
 
 
 def _convert(
@@ -82,6 +93,7 @@ def _convert(
     kind: str | None,
     *,
     lossy: bool,
+    raw_cells: bool = False,
 ) -> int:
     with patience("converting"):
         given = read_results(paths, kind, assignments)
@@ -90,9 +102,9 @@ def _convert(
         run = merge_runs(readings, with_repro=to == "run")
         if not run.plan:
             raise no_match(only, given)
-        text, losses = convert(run, to)
+        text, losses = convert(run, to, raw_cells=raw_cells)
     for caution in (caution for reading in readings for caution in reading.cautions):
-        sys.stderr.write(f"caution: {caution}\n")
+        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     if losses and not lossy:
         raise UsageError(
             f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them"
@@ -102,9 +114,9 @@ def _convert(
     if output:
         refuse_overwriting([output], paths)
         write_text(output, text)
-        print(f"wrote {count_of(len(run.outcomes), 'case')} to {output}")
+        print(f"wrote {count_of(len(run.outcomes), 'case')} to {printable(output)}")
     else:
-        sys.stdout.write(text)
+        (write_exactly if raw_cells else sys.stdout.write)(text)
     return 0
 
 

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchstone.cli.case_label import Labels
+from torchstone.cli.output import make_console
 from torchstone.cli.reading import patience
 from torchstone.cli.run_summary import print_summary, result_line
-from torchstone.config import wants_color
 from torchstone.errors import printable
 from torchstone.model import Case, Outcome, Run
+from torchstone.safe_text import escape_line
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.live import Live
 
 COLUMNS = 80  # where the output is no terminal, for lines that have to say more than usual
@@ -136,7 +137,7 @@ class LiveDisplay(Display):
 
         self._done += 1
         self._at_work.pop(outcome.case, None)
-        line = Text(self._line(outcome, self._live.console.width if self._live else COLUMNS))
+        line = Text(escape_line(self._line(outcome, self._live.console.width if self._live else COLUMNS)))
         status_end = len(outcome.status)
         line.stylize("green" if outcome.status.startswith("pass") else "bold red", 0, status_end)
         if self._live:
@@ -164,7 +165,10 @@ class LiveDisplay(Display):
             Text(f"{elapsed}, {rest}"),
         )
         lines = [
-            Text(f"  {phase:<8} {time.monotonic() - since:>4.0f} s  {self._name(case)}", style="cyan")
+            Text(
+                f"  {escape_line(phase):<8} {time.monotonic() - since:>4.0f} s  {self._name(case)}",
+                style="cyan",
+            )
             for case, (phase, since) in self._at_work.items()
         ]
         for line in lines:
@@ -186,13 +190,6 @@ def clock_text(seconds: float) -> str:
     whole = round(seconds)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
-
-
-def make_console() -> Console:
-    """A terminal, with colors if the person wants them."""
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console(color_system="auto" if wants_color(is_terminal=True) else None, highlight=False)
 
 
 def make_display() -> Display:

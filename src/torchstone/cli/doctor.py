@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone.cli.clicked import make_command
+from torchstone.cli.output import write_colored
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import patience
 from torchstone.cli.show import WIDTH
@@ -16,6 +17,7 @@ from torchstone.config import wants_color
 from torchstone.measure.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.inspection import inspect_machine
 from torchstone.report.text import Page
+from torchstone.safe_text import escape_json
 from torchstone.units import count_of
 
 OPTIONS = (Option("--json", "as_json", "", "Print findings and facts as JSON."),)
@@ -42,11 +44,11 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         document = {"exit_code": code, "findings": findings, "facts": facts}
         encoded = msgspec.json.encode(msgspec.to_builtins(document))
-        sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+        sys.stdout.write(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
         return code
     terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
-    sys.stdout.write(render(findings, Page(width, color=wants_color(terminal))))
+    write_colored(render(findings, Page(width, color=wants_color(terminal))))
     return code
 
 
@@ -59,7 +61,7 @@ def render(findings: Sequence[Finding], page: Page) -> str:
             lines.append("")
         for finding in chosen:
             lines += _lines(finding, page)
-    return "\n".join(lines) + "\n"
+    return page.finish(lines)
 
 
 def _headline(findings: Sequence[Finding]) -> str:

@@ -107,10 +107,10 @@ def explain(arguments: tuple[str, ...], *, top: str | None, style: str | None, o
             write_text(path, render(explanation, written, most))
     for side in (sides.base, sides.new):
         for caution in side.reading.cautions:
-            sys.stderr.write(f"caution: {caution}\n")
+            sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     sys.stdout.write(render(explanation, "text" if path else written, most, terminal=sys.stdout.isatty()))
     if path:
-        print(f"\nwrote {path}")
+        print(f"\nwrote {printable(path)}")
     return 0
 
 

@@ -27,6 +27,7 @@ from torchstone.report.page_flame_section import (
     signed,
     tell_total,
 )
+from torchstone.safe_text import escape_json
 from torchstone.units import count_of, format_change, format_number, short_number
 
 FORMAT = 1
@@ -84,7 +85,7 @@ def _print_text(explanation: Explanation, top: int) -> None:
     if explanation.differences:
         print(_DIFFER)
         for difference in explanation.differences:
-            print(fill(difference, WIDTH, initial_indent="  ", subsequent_indent="    "))
+            print(fill(printable(difference, 1000), WIDTH, initial_indent="  ", subsequent_indent="    "))
         print()
     if explanation.one:
         _print_case(explanation.explained[0], top)
@@ -175,9 +176,9 @@ def _print_functions(found: Attribution, top: int) -> None:
 def _print_path(steps: Sequence[Step], unit: str) -> None:
     print()
     if not steps:
-        print(f"Call stacks: no change, in {unit}.")
+        print(f"Call stacks: no change, in {printable(unit)}.")
         return
-    print(f"The way down to what explains most of the change, in {unit}")
+    print(f"The way down to what explains most of the change, in {printable(unit)}")
     shown = steps[:MOST_STEPS]
     numbers = [signed(step.frame.change) for step in shown]
     width = max(map(len, numbers))
@@ -252,7 +253,7 @@ def _render_json(explanation: Explanation) -> str:
             for case, each in zip(explanation.cases, explanation.explained, strict=True)
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
 def _case_record(found: Attribution) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from torchstone.measure.collect import list_built_in, read_listings, resolve_tar
 from torchstone.measure.plan import Listing
 from torchstone.measure.session import Session
 from torchstone.measure.sources import list_packages
+from torchstone.safe_text import escape_json
 from torchstone.suites import BUILT_IN, load_suite
 from torchstone.units import count_of
 from torchstone.vocabulary import PROBES
@@ -101,7 +102,7 @@ def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
 def _print_json(value: object) -> None:
     import json  # noqa: PLC0415
 
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    sys.stdout.write(escape_json(json.dumps(value, indent=2)) + "\n")
 
 
 list_command = make_command("list", list_all, OPTIONS, "[TARGETS]...", required=False, bare=True)

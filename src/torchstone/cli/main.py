@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
+from torchstone.cli.output import safe_streams
 from torchstone.disk import reason
 from torchstone.errors import TorchstoneError, UsageError, printable
 
@@ -22,6 +23,12 @@ def run(arguments: list[str]) -> int:
             stream.reconfigure(
                 errors="backslashreplace"
             )  # a name that the terminal cannot show is shown in escapes
+    with safe_streams():
+        return _answer(arguments)
+
+
+def _answer(arguments: list[str]) -> int:
+    """Run one command; what goes wrong becomes a message and an exit code."""
     try:
         _refuse_undecodable(arguments)
         code = _run(arguments)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import secrets
-import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,13 +13,17 @@ from typing import Any
 
 from torchstone.cli import run_options
 from torchstone.cli.clicked import make_command
+from torchstone.cli.convert import RAW_CELLS
+from torchstone.cli.output import write_exactly
 from torchstone.cli.plain import Option
 from torchstone.cli.run import run_to_file
 from torchstone.disk import read_text, replace_text, write_text
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.formats import pr_time, read_file
+from torchstone.formats.table import defuse
 from torchstone.measure.runner import RUNS
 from torchstone.model import Outcome
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, PASSED, Probe
 
@@ -29,6 +32,7 @@ OPTIONS = (
     Option("--counter", "counter", "NAME", f"What counts: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
     Option("--repeat", "repeat", "N", "Count N iterations; by default as many as the file asks for, else what the counter needs."),
     Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
+    RAW_CELLS,
     Option("--timeout", "timeout", "TIME", "End a benchmark that takes longer; by default 30m."),
     Option("--jobs", "jobs", "N", "Benchmarks at once; by default as many as there are cores.", short="-j"),
 )  # fmt: skip
@@ -66,7 +70,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
         return code
     run = read_file(run_file).run
     if not run.finished:
-        command = f"torchstone export {shlex.quote(run_file)} --to pr-time"
+        command = f"torchstone export {quote_word(run_file)} --to pr-time"
         sys.stderr.write(
             f"no rows were written; once the run is finished, these are its rows:\n  {command}\n"
         )
@@ -74,7 +78,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     outcomes = sorted(run.outcomes, key=lambda outcome: run.plan.index(outcome.case))
     _refuse_namesakes(outcomes, run_file)
     counted = [outcome for outcome in outcomes if outcome.status == PASSED and outcome.measurements]
-    _write(counted, output)
+    _write(counted, output, raw_cells=given["raw_cells"])
     _name_missing([outcome for outcome in outcomes if outcome not in counted])
     return code if counted else code or 1
 
@@ -104,7 +108,7 @@ def _request(run_file: str, given: dict[str, Any]) -> dict[str, Any]:
         option.name: () if option.multiple else None if option.metavar else False
         for option in run_options.OPTIONS
     }
-    passed_on = {name: value for name, value in given.items() if name != "output"}
+    passed_on = {name: value for name, value in given.items() if name not in {"output", "raw_cells"}}
     return request | passed_on | {"probes": (Probe.INSTRUCTIONS.value,), "output": run_file}
 
 
@@ -121,10 +125,11 @@ def _refuse_namesakes(outcomes: Sequence[Outcome], run_file: str) -> None:
         suites[name] = suite
 
 
-def _write(outcomes: Sequence[Outcome], output: str | None) -> None:
+def _write(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
     rows = "".join(map(pr_time.write_rows, outcomes))
+    rows = rows if raw_cells else defuse(rows)
     if not output:
-        print(rows, end="")
+        (write_exactly if raw_cells else sys.stdout.write)(rows)
         return
     if not outcomes:
         return
@@ -132,7 +137,9 @@ def _write(outcomes: Sequence[Outcome], output: str | None) -> None:
     folder = os.path.dirname(os.path.abspath(output))
     for outcome in outcomes:
         write_text(os.path.join(folder, file_name(outcome.case.benchmark)), pr_time.write_records(outcome))
-    print(f"wrote {count_of(len(outcomes), 'benchmark')} to {output}, and a JSON file for each beside it")
+    print(
+        f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each beside it"
+    )
 
 
 def _append(path: str, rows: str) -> None:

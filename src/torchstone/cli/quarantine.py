@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TypeVar
@@ -15,7 +14,7 @@ from torchstone.cli.reading import SET, parse_day, patience, read_results
 from torchstone.cli.tables import print_table
 from torchstone.config import QUARANTINE_NAME, load_settings
 from torchstone.disk import read_text
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.formats import read_file
 from torchstone.gate.judge import judge
 from torchstone.gate.policy import make_policy
@@ -24,6 +23,7 @@ from torchstone.gate.verdicts import Conditions, Row
 from torchstone.model import QuarantineEntry, Reading, Rule, ScopedRule
 from torchstone.quarantine import add_entry, read_quarantine, remove_entries, write_quarantine
 from torchstone.results import merge
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, Verdict
 
@@ -58,13 +58,13 @@ def list_entries(path: str) -> int:
       torchstone quarantine list --file ci/quarantine.toml
     """
     if path == QUARANTINE_NAME and not os.path.exists(path):
-        print(f"there is no {path} here: nothing is quarantined")
+        print(f"there is no {printable(path)} here: nothing is quarantined")
         return 0
     entries = read_quarantine(path)
     today = date.today()
     rows = [_row(entry, today) for entry in sorted(entries, key=lambda entry: not entry.is_expired(today))]
     if not rows:
-        print(f"{path}: no entries")
+        print(f"{printable(path)}: no entries")
         return 0
     header = ("state", "case", "metric", "platform", "since", "expires", "owner", "reason", "link")
     print_table(header, rows, title=f"{path}: {count_of(len(rows), 'entry')}")
@@ -145,7 +145,7 @@ def add(
     if last:
         fields["expires"] = last
     write_quarantine(path, text, add_entry(path, kept, fields))
-    print(f"{'replaced' if gone else 'added'} {pattern} in {path}")
+    print(f"{'replaced' if gone else 'added'} {printable(pattern)} in {printable(path)}")
     if not last:
         print("it never expires: a date (--expires) makes sure that somebody looks at it again")
     return 0
@@ -190,7 +190,7 @@ def remove(pattern: str, path: str) -> int:
         there = ", ".join(entry.case for entry in read_quarantine(path)) or "none"
         raise UsageError(f"{path} has no entry for {pattern}", advice=f"it has: {there}")
     write_quarantine(path, text, left)
-    print(f"removed {count_of(len(gone), 'entry')} for {pattern} from {path}")
+    print(f"removed {count_of(len(gone), 'entry')} for {printable(pattern)} from {printable(path)}")
     return 0
 
 
@@ -238,7 +238,7 @@ def check_entries(
         judged = [_judge(reading, expected) for reading in read_results(results, None, assignments)]
     rows = [_verdict(entry, judged, frozenset(platforms), today) for entry in entries]
     if not rows:
-        print(f"{path}: no entries")
+        print(f"{printable(path)}: no entries")
         return 0
     print_table(("", "case", "passed", "what to do"), rows, title=f"{path}: {count_of(len(rows), 'entry')}")
     return int(any(entry.is_expired(today) for entry in entries))
@@ -278,8 +278,8 @@ def _verdict(
     if absent:
         of_what = "no row" if len(known) == 1 else "a case without a row"
         return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: a shard, or a crash?"
-    of_file = "" if entry.path == QUARANTINE_NAME else f" --file {shlex.quote(entry.path)}"
-    command = f"torchstone quarantine remove {shlex.quote(entry.case)}{of_file}"
+    of_file = "" if entry.path == QUARANTINE_NAME else f" --file {quote_word(entry.path)}"
+    command = f"torchstone quarantine remove {quote_word(entry.case)}{of_file}"
     return "release", entry.case, times, f"could be released: {command}"
 
 

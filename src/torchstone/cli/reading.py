@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 
+from torchstone.cli.output import write_status
 from torchstone.cli.plain import Option
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.formats import FORMATS, read_file
 from torchstone.model import Reading
 from torchstone.results import fill_in, parse_axes
@@ -89,11 +90,9 @@ def patience(what: str) -> Iterator[None]:
         start, told = time.monotonic(), False
         while not done.wait(1.0):
             told = True
-            sys.stderr.write(f"\r{what} ... {time.monotonic() - start:.0f} s")
-            sys.stderr.flush()
+            write_status(f"\r{printable(what)} ... {time.monotonic() - start:.0f} s")
         if told:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            write_status("\r\x1b[K")
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

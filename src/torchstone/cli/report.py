@@ -28,7 +28,7 @@ from torchstone.cli.reading import (
 from torchstone.cli.show import refuse_overwriting
 from torchstone.config import QUARANTINE_NAME, Settings, load_settings
 from torchstone.disk import write_text
-from torchstone.errors import UsageError
+from torchstone.errors import UsageError, printable
 from torchstone.formats import read_file
 from torchstone.gate.judge import judge
 from torchstone.gate.policy import make_policy
@@ -128,12 +128,12 @@ def report_files(
         page, lines = fit_page(page)
         write_text(path, render_page(page, lines))
     for caution in page.cautions:
-        sys.stderr.write(f"caution: {caution}\n")
+        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     total, held = count_of(len(page.rows), "case"), len(page.shown)
     in_table = (
         f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""
     )
-    print(f"{page.headline}\nwrote {total} to {path}{in_table}")
+    print(f"{page.headline}\nwrote {total} to {printable(path)}{in_table}")
     return 0
 
 

@@ -22,6 +22,7 @@ from torchstone.measure.session import Session
 from torchstone.measure.settings import settings_of_run
 from torchstone.measure.supervisor import Limits, Supervisor
 from torchstone.model import Case, Outcome, Run, matches
+from torchstone.safe_text import clean_log
 from torchstone.vocabulary import PASSED, SKIPPED
 
 MOST_LISTED = 10
@@ -94,14 +95,15 @@ def show(outcome: Outcome, label: str = "") -> None:
     failure = outcome.failure
     log = failure.log if failure else str((outcome.extra or {}).get("log", ""))
     if log:
-        sys.stderr.write(log if log.endswith("\n") else f"{log}\n")
+        sys.stderr.write(f"{clean_log(log).removesuffix(chr(10))}\n")
     print(f"now:  {result_line(outcome, len(outcome.case.benchmark), label)}", flush=True)
     if failure and failure.traceback:
-        print(failure.traceback)
+        print(clean_log(failure.traceback))
     for caution in (outcome.extra or {}).get("cautions", []):
         print(f"caution: {printable(str(caution), 1000)}")
     for cause in (outcome.extra or {}).get("graph_breaks", []):
-        print(f"graph break ({cause['count']}x) at {cause['place']}: {cause['source']}")
+        place, source = (printable(str(cause[key]), 1000) for key in ("place", "source"))
+        print(f"graph break ({cause['count']}x) at {place}: {source}")
 
 
 def find_cases(run: Run, wanted: str, path: str) -> list[Case]:

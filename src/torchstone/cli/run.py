@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -26,6 +25,7 @@ from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.measure.supervisor import Limits
 from torchstone.model import Outcome, Run
+from torchstone.safe_text import join_words
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 
 INTERRUPTED = 130
@@ -107,6 +107,8 @@ def _follow(job: Job, given: dict[str, Any]) -> int:
 def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Finished:
     if given["resume"]:
         return _resume(targets, given, job)
+    if given["raw_cells"] and not given["csv"]:
+        raise UsageError("--raw-cells is about the files of --csv", advice="add --csv DIR, or leave it out")
     request = make_request(targets, given)
     check_outputs(given["output"], given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
@@ -176,7 +178,18 @@ def _go_on(
         return _carry_out(run, settings, journal, session, display, given)
 
 
-_RESUMABLE = {"resume", "csv", "v3", "ddp_json", "explain", "exit_zero", "jobs", "timeout", "memory_limit"}
+_RESUMABLE = {
+    "resume",
+    "csv",
+    "raw_cells",
+    "v3",
+    "ddp_json",
+    "explain",
+    "exit_zero",
+    "jobs",
+    "timeout",
+    "memory_limit",
+}
 
 
 def _show_cautions(session: Session, display: Display) -> None:
@@ -202,7 +215,7 @@ def _carry_out(
         left = len(run.plan) - len(outcomes)
         sys.stderr.write(
             f"\nstopped: {len(outcomes)} of {len(run.plan)} cases are in {journal.path}, {left} are left; go on with\n"
-            f"  {shlex.join(_resume_arguments(journal.path, given))}\n"
+            f"  {join_words(_resume_arguments(journal.path, given))}\n"
         )
         say_losses([journal])
         return Finished(INTERRUPTED, journal.path)
@@ -228,11 +241,11 @@ def say_losses(journals: Sequence[Journal]) -> int:
 
 def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
     """The files that were asked for beside the run file."""
-    write_outputs(run, given["csv"], given["v3"], display.say)
+    write_outputs(run, given["csv"], given["v3"], display.say, raw_cells=given["raw_cells"])
     write_ddp(run, given["ddp_json"], display.say)
 
 
-_FLAGS = {"--explain": "explain", "--exit-zero": "exit_zero"}
+_FLAGS = {"--raw-cells": "raw_cells", "--explain": "explain", "--exit-zero": "exit_zero"}
 
 
 def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:

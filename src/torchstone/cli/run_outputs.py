@@ -12,10 +12,11 @@ from msgspec import structs
 from torchstone.cli.case_label import round_words
 from torchstone.cli.tables import print_table
 from torchstone.disk import reason, write_text
-from torchstone.errors import InputError
-from torchstone.formats import FORMATS
+from torchstone.errors import InputError, printable
+from torchstone.formats import FORMATS, TABLES
 from torchstone.formats.ci_name import file_stem
 from torchstone.formats.runner_csv import write_exactly
+from torchstone.formats.table import defuse
 from torchstone.measure.journal import taken
 from torchstone.model import Outcome, Run
 from torchstone.units import count_of
@@ -52,14 +53,17 @@ def check_place(path: str | None) -> None:
         raise InputError("nothing can be written into its folder", path=path)
 
 
-def write_outputs(run: Run, csv: str | None, v3: str | None, say: Callable[[str], None]) -> None:
+def write_outputs(
+    run: Run, csv: str | None, v3: str | None, say: Callable[[str], None], *, raw_cells: bool = False
+) -> None:
     """Write the CSV files of PyTorch's runner and the records of its database, a file for each combination of axes."""
     for folder, kinds in ((csv, (Probe.ACCURACY.value, Probe.PERFORMANCE.value)), (v3, ("v3",))):
         if folder:
             for name, kind, outcomes in _files(run, kinds):
                 path = os.path.join(folder, name)
-                write_text(path, _render(kind, structs.replace(run, outcomes=tuple(outcomes))))
-                say(f"wrote {count_of(len(outcomes), 'case')} to {path}")
+                text = _render(kind, structs.replace(run, outcomes=tuple(outcomes)))
+                write_text(path, text if raw_cells or kind not in TABLES else defuse(text))
+                say(f"wrote {count_of(len(outcomes), 'case')} to {printable(path)}")
 
 
 def write_ddp(run: Run, path: str | None, say: Callable[[str], None]) -> None:

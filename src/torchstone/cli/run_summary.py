@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 
 from torchstone.cli.case_label import round_words
@@ -28,6 +27,7 @@ from torchstone.report.page_case import CaseRow, interval_of, make_rows
 from torchstone.report.page_counts import count_text, main_count, total_text
 from torchstone.report.page_summary import Group, Summary, group_rows, summarise, wrong_cases
 from torchstone.results import merge
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of, format_value
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SCENARIOS, SKIPPED, Probe
 
@@ -150,8 +150,8 @@ def print_summary(run: Run, path: str, seconds: float) -> None:
     print_notes(rows)
     _print_unavailable([row for row in rows if row.status == NOT_AVAILABLE])
     _print_failures([row for row in rows if not row.is_good], path)
-    print(f"\nrun file: {path}")
-    print(f"a page to look at: torchstone report {shlex.quote(path)} -o report.html")
+    print(f"\nrun file: {printable(path)}")
+    print(f"a page to look at: torchstone report {quote_word(path)} -o report.html")
 
 
 def _print_unavailable(rows: list[CaseRow]) -> None:
@@ -181,7 +181,7 @@ def _print_failures(rows: list[CaseRow], path: str) -> None:
     if len(rows) > MOST_FAILURES:
         print(f"... and {len(rows) - MOST_FAILURES} more: the page shows all of them")
     print(
-        f"\nmeasure one of them again:\n  torchstone repro {shlex.quote(path)} {shlex.quote(rows[0].case.id)}"
+        f"\nmeasure one of them again:\n  torchstone repro {quote_word(path)} {quote_word(rows[0].case.id)}"
     )
 
 

@@ -27,6 +27,7 @@ from torchstone.measure.selftest import Score, Tried, score, try_verdicts
 from torchstone.measure.sides import Side, Spec, open_sides
 from torchstone.measure.supervisor import Limits
 from torchstone.model import Run
+from torchstone.safe_text import escape_json, escape_line
 from torchstone.units import count_of, format_share
 
 SLOW_DOWNS = ("5%", "2%")
@@ -61,9 +62,11 @@ class _Live(LiveDisplay):
     def tried(self, each: Tried) -> None:
         """A comparison has come to its end."""
         self._done += 1
+        from rich.text import Text  # noqa: PLC0415  (of no use in a pipe)
+
         self._at_work.clear()
         if self._live:
-            self._live.console.print(_line(each), no_wrap=True, overflow="ellipsis", markup=False)
+            self._live.console.print(Text(escape_line(_line(each))), no_wrap=True, overflow="ellipsis")
         self._draw()
 
     def expect(self, total: int) -> None:
@@ -178,8 +181,8 @@ def _conclude(tried: Sequence[Tried], terms: Terms, output: str | None) -> int:
         print(_in_words(each))
     if output:
         told = {"terms": structs.asdict(terms), "scores": scores, "comparisons": list(tried)}
-        write_text(output, msgspec.json.format(msgspec.json.encode(told)).decode() + "\n")
-        print(f"wrote {output}")
+        write_text(output, escape_json(msgspec.json.format(msgspec.json.encode(told)).decode()) + "\n")
+        print(f"wrote {printable(output)}")
     return _exit_code(scores, terms)
 
 

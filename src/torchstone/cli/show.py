@@ -8,13 +8,16 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from torchstone.cli.output import write_colored, write_exactly
 from torchstone.cli.plain import Option
 from torchstone.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
 from torchstone.report.rows import Report
+from torchstone.safe_text import escape_commands
 
 STYLES = ("text", "markdown", "junit", "json", "github")
+_HAVE_NO_FOREIGN_LINES = {"json", "github"}  # foreign text is escaped where it enters these
 WIDTH = 80
 WIDEST = 140  # columns of a terminal that are used
 
@@ -77,10 +80,17 @@ def show(render: Renderer, style: str, output: str | None, reports: Sequence[tup
             advice = "'torchstone report' makes pages; or name a file that says what is in it"
             raise UsageError(f"{path}: there would be no page in it, but {of_style}", advice=advice)
     for of_style, path in reports:
-        write_text(path, render(of_style, color=False, width=WIDTH))
+        text = render(of_style, color=False, width=WIDTH)
+        write_text(path, text if of_style in _HAVE_NO_FOREIGN_LINES else escape_commands(text))
     terminal = sys.stdout.isatty()
     width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
-    sys.stdout.write(render(style, color=wants_color(terminal), width=width))
+    text = render(style, color=wants_color(terminal), width=width)
+    if style == "text":
+        write_colored(text)
+    elif style == "github":
+        write_exactly(text)
+    else:
+        sys.stdout.write(text)
 
 
 def render(report: Report, style: str, *, color: bool, width: int) -> str:

@@ -7,8 +7,9 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from torchstone.config import wants_color
+from torchstone.cli.output import make_console
 from torchstone.errors import printable
+from torchstone.safe_text import escape_line
 
 _KEPT_WHOLE = {"", "state", "metric", "old", "new", "since", "expires", "passed"}
 NOTE = "note"
@@ -64,16 +65,15 @@ def _print_with_notes_below(names: Sequence[str], rows: Sequence[Sequence[str]],
 
 def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
     from rich import box  # noqa: PLC0415  (slow to import, and of no use in a pipe)
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=Text(escape_line(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(name, overflow="fold", no_wrap=name in _KEPT_WHOLE)
+        table.add_column(Text(printable(name)), overflow="fold", no_wrap=name in _KEPT_WHOLE)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    Console(color_system="auto" if wants_color(is_terminal=True) else None, highlight=False).print(table)
+    make_console().print(table)
 
 
 def _print_plain(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:

@@ -112,6 +112,9 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+TABLES = ("performance", "accuracy", "expected", "expected-by-dtype", "pr-time", "pr-time-expected")
+"""The kinds that are comma-separated text."""
+
 WRITTEN = tuple(kind for kind, known in FORMATS.items() if known.writer)
 """The kinds that torchstone also writes."""
 

@@ -16,6 +16,7 @@ from torchstone.errors import printable
 from torchstone.formats.json_text import Fields, is_number
 from torchstone.formats.tool_results import Collection, Document, case_of, environment_of, measured
 from torchstone.model import Case, Failure, Measurement, Outcome, Reading, Revision
+from torchstone.safe_text import is_plain
 from torchstone.vocabulary import BYTES, FAILED, NOT_AVAILABLE, PASSED, SECONDS, TRACKED
 
 KIND = "asv"
@@ -59,7 +60,7 @@ def _rows(document: Document, version: int) -> Iterator[tuple[str, Fields]]:
     versions = top.fields("benchmark_version").value
     for name, found in top.fields("results").value.items():
         place = f"results.{printable(name)}"
-        if not name or not name.isprintable():
+        if not name or not is_plain(name):
             raise top.error("no usable name of a benchmark", place)
         if version == 1:
             row = found if isinstance(found, dict) else {"result": found}
@@ -89,7 +90,7 @@ def _combinations(name: str, row: Fields) -> Iterator[tuple[Case, object, list[A
 
 def _texts(row: Fields, choices: object) -> list[str]:
     """The values of one parameter as asv shows them: texts without their quotes, unless others would then be the same."""
-    if not isinstance(choices, list) or not all(isinstance(c, str) and c.isprintable() for c in choices):
+    if not isinstance(choices, list) or not all(isinstance(c, str) and is_plain(c) for c in choices):
         raise row.error("expected a list of texts for each parameter", "params")
     bare = [_QUOTED.sub(r"\2", choice) for choice in choices]
     return bare if len(set(bare)) == len(set(choices)) else choices
@@ -117,7 +118,7 @@ def _outcome(row: Fields, case: Case, value: object, samples: list[Any] | None) 
     metric = _metric_of(case.benchmark, row, samples)
     found = measured(row, "samples" if samples else "result", metric, samples or [value])
     version = row.value.get("version")
-    if isinstance(version, str) and version.isprintable():
+    if isinstance(version, str) and is_plain(version):
         found = Measurement(found.metric, found.samples, {"benchmark_version": version})
     return Outcome(case, PASSED, (found,))
 
@@ -150,6 +151,6 @@ def _environment(top: Fields) -> dict[str, Any]:
         said = texts or (
             name == "variables" and "env_vars" in top.value
         )  # none were set, which says something
-        if said and all(map(str.isprintable, (*texts, *texts.values()))):
+        if said and all(map(is_plain, (*texts, *texts.values()))):
             known[name] = texts
     return known

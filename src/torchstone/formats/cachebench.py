@@ -8,6 +8,7 @@ from typing import Any
 from torchstone.errors import InputError
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.safe_text import escape_json, is_plain
 from torchstone.vocabulary import PASSED, Probe
 
 NAME = "TorchCache Benchmark"
@@ -53,7 +54,7 @@ def _case_of(record: Fields) -> Case:
     if not isinstance(dynamic, bool):
         raise record.error("expected true or false", "benchmark.extra_info.is_dynamic")
     origins = model.items("origins")
-    if len(origins) != 1 or not isinstance(origins[0], str) or not origins[0].isprintable():
+    if len(origins) != 1 or not isinstance(origins[0], str) or not is_plain(origins[0]):
         raise record.error("expected a list with the name of one suite", "model.origins")
     if not (name := model.name("name")):
         raise record.error("no model name", "model.name")
@@ -83,7 +84,7 @@ def write(run: Run) -> str:
         for measurement in outcome.measurements
         if measurement.metric == metric
     ]
-    return json.dumps(records, ensure_ascii=False) + "\n" if records else ""
+    return escape_json(json.dumps(records, ensure_ascii=False)) + "\n" if records else ""
 
 
 def _record(case: Case, metric: str, samples: tuple[Number, ...]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from msgspec import structs
 from torchstone.errors import InputError, UsageError
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.model import LINK, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.safe_text import escape_json, is_plain
 from torchstone.units import count_of
 from torchstone.vocabulary import PASSED, Probe
 
@@ -63,7 +64,7 @@ def read(path: str, text: str) -> Reading:
 def _environment(report: Fields) -> dict[str, Any]:
     """The versions that stand at the head of a report."""
     stated = {name: report.value.get(key) for name, key in _VERSIONS}
-    versions = {name: text for name, text in stated.items() if isinstance(text, str) and text.isprintable()}
+    versions = {name: text for name, text in stated.items() if isinstance(text, str) and is_plain(text)}
     return {"versions": versions} if any(versions.values()) else {}
 
 
@@ -151,7 +152,7 @@ def write(run: Run) -> str:
         result = [{"ranks": ranks_of(o.case), "measurements": _samples(o)} for o in outcomes]
         results.append({"model": model, "batch_size": size, "result": result})
     head = _header(run, rounds)
-    return json.dumps({**head, "benchmark_results": results}, ensure_ascii=False) + "\n"
+    return escape_json(json.dumps({**head, "benchmark_results": results}, ensure_ascii=False)) + "\n"
 
 
 def split(run: Run) -> list[tuple[dict[str, str], Run]]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from torchstone.errors import InputError
 from torchstone.formats import table
 from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
+from torchstone.safe_text import is_plain
 from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, METRICS, Probe
 
@@ -117,7 +118,7 @@ def _full_rows(
 def read_status(path: str, line: int, column: str, cell: str) -> str:
     """A status, or nothing."""
     status = cell.strip()
-    if status and (not status.isprintable() or len(status) > 100):
+    if status and (not is_plain(status) or len(status) > 100):
         advice = "expected a status such as pass or fail_accuracy"
         raise InputError("no usable status", path=path, line=line, column=column, advice=advice)
     return status

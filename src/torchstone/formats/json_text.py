@@ -14,6 +14,7 @@ from typing import Any
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
+from torchstone.safe_text import is_plain
 
 MOST_NESTED = 100
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -221,7 +222,7 @@ class Fields:
     def name(self, field: str) -> str:
         """A string that can be shown on one line."""
         value = self.text(field)
-        if not value.isprintable():
+        if not is_plain(value):
             raise self.error(f"{printable(value, 60)} has a control character in it", field)
         return value
 

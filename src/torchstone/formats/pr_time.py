@@ -14,6 +14,7 @@ from typing import Any
 from torchstone.errors import InputError, printable
 from torchstone.formats import table
 from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, run_of
+from torchstone.safe_text import escape_json
 from torchstone.units import exact_text
 from torchstone.vocabulary import DEFAULT_MARGIN, PASSED, Probe
 
@@ -131,7 +132,7 @@ def write_rows(outcome: Outcome) -> str:
 def write_records(outcome: Outcome) -> str:
     """The records of one benchmark. They name the counter where it is not the one that the original has."""
     records = [_record(outcome, measurement) for measurement in original_metrics(outcome)]
-    return json.dumps(records, ensure_ascii=False) + "\n"
+    return escape_json(json.dumps(records, ensure_ascii=False)) + "\n"
 
 
 def _record(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:

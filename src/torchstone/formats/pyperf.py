@@ -9,6 +9,7 @@ from torchstone.errors import printable
 from torchstone.formats.json_text import Fields
 from torchstone.formats.tool_results import Collection, Document, case_of, environment_of, measured
 from torchstone.model import Number, Outcome, Reading, Revision
+from torchstone.safe_text import is_plain
 from torchstone.vocabulary import BYTES, PASSED, SECONDS, TRACKED
 
 KIND = "pyperf"
@@ -64,7 +65,7 @@ class _Facts:
     def text(self, name: str, default: str = "") -> str:
         """A fact that is a text on one line; empty where it is something else."""
         value = self._known.get(name, default)
-        return value if isinstance(value, str) and value.isprintable() else ""
+        return value if isinstance(value, str) and is_plain(value) else ""
 
     def environment(self) -> dict[str, Any]:
         """The environment of all processes."""

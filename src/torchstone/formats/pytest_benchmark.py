@@ -7,6 +7,7 @@ from typing import Any
 from torchstone.formats.json_text import Fields
 from torchstone.formats.tool_results import Collection, Document, case_of, environment_of, measured, name_of
 from torchstone.model import Case, Measurement, Outcome, Reading, Revision
+from torchstone.safe_text import is_plain
 from torchstone.vocabulary import PASSED, SECONDS
 
 KIND = "pytest-benchmark"
@@ -44,7 +45,7 @@ def _case_of(entry: Fields) -> Case:
     if not test_id or not name.endswith(f"[{test_id}]"):
         return case_of(suite, name, {})
     parameters = {key: str(value) for key, value in entry.fields("params").value.items()}
-    plainly = "-".join(parameters.values()) == test_id and all(map(str.isprintable, parameters))
+    plainly = "-".join(parameters.values()) == test_id and all(map(is_plain, parameters))
     return case_of(suite, name.removesuffix(f"[{test_id}]"), parameters if plainly else {"param": test_id})
 
 

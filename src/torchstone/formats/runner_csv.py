@@ -17,6 +17,7 @@ from torchstone.formats import table
 from torchstone.formats.ci_name import read_ci_name
 from torchstone.formats.table import cell_picker
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.safe_text import is_plain
 from torchstone.units import exact_text
 from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, Probe
 
@@ -121,7 +122,7 @@ class _RowReader:
 
     def _status(self, line: int, cells: list[str]) -> str:
         status = cells[self._at["accuracy"]].strip()
-        if not status or not status.isprintable() or len(status) > 100:
+        if not status or not is_plain(status) or len(status) > 100:
             advice = "expected a status such as pass or fail_accuracy"
             raise InputError("no usable status", path=self._path, line=line, column="accuracy", advice=advice)
         return status

@@ -1,6 +1,7 @@
 """Comma-separated text: rows with their line numbers, cells as numbers, and the same rows back as text.
 
-Blank lines are passed over, and so are lines that start with ``#`` (a name that does is quoted when written).
+Blank lines are passed over, and so are lines that start with ``#`` (a name that does is quoted when written). An apostrophe that keeps a
+spreadsheet from taking a cell for a formula (``defuse``) is no part of the cell.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from operator import itemgetter
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
 from torchstone.model import Number
+from torchstone.safe_text import defuse_cell, is_plain, restore_cell
 
 MOST_CHARACTERS = 100_000
 MOST_COUNTED = 2**63 - 1
 LARGEST = 1e300  # what is added to or multiplied with a few such numbers is still finite
+_MAY_BE_FORMULA = r"""(?:^|[,"])['\s]*[^\w'",.#/\s]"""
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -31,6 +34,7 @@ class Rows:
         self._inside_row = False
         self._row_text = ""
         self._source = split_lines(text.removeprefix(BOM))
+        self._has_apostrophes = "'" in text
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(MOST_CHARACTERS)
@@ -40,7 +44,7 @@ class Rows:
             for cells in reader:
                 self._inside_row = False
                 if len(cells) > 1 or (cells and cells[0].strip()):
-                    yield self._starts, cells
+                    yield self._starts, [*map(restore_cell, cells)] if self._has_apostrophes else cells
         except csv.Error as error:
             raise self._explain(error) from None
 
@@ -115,7 +119,7 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
     for number, name in enumerate(header, 1):
         if not name:
             raise InputError(f"column {number} has no name", path=path, line=line, column=number)
-        if not name.isprintable():
+        if not is_plain(name):
             raise InputError(
                 "a column's name has a control character in it", path=path, line=line, column=number
             )
@@ -145,7 +149,7 @@ def read_name(path: str, line: int, column: str, cell: str) -> str:
     name = cell.strip()
     if not name:
         raise InputError("the name is empty", path=path, line=line, column=column)
-    if not name.isprintable():
+    if not is_plain(name):
         problem = f"the name {printable(name, 60)!s} has a control character in it"
         raise InputError(problem, path=path, line=line, column=column, advice="expected a name on one line")
     return name
@@ -212,6 +216,19 @@ def render_row(cells: Sequence[str], line_end: str = "\n") -> str:
     buffer = StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerow(cells)  # it quotes what it takes for a line end
     text = buffer.getvalue().removesuffix("\r\n")
-    if text.startswith("#"):
+    if text.startswith("#") or text.lstrip().startswith("::"):  # no comment, and no command to a CI service
         text = f'"{cells[0]}"{text[len(cells[0]) :]}'
     return text + line_end
+
+
+def defuse(text: str) -> str:
+    """A table as it was written here, in which no cell is a formula to a spreadsheet; reading it gives the same cells."""
+    if not re.search(_MAY_BE_FORMULA, text, re.MULTILINE):
+        return text
+    return "".join(_defuse_row(line) for line in split_lines(text))
+
+
+def _defuse_row(line: str) -> str:
+    cells = next(csv.reader([line], strict=True), [])
+    defused = [*map(defuse_cell, cells)]
+    return line if defused == cells else render_row(defused)

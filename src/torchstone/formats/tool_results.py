@@ -11,6 +11,7 @@ from msgspec import structs
 from torchstone.errors import printable
 from torchstone.formats.json_text import Fields, is_number, lines_of_list, read_object
 from torchstone.model import TRIALS, Case, Measurement, Outcome, Reading, Revision, Variant, run_of
+from torchstone.safe_text import is_plain
 from torchstone.units import count_of, format_number
 from torchstone.vocabulary import SECONDS, TRACKED, Probe
 
@@ -116,7 +117,7 @@ def name_of(entry: Fields, field: str) -> str:
 def text_of(entry: Fields, field: str, value: object) -> str:
     """The value of a parameter as text that can be shown on one line."""
     text = str(value)
-    if not isinstance(value, str | int | float | None) or not text.isprintable():
+    if not isinstance(value, str | int | float | None) or not is_plain(text):
         raise entry.error("expected a text or a number, on one line", field)
     return text
 
@@ -162,7 +163,7 @@ def environment_of(
 
 
 def _fact(value: object) -> str | None:
-    return value if isinstance(value, str) and value and value.isprintable() else None
+    return value if isinstance(value, str) and value and is_plain(value) else None
 
 
 def _stated(facts: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from torchstone.errors import InputError, printable
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.formats.pr_time import ORIGINAL_COUNTER, RECORDS
 from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.safe_text import escape_json, is_plain
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag")
@@ -149,7 +150,7 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
 
 def _status(of_metric: Fields, samples: Sequence[Number], texts: object) -> str:
     status = texts[0] if isinstance(texts, list) and len(texts) == 1 and not samples else None
-    if not isinstance(status, str) or not status or not status.isprintable() or len(status) > 100:
+    if not isinstance(status, str) or not status or not is_plain(status) or len(status) > 100:
         raise of_metric.error(
             "no usable status",
             "extra_info.benchmark_values",
@@ -163,9 +164,7 @@ def _case_of(record: Fields) -> tuple[str, str, Variant]:
     benchmark, model = record.fields("benchmark"), record.fields("model")
     extra = benchmark.fields("extra_info")
     origins = model.items("origins")
-    suite = (
-        origins[0] if len(origins) == 1 and isinstance(origins[0], str) and origins[0].isprintable() else ""
-    )
+    suite = origins[0] if len(origins) == 1 and isinstance(origins[0], str) and is_plain(origins[0]) else ""
     dynamic, size = extra.value.get("is_dynamic"), _plain(extra.value.get("batch_size"))
     further = tuple((axis, value) for axis in _FURTHER_AXES if (value := _plain(extra.value.get(axis))))
     variant = Variant(
@@ -182,7 +181,7 @@ def _case_of(record: Fields) -> tuple[str, str, Variant]:
 
 def _plain(value: object) -> str:
     """A text that can be part of a case's id, or nothing."""
-    return value if isinstance(value, str) and value.isprintable() else ""
+    return value if isinstance(value, str) and is_plain(value) else ""
 
 
 def _outcome(path: str, key: tuple[str, str, Variant], group: _Group) -> Outcome:
@@ -230,7 +229,7 @@ def _probe_of(group: _Group) -> str:
 def write(run: Run) -> str:
     """One record a line: each status and each measurement of each outcome, with the run's environment and revision."""
     return "".join(
-        json.dumps(record, ensure_ascii=False) + "\n"
+        escape_json(json.dumps(record, ensure_ascii=False)) + "\n"
         for outcome in run.outcomes
         for record in _records(run, outcome)
     )

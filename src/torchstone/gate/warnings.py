@@ -11,6 +11,7 @@ from torchstone.gate.rules import SHARES
 from torchstone.gate.verdicts import Row
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run
 from torchstone.results import Results
+from torchstone.safe_text import join_words
 from torchstone.units import format_change, format_value
 from torchstone.vocabulary import METRICS, Verdict
 
@@ -123,6 +124,4 @@ def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
 
 
 def _compare_command(old: str, new: str) -> str:
-    from shlex import quote  # noqa: PLC0415  (only a drift needs it)
-
-    return f"torchstone compare {quote(old)} {quote(new)}"
+    return join_words(("torchstone", "compare", old, new))

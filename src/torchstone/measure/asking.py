@@ -25,8 +25,17 @@ class Answer(NamedTuple):
     err: str
 
 
-def ask(command: Sequence[str], timeout: float = 5.0, given: str = "", keep: Sequence[int] = ()) -> Answer:
-    """Run a command to its end, or for ``timeout`` seconds; it inherits the descriptors that it is to ``keep``. Never raises."""
+def ask(
+    command: Sequence[str],
+    timeout: float = 5.0,
+    given: str = "",
+    git_config: Sequence[tuple[str, str]] = (),
+    keep: Sequence[int] = (),
+) -> Answer:
+    """Run a command to its end, or for ``timeout`` seconds. Never raises.
+
+    ``git_config`` are settings for git; ``keep`` are the file descriptors that the command inherits.
+    """
     try:
         ran = subprocess.run(  # noqa: S603  (the commands are ours, without a shell)
             list(command),
@@ -36,7 +45,7 @@ def ask(command: Sequence[str], timeout: float = 5.0, given: str = "", keep: Seq
             check=False,
             encoding="utf-8",
             errors="replace",
-            env=_surroundings(command[0]),
+            env=_surroundings(command[0], git_config),
             pass_fds=tuple(keep),
         )
     except subprocess.TimeoutExpired:
@@ -46,14 +55,20 @@ def ask(command: Sequence[str], timeout: float = 5.0, given: str = "", keep: Seq
     return Answer(ran.returncode, ran.stdout, ran.stderr)
 
 
-def _surroundings(program: str) -> dict[str, str] | None:
+def _surroundings(program: str, git_config: Sequence[tuple[str, str]]) -> dict[str, str] | None:
     """The variables of a program; None for all that this process has.
 
     A hook of git has the index of the commit that is being made. To git itself, asked about another tree, it would be that tree's.
     """
-    if program != "git" or "GIT_INDEX_FILE" not in os.environ:
+    if program != "git" or ("GIT_INDEX_FILE" not in os.environ and not git_config):
         return None
-    return {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
+    left_out = _OF_A_HOOK if "GIT_INDEX_FILE" in os.environ else set()
+    variables = {name: value for name, value in os.environ.items() if name not in left_out}
+    given = variables.get("GIT_CONFIG_COUNT", "0")
+    start = int(given) if given.isdecimal() else 0
+    for number, (key, value) in enumerate(git_config, start):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables | {"GIT_CONFIG_COUNT": str(start + len(git_config))}
 
 
 def first_line(command: Sequence[str], timeout: float = 5.0) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from torchstone.measure.asking import ask
+from torchstone.measure.git import ask_git
 
 _GIT_TIMEOUT = 60.0
 _SHOWN = 3
@@ -46,12 +46,12 @@ def find_changes(
     """The files in which two commits of a repository differ; an empty one stands for the files as they lie there, of which only modules of Python may be new."""
     if one == other:
         return Changes()
-    git = ["git", "-C", root]
     commits = [each for each in (one, other) if each]
-    told = [ask([*git, "diff", "--name-only", "-z", "--no-renames", *commits, "--"], _GIT_TIMEOUT)]
+    diff = ["diff", "--no-ext-diff", "--no-textconv", "--name-only", "-z", "--no-renames", *commits, "--"]
+    told = [ask_git(diff, root, _GIT_TIMEOUT)]
     if len(commits) == 1:
         told.append(
-            ask([*git, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py"], _GIT_TIMEOUT)
+            ask_git(["ls-files", "-z", "--others", "--exclude-standard", "--", "*.py"], root, _GIT_TIMEOUT)
         )
     if any(answer.code != 0 for answer in told):
         return Changes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shlex
 from collections.abc import Callable
 
 from msgspec import structs
@@ -16,6 +15,7 @@ from torchstone.errors import InputError, UsageError
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.rescue import GONE, Loss, find_damage, lock, rescue, state_of, with_repro
 from torchstone.model import Outcome, Reading, Run
+from torchstone.safe_text import quote_word
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -139,13 +139,13 @@ def _shown(place: str, like: str) -> str:
 
 def resume_command(path: str) -> str:
     """The command that goes on with a run."""
-    return f"torchstone run --resume {shlex.quote(path)}"
+    return f"torchstone run --resume {quote_word(path)}"
 
 
 def taken(path: str) -> UsageError:
     """Why no new run file can have this name, and what to do instead."""
     if os.path.isdir(path) or path.endswith(os.sep):
-        advice = f"name a file in it, such as {shlex.quote(os.path.join(path, 'run.jsonl'))}"
+        advice = f"name a file in it, such as {quote_word(os.path.join(path, 'run.jsonl'))}"
         return UsageError(f"{path} is a folder, and --output is the name of a file", advice=advice)
     if not _is_run_file(path):
         return UsageError(f"{path} is there already, and is no run file", advice="choose another --output")

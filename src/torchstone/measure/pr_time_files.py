@@ -18,6 +18,7 @@ from torchstone import benchmark_base
 from torchstone.benchmark_base import BenchmarkBase, Reached
 from torchstone.counting import Counted
 from torchstone.define import DefinitionError, told
+from torchstone.safe_text import is_plain
 from torchstone.suites.compile_time_base import forget, settings
 
 
@@ -197,7 +198,7 @@ class SelfMeasured(Adapted):
         name, metric, value = row
         if name != self.name:
             raise DefinitionError(f"{self.name}: self.results has a row of another name, {name!r}")
-        if not isinstance(metric, str) or not metric or not metric.isprintable():
+        if not isinstance(metric, str) or not metric or not is_plain(metric):
             raise DefinitionError(f"{self.name}: self.results has the metric {metric!r}; expected a name")
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             raise DefinitionError(f"{self.name}: {metric} is {told(value)}; expected a number")

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import itertools
 import os
-import shlex
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from torchstone.codec import decode_run, encode_run
 from torchstone.disk import create_whole, reason
 from torchstone.errors import TorchstoneError
 from torchstone.measure.launcher import CannotMeasureError
+from torchstone.safe_text import quote_word
 
 GONE = {errno.ESTALE, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS}
 """What the system says of a file whose disk is no longer there: making room would not help."""
@@ -116,7 +116,7 @@ def lock(handle: int) -> None:
 
 def with_repro(text: bytes, old: str, new: str) -> bytes:
     """A run file's text whose commands for measuring a case again name another run file."""
-    before, after = (f"torchstone repro {shlex.quote(path)} " for path in (old, new))
+    before, after = (f"torchstone repro {quote_word(path)} " for path in (old, new))
     try:
         run = decode_run(old, text.decode()).run
         named = tuple(

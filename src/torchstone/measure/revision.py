@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchstone.measure.asking import ask
+from torchstone.measure.git import ask_git
 from torchstone.model import Revision
 
 
@@ -11,12 +11,18 @@ def read_revision(folder: str, label: str = "") -> Revision:
 
     Files that git does not know count as no change. A repository too large to look through in a few seconds has ``dirty`` None.
     """
-    git = ["git", "--no-optional-locks", "-C", folder or "."]
-    status = ["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty"]
-    answer = ask([*git, *status])
+    status = [
+        "--no-optional-locks",
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--untracked-files=no",
+        "--ignore-submodules=dirty",
+    ]
+    answer = ask_git(status, folder)
     if answer.code == 0:
         return _parse(answer.out, label)
-    commit = ask([*git, "rev-parse", "--verify", "HEAD"])
+    commit = ask_git(["rev-parse", "--verify", "HEAD"], folder)
     return Revision(commit.out.strip() if commit.code == 0 else "", label=label)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from torchstone.measure.settings import Settings
 from torchstone.measure.sources import Source
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.model import Case, Outcome, Run
+from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, Probe
 
@@ -333,4 +333,4 @@ def measure(
 
 def repro_command(path: str, case: Case) -> str:
     """The command that measures one case of a run again."""
-    return f"torchstone repro {shlex.quote(path)} {shlex.quote(case.id)}"
+    return f"torchstone repro {quote_word(path)} {quote_word(case.id)}"

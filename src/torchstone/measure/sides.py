@@ -18,6 +18,7 @@ from torchstone.measure.asking import ask
 from torchstone.measure.changes import Changes, find_changes
 from torchstone.measure.collect import hash_file
 from torchstone.measure.environment import HIDDEN, is_secret
+from torchstone.measure.git import ask_git
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.runner import Request, prepare_run
 from torchstone.measure.scratch import Scratch, make_scratch
@@ -146,13 +147,11 @@ class Tree(Struct, frozen=True):
 
 def find_commit(revision: str) -> tuple[str, str]:
     """The repository around the working folder, and the commit that a revision is there."""
-    root = ask(["git", "rev-parse", "--show-toplevel"]).out.strip()
+    root = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
     if not root:
         raise UsageError(f"rev={revision}: this folder is in no git repository")
     root = os.path.realpath(root)
-    commit = ask(
-        ["git", "-C", root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
-    ).out.strip()
+    commit = ask_git(["rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], root).out.strip()
     if not commit:
         raise UsageError(
             f"rev={revision}: {root} has no such revision", advice="'git log' shows what there is"
@@ -166,10 +165,8 @@ def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
     root, commit = find_commit(revision)
     path = worktree_name(scratch.path, commit)
     try:
-        add = ["git", "-C", root, "worktree", "add", "--detach", path, commit]
-        made = ask(
-            add, GIT_TIMEOUT, keep=(scratch.lock,)
-        )  # should we be killed meanwhile: it is still at work there
+        # If we are killed meanwhile, git goes on writing there: it holds the lock too.
+        made = ask_git(["worktree", "add", "--detach", path, commit], root, GIT_TIMEOUT, keep=(scratch.lock,))
         if made.code != 0:
             raise UsageError(f"rev={revision}: git cannot check it out: {made.err.strip()}")
         yield Tree(path, root, commit)

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 
-from torchstone.measure.asking import ask
+from torchstone.measure.git import ask_git
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.scratch import is_ours, remove_entry, remove_scratch, take_dead, worktree_of
 
@@ -24,7 +24,7 @@ def worktree_name(scratch: str, commit: str) -> str:
 def remove_worktree(root: str, path: str) -> None:
     """Remove a worktree, also one that git was stopped while making."""
     with undisturbed():
-        if ask(["git", "-C", root, "worktree", "remove", "--force", "--force", path], GIT_TIMEOUT).code == 0:
+        if ask_git(["worktree", "remove", "--force", "--force", path], root, GIT_TIMEOUT).code == 0:
             return
         shutil.rmtree(path, ignore_errors=True)
         for entry in _entries(root):
@@ -51,7 +51,7 @@ def _sweep_entry(entry: str) -> None:
 
 def _entries(folder: str) -> list[str]:
     """What the repository around a folder keeps about worktrees that were made by torchstone on this machine."""
-    answer = ask(["git", "-C", folder, "rev-parse", "--git-common-dir"])
+    answer = ask_git(["rev-parse", "--git-common-dir"], folder)
     base = os.path.join(os.path.abspath(folder), answer.out.strip(), "worktrees")
     if answer.code != 0 or not os.path.isdir(base):
         return []

@@ -16,6 +16,7 @@ from torchstone.report.compare_rows import (
     label,
     repro_command,
 )
+from torchstone.safe_text import escape_json
 from torchstone.vocabulary import Verdict
 
 FORMAT = 1
@@ -54,7 +55,7 @@ def render_compare_json(report: CompareReport) -> str:
     if compared.ddp is not None:
         document["header_keys"] = compared.header_keys
         document["ddp_rows"] = msgspec.to_builtins(compared.ddp)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
 def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:

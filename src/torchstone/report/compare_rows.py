@@ -11,6 +11,7 @@ from msgspec import Struct
 from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
 from torchstone.gate.compared import Compared, ComparedRow
 from torchstone.report.names import Names
+from torchstone.safe_text import join_words, simple_command
 from torchstone.units import count_of, format_change, format_limit, format_number, format_value
 from torchstone.vocabulary import ACCURACY, METRICS, Probe, Verdict
 
@@ -245,10 +246,8 @@ def _four(ratio: float) -> str:
 def repro_command(row: ComparedRow, report: CompareReport) -> str:
     """The command that measures the case again, where it is known; else the one that compares it again."""
     outcome = row.new or row.base
-    if outcome is not None and outcome.repro:
-        return outcome.repro
-    from shlex import quote  # noqa: PLC0415  (only a red row needs it)
-
+    if outcome is not None and (command := simple_command(outcome.repro)):
+        return command
     more = [
         word
         for flag, paths in (("--base", report.base[1:]), ("--new", report.new[1:]))
@@ -256,4 +255,4 @@ def repro_command(row: ComparedRow, report: CompareReport) -> str:
         for word in (flag, path)
     ]
     words = ("torchstone", "compare", report.base[0], report.new[0], *more, *report.options)
-    return " ".join(map(quote, (*words, "--only", row.case.id)))
+    return join_words((*words, "--only", row.case.id))

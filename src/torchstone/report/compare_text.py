@@ -61,7 +61,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
         lines += ["", *scaling_lines(ScalingTable(compared.header_keys or [], compared.ddp))]
     if len(report.red) > 3:
         lines += ["", *headline]
-    return "\n".join(lines) + "\n"
+    return page.finish(lines)
 
 
 def _summary(report: CompareReport, page: Page) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torchstone.gate.verdicts import QUIET, Row
 from torchstone.report.rows import Report, describe, describe_finding, short_name
+from torchstone.safe_text import escape_commands, escape_line, escape_lines
 from torchstone.vocabulary import Verdict
 
 
@@ -55,7 +56,7 @@ def _location(row: Row) -> dict[str, str]:
 def annotation(level: str, message: str, **properties: str) -> str:
     """One line that GitHub shows beside the code."""
     stated = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{level} {stated}::{_data(message)}"
+    return f"::{level} {stated}::{_data(escape_commands(escape_lines(message)))}"
 
 
 def _data(text: str) -> str:
@@ -63,4 +64,4 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return _data(escape_commands(escape_line(text))).replace(":", "%3A").replace(",", "%2C")

@@ -10,6 +10,7 @@ from torchstone.gate.policy import upstream_label
 from torchstone.gate.verdicts import QUIET, Release, Row
 from torchstone.model import QuarantineEntry
 from torchstone.report.rows import Context, Report, describe
+from torchstone.safe_text import escape_json
 
 FORMAT = 1
 
@@ -33,7 +34,7 @@ def render_json(report: Report) -> str:
     if report.scaling:
         document["header_keys"] = report.scaling.header_keys
         document["ddp_rows"] = msgspec.to_builtins(report.scaling.rows)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
 def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:

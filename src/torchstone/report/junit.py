@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from torchstone.gate.verdicts import Row
 from torchstone.report.rows import Report, describe, describe_finding
+from torchstone.safe_text import escape_lines
 from torchstone.vocabulary import Verdict
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ERRORS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.INCONCLUSIVE})
 
 
@@ -61,10 +60,10 @@ def _testcase(report: Report, row: Row) -> Iterator[str]:
 
 
 def xml_attribute(text: str) -> str:
-    """A text in quotes, as an attribute; what XML has no way to write is a question mark."""
-    return quoteattr(_NOT_XML.sub("?", text))
+    """A text in quotes, as an attribute; what XML has no way to write, or nobody would see, is spelled out."""
+    return quoteattr(escape_lines(text))
 
 
 def xml_text(text: str) -> str:
     """A text between tags."""
-    return escape(_NOT_XML.sub("?", text))
+    return escape(escape_lines(text))

@@ -6,15 +6,11 @@ the text around it (control characters, marks for writing from right to left), i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from html import escape as escape_tags
 
-_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_UNSHOWN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000e0000-\U000e0fff]"
-)
+from torchstone.safe_text import clean_log, escape_lines
+
 _VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "rect"})
 
 
@@ -32,19 +28,11 @@ NOTHING = Markup("")
 
 def escape(text: str) -> Markup:
     """Text as markup: it shows as it is, whatever is in it."""
-    return text if isinstance(text, Markup) else Markup(escape_tags(_shown(text), quote=False))
+    return text if isinstance(text, Markup) else Markup(escape_tags(escape_lines(text), quote=False))
 
 
 def _escape_attribute(text: str) -> str:
-    return escape_tags(_shown(text))
-
-
-def _shown(text: str) -> str:
-    return text if text.isprintable() else _UNSHOWN.sub(_spell_out, text)
-
-
-def _spell_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+    return escape_tags(escape_lines(text))
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
@@ -81,12 +69,6 @@ def _render(child: Child) -> str:
 def _text_of(value: str | float) -> str:
     """An attribute's value; numbers as short as a picture needs them."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def clean_log(text: str) -> str:
-    """What a program printed, without the codes that color a terminal, and with lines that only end in ``\\n``."""
-    text = _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def long_text(text: str, limit: int) -> Markup:

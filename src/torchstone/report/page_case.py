@@ -16,6 +16,7 @@ from torchstone.gate.verdicts import QUIET, Row
 from torchstone.model import Case, Measurement, Number, Outcome, Reading
 from torchstone.report.rows import Report, Words, describe
 from torchstone.results import Results
+from torchstone.safe_text import quote_word, simple_command
 from torchstone.units import format_change, format_number, format_value
 from torchstone.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
 
@@ -258,13 +259,11 @@ def _anchor(case: Case, taken: set[str]) -> str:
 
 def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
     """The command that measures the case again, where it is known."""
-    if outcome and outcome.repro:
-        return outcome.repro
+    if outcome and (command := simple_command(outcome.repro)):
+        return command
     if not reading or not reading.repro or case.probe not in {"", reading.kind}:
         return ""
-    from shlex import quote  # noqa: PLC0415  (only foreign files need it)
-
-    return reading.repro.replace("{name}", quote(case.benchmark))
+    return simple_command(reading.repro.replace("{name}", quote_word(case.benchmark)))
 
 
 def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchstone.gate.verdicts import QUIET
 from torchstone.model import TRIALS, Failure, Measurement, Outcome
-from torchstone.report.markup import NOTHING, Markup, clean_log, element, join, long_text
+from torchstone.report.markup import NOTHING, Markup, element, join, long_text
 from torchstone.report.page_cache import read_reasons, split_metric
 from torchstone.report.page_cache_details import render_matrix, render_reasons
 from torchstone.report.page_case import CaseRow, Finding, as_number, interval_of, unit_of
@@ -15,6 +15,7 @@ from torchstone.report.page_facts import text_of
 from torchstone.report.page_rows import Room
 from torchstone.report.page_summary import GraphBreak, graph_breaks
 from torchstone.report.picture import draw_parts, draw_samples
+from torchstone.safe_text import clean_log
 from torchstone.units import count_of, format_number, format_value
 from torchstone.vocabulary import CAPTURE_METRICS, METRICS, Verdict
 

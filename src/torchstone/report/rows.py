@@ -10,6 +10,7 @@ from msgspec import Struct
 from torchstone.gate.rules import NEEDS_NO_BASELINE, describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row
 from torchstone.model import Case
+from torchstone.safe_text import join_words, quote_word, simple_command
 from torchstone.units import count_of, format_change, format_number, format_value
 from torchstone.vocabulary import ACCURACY, METRICS, Verdict
 
@@ -136,10 +137,10 @@ def _describe_limits(row: Row) -> str:
 
 def repro_command(row: Row, context: Context) -> str:
     """The command that measures the case again, where it is known; else the one that judges it again."""
-    if row.actual is not None and row.actual.repro:
-        return row.actual.repro
-    if row.remarks.repro:
-        return row.remarks.repro.replace("{name}", _quote(row.case.benchmark))
+    if row.actual is not None and (command := simple_command(row.actual.repro)):
+        return command
+    if command := simple_command(row.remarks.repro.replace("{name}", quote_word(row.case.benchmark))):
+        return command
     baselines = [part for path in context.baselines for part in ("--baseline", path)]
     return _command(
         "check",
@@ -198,10 +199,4 @@ def _pattern(row: Row, context: Context) -> str:
 
 
 def _command(name: str, *arguments: str) -> str:
-    return " ".join(_quote(word) for word in ("torchstone", name, *arguments))
-
-
-def _quote(word: str) -> str:
-    from shlex import quote  # noqa: PLC0415  (only a red row needs it)
-
-    return quote(word)
+    return join_words(("torchstone", name, *arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -10,13 +11,14 @@ from torchstone.errors import printable
 from torchstone.gate.verdicts import Row, severity
 from torchstone.model import QuarantineEntry
 from torchstone.report.rows import Report, ScalingTable, describe, describe_finding, short_name
+from torchstone.safe_text import escape_commands, escape_lines
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
 MOST_OTHERS = 20
 INDENT = 13
 
-_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""", re.DOTALL)
+_SHELL_WORD = re.compile(r"""(?:\$'(?:\\.|[^'\\])*'|[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""", re.DOTALL)
 _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 _OTHERS = {
     Verdict.IMPROVEMENT: "green",
@@ -34,13 +36,25 @@ class Page:
 
     def __init__(self, width: int, *, color: bool = False) -> None:
         self.width = max(width, 40)
-        self._color = color
+        self._mark = (
+            os.urandom(8).hex() if color else ""
+        )  # no foreign text can have it, so it cannot be colored
 
     def paint(self, text: str, *names: str) -> str:
         """Text in color, or as it is."""
-        if not self._color:
+        if not self._mark:
             return text
-        return f"\x1b[{';'.join(_COLORS[name] for name in names)}m{text}\x1b[0m"
+        codes = ";".join(_COLORS[name] for name in names)
+        return f"\x1b[{self._mark}{codes}m{text}\x1b[{self._mark}0m"
+
+    def finish(self, lines: Sequence[str]) -> str:
+        """The lines as one text, in which only what was painted has color, and nothing is a command to a terminal or a CI service."""
+        text = "\n".join(lines) + "\n"
+        if not self._mark:
+            return escape_commands(escape_lines(text))
+        pieces = re.split(rf"\x1b\[{self._mark}([0-9;]+)m", text)
+        painted = (f"\x1b[{piece}m" if odd % 2 else escape_lines(piece) for odd, piece in enumerate(pieces))
+        return escape_commands("".join(painted))
 
     def wrap(self, text: str, first: str, following: str) -> list[str]:
         """Text on as many lines as it needs, with what stands before the first and before the others. Words stay whole."""
@@ -88,7 +102,7 @@ def render_text(report: Report, *, color: bool = False, width: int = 80) -> str:
         lines += ["", *scaling_lines(report.scaling)]
     if len(judgement.red) > 3:
         lines += ["", headline]
-    return "\n".join(lines) + "\n"
+    return page.finish(lines)
 
 
 def _summary_lines(report: Report, page: Page) -> Iterator[str]:
