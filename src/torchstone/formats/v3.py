@@ -22,7 +22,7 @@ from torchstone.formats.pr_time import ORIGINAL_COUNTER, RECORDS
 from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
 
-_FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag")
+_FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 
