@@ -180,6 +180,14 @@ CACHEBENCH = (
     )
     + "\n"
 )
+SPEEDUP_TARGETS = (
+    "#name,backend,data_type,shape,wrapper,perf_speedup_target_some_machine\n"
+    "#alexnet,backend=inductor,float32,static,default,1.05\n"
+    "densenet,backend=inductor,float32,static,default,1.4\n"
+    "mobilenet,backend=inductor,float32,static,cpp,2.625\n"
+    "mobilenet,backend=inductor,amp,dynamic,cpp,2.25\n"
+    "mobilenet,export-aot-inductor,float32,static,default,1\n"
+)
 DATA = Path(__file__).parent / "formats" / "data"
 TOOLS = ("pytest-benchmark", "pyperf", "asv", "hyperfine")
 CANONICAL = {
@@ -190,6 +198,7 @@ CANONICAL = {
     "expected-by-dtype": BY_DTYPE,
     "pr-time": PR_TIME,
     "pr-time-expected": PR_TIME_EXPECTED,
+    "speedup-targets": SPEEDUP_TARGETS,
     "v3": V3,
     "cachebench": CACHEBENCH,
     "ddp": DDP,

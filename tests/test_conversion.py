@@ -90,6 +90,7 @@ LOSSES: dict[tuple[str, str], list[str]] = {
     ("pr-time-expected", "expected"): ["the status pass", "margin"],
     ("pr-time-expected", "pr-time"): ["margin"],
     ("pr-time-expected", "v3"): ["margin"],
+    ("speedup-targets", "v3"): ["margin"],
     ("v3", "performance"): [
         *("1 case (sam)", "suite", "backend", "mode", "dtype", "dynamic", "samples of speedup", "v3 fields"),
     ],

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from torchstone.errors import InputError, UsageError
-from torchstone.model import AXES, Case, Outcome, Reading, Variant
-from torchstone.results import is_selected, select
+from torchstone.model import Case, Outcome, Reading, Variant
+from torchstone.results import SETTABLE, is_selected, select
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 _ANY_VARIANT = Variant()
@@ -168,7 +168,7 @@ class Baseline:
             axes = {axis for match in closest for axis in match.row.outcome.case.variant.axes()} - set(
                 case.variant.axes()
             )
-            axis = next((axis for axis in AXES if axis in axes), "dtype")
+            axis = next((axis for axis in SETTABLE if axis in axes), "dtype")
             raise InputError(
                 f"{case.name}: both {_told(first)} and {_told(second)} could be meant",
                 path=second.reading.path,

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from torchstone.baseline import Baseline
 from torchstone.errors import UsageError
-from torchstone.formats import FORMATS
+from torchstone.formats import FORMATS, speedup_targets
 from torchstone.formats.edit import TableText, TextRow
 from torchstone.formats.expected_csv import write_expected
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Variant, run_of
@@ -18,7 +18,15 @@ from torchstone.units import count_of, exact_text
 from torchstone.vocabulary import ACCURACY
 
 _TABLES = frozenset(
-    {"expected", "expected-by-dtype", "performance", "accuracy", "pr-time", "pr-time-expected"}
+    {
+        "expected",
+        "expected-by-dtype",
+        "performance",
+        "accuracy",
+        "pr-time",
+        "pr-time-expected",
+        speedup_targets.KIND,
+    }
 )
 
 NOTHING_DONE = frozenset({"hold", "keep"})
@@ -51,6 +59,8 @@ def state(case: Case, kind: str) -> Case:
         return Case(case.benchmark, case.probe)
     if kind == "expected-by-dtype":
         return Case(case.benchmark, case.probe, variant=Variant(dtype=case.variant.dtype))
+    if kind == speedup_targets.KIND:
+        return speedup_targets.as_in_row(case)
     if kind == "ddp":
         from torchstone.formats.ddp import as_in_report  # noqa: PLC0415  (few baselines are such reports)
 
@@ -155,9 +165,7 @@ def _remeasured(measurement: Measurement, change: Change) -> Measurement:
 
 def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
     table = TableText(baseline.path, text)
-    editor = (
-        _PrTimeEditor(table) if baseline.kind.startswith("pr-time") else _ColumnEditor(table, baseline.kind)
-    )
+    editor = _make_editor(table, baseline.kind)
     by_line: dict[int, list[Change]] = {}
     for change in changes:
         if change.action == "change":
@@ -170,6 +178,12 @@ def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: di
         editor.add(new[case])
     editor.finish()
     return table.apply()
+
+
+def _make_editor(table: TableText, kind: str) -> _ColumnEditor | _PrTimeEditor | _TargetsEditor:
+    if kind == speedup_targets.KIND:
+        return _TargetsEditor(table)
+    return _PrTimeEditor(table) if kind.startswith("pr-time") else _ColumnEditor(table, kind)
 
 
 class _ColumnEditor:
@@ -286,6 +300,31 @@ class _PrTimeEditor:
             own = [] if measurement.margin is None or not margins else [_text(measurement.margin)]
             cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *(own or margin)]
             self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
+
+    def finish(self) -> None:
+        """Nothing is collected: a change is one cell of a row of its own."""
+
+
+class _TargetsEditor:
+    """Edits rows of speedup targets, which have no header, and the target last."""
+
+    def __init__(self, table: TableText) -> None:
+        self._table = table
+
+    def change(self, line: int, changes: Sequence[Change]) -> None:
+        """Put a new target into a row."""
+        row = self._table.row_at(line)
+        self._table.set_cells(row, {len(row.cells) - 1: _text(change.new) for change in changes})
+
+    def remove(self, change: Change) -> None:
+        """Take out a row."""
+        self._table.remove(self._table.row_at(change.line))
+
+    def add(self, outcome: Outcome) -> None:
+        """Put in a row with as many cells as the others have."""
+        cells = speedup_targets.cells_of(outcome, len(self._table.rows[0].cells))
+        target = _text(outcome.value("speedup"))
+        self._table.insert([*cells, target], _name_of, outcome.case.benchmark, first_row=0)
 
     def finish(self) -> None:
         """Nothing is collected: a change is one cell of a row of its own."""

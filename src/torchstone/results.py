@@ -102,7 +102,7 @@ def _keep(reading: Reading, outcomes: list[Outcome], moved: set[int]) -> Reading
     return structs.replace(reading, run=run, lines=tuple(reading.lines[index] for index in kept))
 
 
-EXPECTED_KINDS = frozenset({"expected", "expected-by-dtype", "pr-time-expected"})
+EXPECTED_KINDS = frozenset({"expected", "expected-by-dtype", "pr-time-expected", "speedup-targets"})
 
 
 def require_results(readings: Sequence[Reading], kind: str | None) -> None:
@@ -162,13 +162,18 @@ def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError
     return UsageError(f"--only {' '.join(patterns)}: no case matches", advice=advice)
 
 
+FURTHER_AXES = ("tag", "wrapper")
+"""Axes that only some files have, and that a person may state for the others."""
+SETTABLE = ("suite", *AXES, *FURTHER_AXES)
+
+
 def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
     """``axis=value`` as given on the command line."""
     axes: dict[str, str] = {}
     for text in assignments:
         axis, found, value = text.partition("=")
-        if not found or axis not in {*AXES, "suite"} or not value or not is_plain(value):
-            known = ", ".join(("suite", *AXES))
+        if not found or axis not in SETTABLE or not value or not is_plain(value):
+            known = ", ".join(SETTABLE)
             raise UsageError(
                 f"--set {text}: expected AXIS=VALUE",
                 advice=f"the axes are {known}; for example --set dtype=bfloat16",
@@ -203,13 +208,14 @@ def _fill_case(case: Case, axes: dict[str, str]) -> Case:
         if stated.get(axis, value) != value:
             raise ValueError(f"the file says {axis}={stated[axis]}, but --set says {value}")
     known = {axis: getattr(case.variant, axis) for axis in AXES} | {
-        a: _value_of(a, v) for a, v in axes.items() if a != "suite"
+        a: _value_of(a, v) for a, v in axes.items() if a in AXES
     }
+    further = dict(case.variant.further) | {a: axes[a] for a in FURTHER_AXES if a in axes}
     return Case(
         case.benchmark,
         case.probe,
         axes.get("suite", case.suite),
-        Variant(**known, further=case.variant.further),
+        Variant(**known, further=tuple(sorted(further.items()))),
     )
 
 

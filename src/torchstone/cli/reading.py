@@ -27,7 +27,7 @@ SET = Option(
     "--set",
     "assignments",
     "AXIS=VALUE",
-    "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size or suite. Repeatable.",
+    "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size, suite, tag or wrapper. Repeatable.",
     multiple=True,
 )
 KIND = Option(

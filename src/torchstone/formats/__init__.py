@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -89,6 +90,13 @@ FORMATS: dict[str, Format] = {
             "read_expected",
             "write_expected",
             "expected instruction counts: name,metric,expected,margin",
+        ),
+        Format(
+            "speedup-targets",
+            "torchstone.formats.speedup_targets",
+            "read_targets",
+            "",
+            "speedup targets of PyTorch's CPU smoke test (read, and changed by accept)",
         ),
         Format("v3", "torchstone.formats.v3", "read", "write", "benchmark-database v3 JSON"),
         Format(
@@ -178,6 +186,8 @@ def _recognise_table(path: str, text: str) -> str:
     from torchstone.formats import table  # noqa: PLC0415  (a JSON file does not need it)
     from torchstone.formats.expected_csv import DTYPES  # noqa: PLC0415
 
+    if _has_commented_header(text):
+        return "speedup-targets"
     rows = iter(table.Rows(path, text[:1_000_000]))
     line, first = next(rows, (0, []))
     cells = [cell.strip() for cell in first]
@@ -199,6 +209,18 @@ def _recognise_table(path: str, text: str) -> str:
     if len(cells) == 1:
         table.read_header(path, iter([(line, first)]))
     return ""
+
+
+def _has_commented_header(text: str) -> bool:
+    """Whether comments before the first row have the header of a file of speedup targets."""
+    if not text.removeprefix(BOM).lstrip().startswith("#"):
+        return False
+    from torchstone.formats.speedup_targets import is_header  # noqa: PLC0415  (few files begin with a comment)
+
+    lines = text[:100_000].removeprefix(BOM).splitlines()
+    return any(
+        is_header(line) for line in takewhile(lambda each: not each.strip() or each.startswith("#"), lines)
+    )
 
 
 def _looks_like_number(text: str) -> bool:

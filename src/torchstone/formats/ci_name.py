@@ -1,13 +1,15 @@
-"""The file names of PyTorch's CI, read and written: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``, and the runner's command that they stand for."""
+"""The file names of PyTorch's CI, read and written: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv`` above all, and the runner's command that it stands for."""
 
 from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from msgspec import Struct
 
 from torchstone.model import Case
+from torchstone.vocabulary import Probe
 
 _NAME = re.compile(
     r"(?P<backend>[\w.-]+)"
@@ -17,6 +19,19 @@ _NAME = re.compile(
     r"_(?P<device>[a-z0-9]+(?:_[a-z0-9]+)*)"
     r"_(?P<probe>accuracy|performance)\.csv"
 )
+_TARGETS_NAME = re.compile(
+    r"expected_ci_speedup_[a-z_]+_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<device>[a-z]+)\.csv"
+)
+_SMOKE_TEST_NAME = re.compile(
+    r"(?P<compiler>[a-z]+)_(?P<mode>inference)_.+?"
+    r"(?:_(?P<backend>backend=\w+|export-[a-z-]+))?"
+    r"_(?P<dtype>amp_bf16|amp_fp16|amp|float32|float16|bfloat16)"
+    r"_(?P<shape>static|dynamic)(?:_(?P<wrapper>default|cpp))?_(?P<device>cpu)_smoketest\.csv"
+)
+SHAPES = {"static": False, "dynamic": True}
+"""What CI calls shapes, and whether these are dynamic."""
+BACKEND_OPTION = "backend="
+"""Stands before a backend where that is written as the option it is given by."""
 _SCRIPTS = {"timm": "timm_models"}
 _OURS = {"smoke", "huggingface_llm"}
 _DEVICES = {"rocm": "cuda"}
@@ -44,11 +59,13 @@ class CiName(Struct, frozen=True):
     mode: str = ""
     device: str = ""
     probe: str = ""
+    dynamic: bool | None = None
+    wrapper: str = ""
 
     def command(self) -> str:
         """The runner's own command for one model, ``{name}``; empty where the name does not say how it was run."""
         options = _BACKEND_OPTIONS.get(self.backend)
-        if options is None or self.suite in _OURS or "-" in self.mode:
+        if options is None or not self.suite or self.suite in _OURS or "-" in self.mode:
             return ""
         device = self.device.partition("_")[0]
         return (
@@ -64,8 +81,37 @@ def read_ci_name(path: str, probe: str) -> CiName:
     >>> read_ci_name("logs/inductor_torchbench_amp_bf16_inference_xpu_accuracy.csv", "accuracy").dtype
     'amp_bf16'
     """
-    found = _NAME.fullmatch(os.path.basename(path))
-    return CiName(**found.groupdict()) if found and found["probe"] == probe else CiName()
+    name = os.path.basename(path)
+    if found := _NAME.fullmatch(name):
+        said: dict[str, Any] = found.groupdict()
+        return CiName(**said) if found["probe"] == probe else CiName()
+    return _read_smoke_test_name(name) if probe == Probe.PERFORMANCE else CiName()
+
+
+def _read_smoke_test_name(name: str) -> CiName:
+    """What the name of one result of the CPU smoke test says: ``inductor_inference_{model}[_{backend}]_{dtype}_{shape}[_{wrapper}]_cpu_smoketest.csv``."""
+    found = _SMOKE_TEST_NAME.fullmatch(name)
+    if not found:
+        return CiName()
+    return CiName(
+        backend=(found["backend"] or found["compiler"]).removeprefix(BACKEND_OPTION),
+        dtype=found["dtype"],
+        mode=found["mode"],
+        device=found["device"],
+        probe=Probe.PERFORMANCE.value,
+        dynamic=SHAPES[found["shape"]],
+        wrapper=found["wrapper"] or "",
+    )
+
+
+def read_targets_name(path: str) -> CiName:
+    """What the name of a file of speedup targets says: the suite and the device.
+
+    >>> read_targets_name("expected_ci_speedup_inductor_torchbench_cpu.csv").device
+    'cpu'
+    """
+    found = _TARGETS_NAME.fullmatch(os.path.basename(path))
+    return CiName(suite=found["suite"], device=found["device"]) if found else CiName()
 
 
 def file_stem(case: Case) -> str:

@@ -134,12 +134,12 @@ class _RowReader:
         variant = self._variants.get(key)
         if variant is None:
             size = table.read_count(self._path, line, "batch_size", key[1]) if key[1].strip() else 0
-            further = (("tag", tag),) if (tag := key[2].strip()) else ()
+            stated = {"tag": key[2].strip(), "wrapper": self.named.wrapper}
+            further = tuple(item for item in stated.items() if item[1])
             device = table.read_name(self._path, line, "dev", key[0]) if "dev" in self._at else ""
             named = self.named
-            variant = Variant(
-                device, named.backend, named.mode, named.dtype, batch_size=size or None, further=further
-            )
+            axes = (named.backend, named.mode, named.dtype, named.dynamic)
+            variant = Variant(device, *axes, batch_size=size or None, further=further)
             self._variants[key] = variant
         return variant
 

@@ -23,7 +23,7 @@ from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Readin
 from torchstone.safe_text import escape_json, is_plain
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
 
-_FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag")
+_FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 

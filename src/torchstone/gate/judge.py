@@ -275,8 +275,7 @@ class _Judging:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
             return self._row(verdict, outcome.case, metric, outcome, expected, rule)
         wanted, found = _measurement(expected, metric), _measurement(outcome, metric)
-        if wanted is not None and (rule is None or (is_our_ratio(rule) and not self._upstream)):
-            rule = use_own_margin(rule, wanted.margin)
+        rule = self._with_own_margin(rule, metric, wanted)
         if rule is None:
             detail = f"no rule for {metric}"
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, detail)
@@ -298,6 +297,12 @@ class _Judging:
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
         verdict = self._decide(rule, outcome.case, metric, found, wanted)
         return self._row(verdict, outcome.case, metric, outcome, expected, rule)
+
+    def _with_own_margin(self, rule: Rule | None, metric: str, wanted: Measurement | None) -> Rule | None:
+        """The rule for a number of which the baseline may state a margin. The original states one of speedups only."""
+        if wanted is None or (rule and (not is_our_ratio(rule) or (self._upstream and metric != "speedup"))):
+            return rule
+        return use_own_margin(rule, wanted.margin)
 
     def _hindrance(
         self, rule: Rule, metric: str, found: Measurement, wanted: Measurement | None, apart: Apart | None
@@ -371,9 +376,9 @@ class _Judging:
         metrics = metrics or [main_metric(outcome)]
         rows = []
         for metric in metrics:
-            rule = self._rules.find(metric, case) or (
-                _BY_OWN_MARGIN if _measurement(outcome, metric) else None
-            )
+            wanted = _measurement(outcome, metric)
+            rule = self._with_own_margin(self._rules.find(metric, case), metric, wanted)
+            rule = rule or (_BY_OWN_MARGIN if wanted else None)
             row = self._row(Verdict.MISSING, case, metric, None, outcome, rule)
             rows.append(self._place(row, None, None, expected))
         return rows
