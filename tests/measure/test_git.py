@@ -154,7 +154,7 @@ def test_ab_of_two_revisions_runs_no_hook(repository: Repository) -> None:
     git(repository.folder, "add", ".")
     git(repository.folder, "commit", "-q", "-m", "a benchmark")
     repository.arm()
-    command = [sys.executable, "-m", "torchstone", "ab", "bench_tiny.py", "--a", "rev=HEAD", "--b", "rev=HEAD", "--budget", "20s", "--backend", "eager"]  # fmt: skip
+    command = [sys.executable, "-m", "torchstone", "ab", "bench_tiny.py", "--a", "rev=HEAD", "--b", "rev=HEAD", "--budget", "5s", "--backend", "eager"]  # fmt: skip
     done = subprocess.run(
         command, cwd=repository.folder, capture_output=True, text=True, check=False, timeout=300
     )
