@@ -9,7 +9,7 @@ from msgspec import structs
 from torchstone.cli.display import Display, make_display
 from torchstone.cli.quantities import parse_count
 from torchstone.errors import UsageError
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.measure.runner import choose_limits, find_edits, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
@@ -59,6 +59,7 @@ def _measure(run: Run, settings: Settings, planned: Run, title: str, display: Di
             session.start_workers(list(settings.sources.values()), devices)
             found = look_again(run, suites, session)
             _refuse_changes(differences(found["environment"], run.environment))
+            session.cautions += unknowns(found["environment"], run.environment)
         for caution in session.cautions:
             display.say(f"caution: {caution}")
         supervisor = session.supervisor(settings, choose_limits(settings, run), display)

@@ -16,7 +16,7 @@ from torchstone.cli.run_summary import result_line
 from torchstone.codec import decode_run
 from torchstone.disk import read_text
 from torchstone.errors import UsageError, printable
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.measure.runner import check_hosts, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import settings_of_run
@@ -67,6 +67,8 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
             check_hosts(run, cases, session)
         for difference in differences(found["environment"], run.environment):
             display.say(f"caution: not as it was: {difference}")
+        for unknown in unknowns(found["environment"], run.environment):
+            display.say(f"caution: {unknown}")
         limits = Limits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))
     return 0 if all(outcome.status in {PASSED, SKIPPED} for outcome in outcomes) else 1

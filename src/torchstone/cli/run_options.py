@@ -25,6 +25,7 @@ from torchstone.measure.rounds import DEFAULT_STRATEGIES, STRATEGIES
 from torchstone.measure.runner import Request
 from torchstone.measure.settings import CACHES, STARTS, Settings
 from torchstone.model import Case
+from torchstone.redaction import redact
 from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
 
 PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value, Probe.SCALING.value)
@@ -196,7 +197,10 @@ def _further(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     told = {"compile_mode": given["compile_mode"]} if given["compile_mode"] else {}
     if given["fullgraph"]:
         told["fullgraph"] = "true"
-    return tuple(told.items()) + tuple(tuple(text.split("=", 1)) for text in sorted(given["compile_options"]))
+    options: list[str] = [redact(text) for text in given["compile_options"]]
+    return tuple(told.items()) + tuple(
+        (text.partition("=")[0], text.partition("=")[2]) for text in sorted(options)
+    )
 
 
 def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Settings:

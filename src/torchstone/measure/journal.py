@@ -13,6 +13,7 @@ from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, 
 from torchstone.disk import read_text, reason
 from torchstone.errors import InputError, UsageError
 from torchstone.model import Outcome, Reading, Run
+from torchstone.redaction import redact_values
 
 
 class Journal:
@@ -27,9 +28,8 @@ class Journal:
 
     def write_head(self, run: Run) -> None:
         """Write what is known before anything is measured."""
-        self._write(
-            encode_line(RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings))
-        )
+        settings = redact_values(run.settings)  # while a run measures, its options have to be what they are
+        self._write(encode_line(RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, settings)))
 
     def append(self, outcome: Outcome) -> None:
         """Write one outcome; it is on disk when this returns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,8 +16,10 @@ from typing import Any, Protocol
 from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Channel, Message, decode, encode
 from torchstone.measure.kinship import kill_group
+from torchstone.redaction import redact, redact_values
 
 LOG_KEPT = 16 * 1024
+_HALF_A_WORD = re.compile(rb"\S{0,4096}(?=\s)")
 STACKS_WAIT = 0.5
 _LOG_READ = 1 << 20
 _GRACE = 10.0
@@ -59,14 +62,19 @@ class Worker:
             del self._tail[:-LOG_KEPT]
 
     def log_tail(self) -> str:
-        """The last lines it printed."""
+        """The last lines it printed, without the credentials of URLs: a word that was cut in two is left out, for it may be half of one."""
         for _ in range(64):  # whatever is still in the pipe, but never more: a child of it may print on
             before = self._printed
             self.read_log()
             if self._printed == before:
                 break
-        text = bytes(self._tail[-LOG_KEPT:]).decode(errors="replace")
-        cut = self._printed - min(self._printed, LOG_KEPT)
+        tail = bytes(self._tail[-LOG_KEPT:])
+        cut = self._printed - len(tail)
+        if cut:
+            half = _HALF_A_WORD.match(tail)
+            tail = tail[half.end() :] if half else tail
+            cut = self._printed - len(tail)
+        text = redact(tail.decode(errors="replace"))
         return f"... {cut} bytes before this are not kept\n{text}" if cut else text
 
     def kill(self) -> None:
@@ -227,7 +235,8 @@ class KeptLauncher:
         except _KeeperGoneError as gone:
             return {"broken": str(gone)}
         self._is_loading = False
-        return answer
+        told: Message = redact_values(answer)
+        return told
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""
@@ -383,7 +392,9 @@ def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, A
             worker.read_log()
             for message in messages:
                 path = str(message.get("looking_at", path))
-                if {"survey", "primed", "error"} & message.keys():
+                if "error" in message:
+                    return {"error": redact_values(message["error"])}
+                if {"survey", "primed"} & message.keys():
                     return message
             if worker.exit_code is not None:
                 problem = f"the worker {describe_exit(worker.exit_code)}"

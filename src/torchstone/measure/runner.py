@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, structs, to_builtins
 
 from torchstone.errors import UsageError
-from torchstone.fingerprint import differences, fingerprint
+from torchstone.fingerprint import differences, fingerprint, unknowns
 from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings
 from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.journal import Journal
@@ -26,6 +26,7 @@ from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.model import Case, Outcome, Run
+from torchstone.redaction import redact
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, Probe
 
@@ -76,7 +77,7 @@ def prepare_run(request: Request, session: Session) -> Run:
         f"{now}-{secrets.token_hex(3)}",
         tuple(cases),
         (),
-        read_revision(settings.folder or os.getcwd(), request.label),
+        read_revision(settings.folder or os.getcwd(), redact(request.label)),
         environment | {"fingerprint": fingerprint(environment)},
         to_builtins(settings),
         finished=False,
@@ -229,6 +230,7 @@ def check_same_world(run: Run, session: Session) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
     changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
+    session.cautions += unknowns(found["environment"], run.environment)
     check_hosts(run, run.plan, session)
     if changed:
         raise UsageError(

@@ -28,6 +28,7 @@ from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.surroundings import World
 from torchstone.measure.trials import TrialsCourse
 from torchstone.model import Case
+from torchstone.redaction import redact
 from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
 
 KEPT_CACHE = os.path.join(".torchstone", "cache")
@@ -130,7 +131,7 @@ class Session:
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
-            said = file.read()
+            said = redact(file.read())
         if "No module named 'torch'" in problem:
             return _no_torch(self.world.python)
         return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))

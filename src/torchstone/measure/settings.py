@@ -11,6 +11,7 @@ import msgspec
 
 from torchstone.errors import InputError
 from torchstone.model import Case, Run
+from torchstone.redaction import was_redacted
 from torchstone.vocabulary import Probe
 
 STARTS = ("auto", "fork", "spawn")
@@ -88,6 +89,15 @@ def settings_of_run(run: Run, path: str) -> Settings:
         settings = msgspec.convert(run.settings, Settings)
     except msgspec.ValidationError as error:
         raise InputError(f"settings that this torchstone does not know: {error}", path=path, line=1) from None
+    for name, value in settings.options.items():
+        if was_redacted(value):
+            raise InputError(
+                f"the value of the option {name} was not kept, for it has credentials in it",
+                path=path,
+                line=1,
+                column="settings",
+                advice="measure it with a new 'torchstone run'",
+            )
     for case in run.plan:
         if not {"kind", "name"} <= settings.sources.get(case.suite, {}).keys():
             raise InputError(
