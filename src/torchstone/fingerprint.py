@@ -60,10 +60,15 @@ def unknowns(one: Environment, other: Environment) -> list[str]:
     >>> unknowns({"variables": {"TORCH_X": "(hidden)"}}, {"variables": {"TORCH_X": "(hidden)"}})
     ['TORCH_X is set in both environments, but its value is hidden: it may differ']
     """
-    return [
-        f"{printable(name)} is set in both environments, but its value is hidden: it may differ"
-        for name in _unknown(one, other)
-    ]
+    names = _unknown(one, other)
+    if len(names) == 1:
+        return [f"{_told(names[0])} is set in both environments, but its value is hidden: it may differ"]
+    listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}" if names else ""
+    return (
+        [f"{listed} are set in both environments, but their values are hidden: they may differ"]
+        if names
+        else []
+    )
 
 
 def _unknown(one: Environment, other: Environment) -> list[str]:

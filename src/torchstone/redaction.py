@@ -15,6 +15,7 @@ MASK = "***"
 
 _OLD_HIDDEN = "(set)"  # what earlier versions recorded
 _DEEPEST = 100
+_HALF_A_WORD = re.compile(rb"\S{0,4096}(?=\s)")
 
 # The user part of a URL: up to the last @ before the path; or, behind "user:", up to the last @ at all, for passwords are not always escaped.
 _USER_INFO = re.compile(
@@ -62,6 +63,12 @@ def redact_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (whatever
     if isinstance(value, list | tuple):
         return type(value)(redact_values(each, depth + 1) for each in value)
     return value
+
+
+def without_half_a_word(tail: bytes) -> bytes:
+    """The end of a text from its first whole word on: the rest of a URL that was cut in two is not recognised as one."""
+    half = _HALF_A_WORD.match(tail)
+    return tail[half.end() :] if half else tail
 
 
 def is_hidden(value: object) -> bool:

@@ -13,6 +13,7 @@ from torchstone.cli.clicked import make_command
 from torchstone.cli.display import make_display
 from torchstone.cli.plain import Option
 from torchstone.cli.run_summary import result_line
+from torchstone.cli.trusting import TRUST, trust_run
 from torchstone.codec import decode_run
 from torchstone.disk import read_text
 from torchstone.errors import UsageError, printable
@@ -32,10 +33,11 @@ OPTIONS = (
         "N",
         "Measure each case so many times, each time in a process of its own; by default once.",
     ),
+    TRUST,
 )
 
 
-def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
+def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> int:
     """Measure a CASE of RUNFILE again, and show it beside what the file says.
 
     CASE is an id, or a benchmark's name: then all its cases are measured, one
@@ -57,8 +59,10 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
     cases = find_cases(run, wanted, path)
     settings = structs.replace(settings_of_run(run, path), save_outputs="", save_artifacts="")
     repeats = parse_count("--times", times) or 1
+    trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust)
     display = make_display()
     with Session(settings.start, settings.cache, display.say) as session:
+        session.trusts_artifacts = trusts_artifacts
         with display.busy("loading torch and looking at the machine"):
             session.start_workers(
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})

@@ -17,6 +17,7 @@ from torchstone.cli.quantities import parse_seconds
 from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
 from torchstone.cli.run_outputs import check_outputs, print_plan, write_ddp, write_outputs
 from torchstone.cli.run_summary import print_cache_reasons
+from torchstone.cli.trusting import trust_artifacts, trust_run
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.measure.collect import resolve_targets
 from torchstone.measure.hosts import Place, wait_for_leader
@@ -105,9 +106,11 @@ def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> in
         if given["dry_run"]:
             print_plan(run)
             return 0
+        settings = _settings(run)
+        session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
         _show_cautions(session, display)
         journal = create_journal(given["output"] or default_output(run), run)
-        return _carry_out(run, _settings(run), journal, session, display, given)
+        return _carry_out(run, settings, journal, session, display, given)
 
 
 def _settings(run: Run) -> Settings:
@@ -150,7 +153,11 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
 def _go_on(
     run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any], job: Job | None
 ) -> int:
+    done = {outcome.case for outcome in run.outcomes}
+    left = [case for case in run.plan if case not in done]
+    trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
     with Session(settings.start, settings.cache, display.say) as session:
+        session.trusts_artifacts = trusts_artifacts
         _man(session, job)
         with display.busy("loading torch and looking at the machine"):
             session.start_workers(
@@ -161,7 +168,10 @@ def _go_on(
         return _carry_out(run, settings, journal, session, display, given)
 
 
-_RESUMABLE = {"resume", "csv", "v3", "ddp_json", "explain", "exit_zero", "jobs", "timeout", "memory_limit"}
+_RESUMABLE = {
+    *("resume", "trust", "csv", "v3", "ddp_json", "explain", "exit_zero"),
+    *("jobs", "timeout", "memory_limit"),
+}
 
 
 def _show_cautions(session: Session, display: Display) -> None:
@@ -205,7 +215,7 @@ def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
     write_ddp(run, given["ddp_json"], display.say)
 
 
-_FLAGS = {"--explain": "explain", "--exit-zero": "exit_zero"}
+_FLAGS = {"--trust": "trust", "--explain": "explain", "--exit-zero": "exit_zero"}
 
 
 def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from torchstone.cli.quantities import (
     parse_share,
     split_list,
 )
+from torchstone.cli.trusting import TRUST
 from torchstone.define import DTYPES, MODES, SIZES
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
@@ -82,6 +83,7 @@ OPTIONS = (
     Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there."),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
     Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted; --jobs, --timeout and --memory-limit may be given anew."),
+    TRUST,
     Option("--dry-run", "dry_run", "", "Show what would be measured."),
     Option("--exit-zero", "exit_zero", "", "Exit with 0 even if a case failed: 'torchstone check' decides."),
 )  # fmt: skip
@@ -97,6 +99,8 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
             "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
         )
     _check_probe_options(given)
+    if given["trust"] and not given["load_artifacts"]:
+        raise UsageError("--trust is for --resume and --load-artifacts", advice="leave it out")
     if given["durations"] and not given["shard"]:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     return Request(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -16,10 +15,9 @@ from typing import Any, Protocol
 from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Channel, Message, decode, encode
 from torchstone.measure.kinship import kill_group
-from torchstone.redaction import redact, redact_values
+from torchstone.redaction import redact, redact_values, without_half_a_word
 
 LOG_KEPT = 16 * 1024
-_HALF_A_WORD = re.compile(rb"\S{0,4096}(?=\s)")
 STACKS_WAIT = 0.5
 _LOG_READ = 1 << 20
 _GRACE = 10.0
@@ -71,8 +69,7 @@ class Worker:
         tail = bytes(self._tail[-LOG_KEPT:])
         cut = self._printed - len(tail)
         if cut:
-            half = _HALF_A_WORD.match(tail)
-            tail = tail[half.end() :] if half else tail
+            tail = without_half_a_word(tail)
             cut = self._printed - len(tail)
         text = redact(tail.decode(errors="replace"))
         return f"... {cut} bytes before this are not kept\n{text}" if cut else text

@@ -15,7 +15,7 @@ from msgspec import Struct, structs, to_builtins
 
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences, fingerprint, unknowns
-from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings
+from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.journal import Journal
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
@@ -25,6 +25,7 @@ from torchstone.measure.rounds import Room, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.measure.trust import record_imported
 from torchstone.model import Case, Outcome, Run
 from torchstone.redaction import redact
 from torchstone.units import count_of
@@ -70,7 +71,11 @@ def prepare_run(request: Request, session: Session) -> Run:
         cases = shard_cases(cases, shard, shards, request.durations)
         if not cases:
             session.cautions.append(f"shard {shard}/{shards} has no cases: all are in others")
-    settings = structs.replace(settings, threads=settings.threads or found["environment"].get("threads"))
+    settings = structs.replace(
+        settings,
+        threads=settings.threads or found["environment"].get("threads"),
+        imported=record_imported(found["files"], settings),
+    )
     environment = found["environment"]
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return Run(
@@ -266,7 +271,7 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
     return changed + [
         f"{source['path']} has been edited since"
         for source in run.settings.get("sources", {}).values()
-        if source.get("hash") not in (None, "", hash_file(source.get("path", "")))
+        if source.get("hash") and not same_hash(source["hash"], hash_file(source.get("path", "")))
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
-from torchstone.measure.cache_course import CacheCourse
+from torchstone.measure.cache_course import Account, CacheCourse
 from torchstone.measure.channel import Message
 from torchstone.measure.course import Course, SingleCourse
 from torchstone.measure.kinship import undisturbed
@@ -61,6 +61,7 @@ class Session:
         self._sources: list[Message] = []
         self._simulated_template = ""
         self.cautions: list[str] = []
+        self.trusts_artifacts = False
         self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
@@ -234,6 +235,7 @@ class Session:
                     case_file(settings.load_artifacts, case, "artifacts"),
                     case_file(settings.save_artifacts, case, "artifacts"),
                     read_probing_seconds(self.template),
+                    Account(surroundings.made_here_folder(), self.trusts_artifacts),
                 )
             around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
             if case.probe == Probe.ACCURACY:

@@ -21,6 +21,7 @@ CACHES = ("cold", "warm")
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
 
+    ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
     ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
@@ -29,6 +30,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     sources: dict[str, dict[str, str]] = {}
     folder: str = ""
     imports: tuple[str, ...] = ()
+    imported: dict[str, str] = {}
     start: str = "auto"
     cache: str = "cold"
     threads: int | None = None

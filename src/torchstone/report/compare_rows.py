@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
 from torchstone.gate.compared import Compared, ComparedRow
+from torchstone.redaction import redact
 from torchstone.units import count_of, format_change, format_limit, format_number, format_value
 from torchstone.vocabulary import ACCURACY, METRICS, Probe, Verdict
 
@@ -238,4 +239,4 @@ def repro_command(row: ComparedRow, report: CompareReport) -> str:
         for word in (flag, path)
     ]
     words = ("torchstone", "compare", report.base[0], report.new[0], *more, *report.options)
-    return " ".join(map(quote, (*words, "--only", row.case.id)))
+    return redact(" ".join(map(quote, (*words, "--only", row.case.id))))
