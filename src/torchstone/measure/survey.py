@@ -14,7 +14,7 @@ from torchstone.define import Benchmark
 from torchstone.measure import sources
 from torchstone.measure.environment import probe_environment
 from torchstone.measure.sources import Source, SourceError, import_modules, load_source
-from torchstone.measure.surroundings import OWN
+from torchstone.measure.surroundings import OWN, PACKAGE
 
 
 def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -114,10 +114,9 @@ def _look_at(source: Source) -> dict[str, Any]:
 
 def _own_files(modules: list[str]) -> list[str]:
     """The files of those modules that belong neither to Python nor to an installed package."""
-    installed = {
-        os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
-    files = {str(getattr(sys.modules[name], "__file__", None) or "") for name in modules}
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed = [os.path.join(folder, "") for folder in (*folders, PACKAGE)]
+    files = {str(getattr(sys.modules[name], "__dict__", {}).get("__file__") or "") for name in modules}
     return sorted(
         path
         for path in files

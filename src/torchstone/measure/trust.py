@@ -128,13 +128,11 @@ def _of_source(source: dict[str, str]) -> Iterator[Executed]:
 
 
 def _of_module(name: str, settings: Settings) -> Iterator[Executed]:
-    """A module that is imported first: nothing where it is installed, as it would be imported without the run, too."""
-    folder = settings.folder or os.getcwd()
-    for path in locate(name, folder):
-        recorded = next(
-            (known for file, known in settings.imported.items() if os.path.realpath(file) == path), ""
-        )
-        yield _file(f"the module {_shown(name)} ({_shown(path)})", path, recorded)
+    """The files of a module that is imported first, beyond those that the run recorded. Nothing where it is installed: it would be imported without the run, too."""
+    recorded = {os.path.realpath(path) for path in settings.imported}
+    for path in locate(name, settings.folder or os.getcwd()):
+        if path not in recorded:
+            yield _file(f"the module {_shown(name)} ({_shown(path)})", path, "")
 
 
 def _file(what: str, path: str, recorded: str) -> Executed:
