@@ -112,9 +112,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
         torch._dynamo.config.caching_precompile = True
     with listening() as events:
         if scenario.load:
-            began = time.perf_counter()
-            _load_artifacts(scenario.load, scenario.made_here)
-            result.add("load_seconds", time.perf_counter() - began)
+            result.add("load_seconds", _load_artifacts(scenario.load, scenario.made_here))
         compiled = _first_calls(work, target, lambda: target.compile(work.model), keep=True)
     for phase, seconds in read_phases().items():
         result.add(f"{phase}_seconds", seconds)
@@ -168,18 +166,18 @@ def _forget_artifacts() -> None:
     CacheArtifactManager.clear()
 
 
-def _load_artifacts(path: str, made_here: str) -> None:
-    """Load a file of artifacts, and no other bytes than those that were found to be made here, where that matters."""
+def _load_artifacts(path: str, made_here: str) -> float:
+    """Load a file of artifacts, and no other bytes than those that were found to be made here, where that matters; gives the seconds without the finding out."""
     try:
+        began = time.perf_counter()
         with open(path, "rb") as file:
             content = file.read()
+        seconds = time.perf_counter() - began
         if made_here and not is_made_here(made_here, content):
-            raise Stopped(
-                "fail_to_run", f"the artifacts in {path} were not made by this machine: see --trust"
-            )
+            raise PermissionError("this machine has not made them, so that they need --trust")
+        began = time.perf_counter()
         info = torch.compiler.load_cache_artifacts(content)
-    except Stopped:
-        raise
+        seconds += time.perf_counter() - began
     except Exception as error:
         raise Stopped(
             "fail_to_run", f"the artifacts in {path} cannot be loaded: {tell(error)}", error
@@ -189,6 +187,7 @@ def _load_artifacts(path: str, made_here: str) -> None:
             "fail_to_run",
             f"the artifacts in {path} cannot be loaded: torch finds none in them (they may be damaged, or from another torch)",
         )
+    return seconds
 
 
 def _save_artifacts(path: str, made_here: str, result: Result) -> None:
