@@ -24,7 +24,7 @@ def fingerprint(environment: Environment) -> str:
 
     They cover processor, cores, accelerators, Python's minor version, torch and the libraries, threads and variables; not
     the host's name, its kernel, memory or clocks. A run of other suites has other libraries, and so another fingerprint,
-    though ``differences`` may find nothing that stands in the way.
+    though ``differences`` may find nothing that stands in the way. Of a variable whose value is hidden they only cover that it is set.
     """
     import hashlib  # noqa: PLC0415  (the gate does without)
     import json  # noqa: PLC0415

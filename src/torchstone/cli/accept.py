@@ -19,6 +19,7 @@ from torchstone.cli.tables import print_table
 from torchstone.config import load_settings, parse_rule
 from torchstone.disk import read_text, replace_text
 from torchstone.errors import InputError, UsageError
+from torchstone.fingerprint import unknowns
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
@@ -134,9 +135,16 @@ def accept(
         wish, cautions = _learn(old, readings, wish, past, false_alarms, kind, assignments)
         proposal = propose(old, text, [*readings, *repeats], rule_book, wish)
     _show(proposal, path)
+    cautions = [*_unknown_variables(old, readings), *cautions]
     for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
         print(f"caution: {caution}")
     return _carry_out(proposal, old, text, diff=diff, dry_run=dry_run, yes=yes)
+
+
+def _unknown_variables(old: Reading, readings: Sequence[Reading]) -> list[str]:
+    """The variables of which nobody can say whether they are what they were when the baseline was measured."""
+    told = (unknowns(reading.run.environment, old.run.environment) for reading in readings)
+    return list(dict.fromkeys(caution for found in told for caution in found))
 
 
 def _require_sense(

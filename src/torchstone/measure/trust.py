@@ -18,6 +18,7 @@ from torchstone.measure.locating import is_installed_suite, locate
 from torchstone.measure.settings import Settings, case_file
 from torchstone.model import Case
 from torchstone.probes.own_artifacts import is_made_here
+from torchstone.redaction import redact
 from torchstone.suites import BUILT_IN
 from torchstone.vocabulary import Probe
 
@@ -179,4 +180,4 @@ def record_imported(files: Iterable[str], settings: Settings) -> dict[str, str]:
 
 
 def _shown(text: str) -> str:
-    return printable(text, 300)
+    return printable(redact(text), 300)
