@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.fingerprint import differences, fingerprint
+from torchstone.fingerprint import differences, fingerprint, unknowns
 
 ENVIRONMENT: dict[str, Any] = {
     "machine": {
@@ -89,6 +89,24 @@ def test_a_fingerprint_is_twelve_hexadecimal_digits_that_do_not_depend_on_order(
 def test_a_library_that_only_one_run_used_stands_not_in_the_way() -> None:
     more = changed({"torch": "2.13.0", "transformers": "5.22.2", "timm": "1.0"}, "versions")
     assert differences(more, ENVIRONMENT) == []
+
+
+@pytest.mark.parametrize("marker", ["(hidden)", "(set)"])
+def test_two_hidden_values_are_unknown_and_neither_equal_nor_different(marker: str) -> None:
+    hidden = changed({"OMP_NUM_THREADS": "8", "TORCH_X": marker}, "variables")
+    shown = changed({"OMP_NUM_THREADS": "8", "TORCH_X": "1"}, "variables")
+    told = ["TORCH_X is set in both environments, but its value is hidden: it may differ"]
+    for other in (hidden, shown):
+        assert unknowns(hidden, other) == unknowns(other, hidden) == told
+        assert differences(hidden, other) == []
+    assert unknowns(shown, shown) == []
+
+
+def test_a_variable_that_is_hidden_here_and_absent_there_is_a_difference() -> None:
+    hidden, absent = changed({"TORCH_X": "(hidden)"}, "variables"), changed({}, "variables")
+    assert differences(hidden, absent) == ["TORCH_X is (hidden), was not set"]
+    assert differences(absent, hidden) == ["TORCH_X is not set, was (hidden)"]
+    assert unknowns(hidden, absent) == []
 
 
 JSON = st.recursive(

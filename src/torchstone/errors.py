@@ -9,6 +9,7 @@ Both end the process with exit code 2.
 
 from __future__ import annotations
 
+from torchstone.redaction import redact
 from torchstone.safe_text import escape_line
 
 
@@ -18,9 +19,9 @@ class TorchstoneError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, *, advice: str = "") -> None:
-        super().__init__(message)
-        self.message = printable(message, 2000)
-        self.advice = printable(advice, 2000)
+        super().__init__(redact(message))
+        self.message = printable(redact(message), 2000)
+        self.advice = printable(redact(advice), 2000)
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.advice}" if self.advice else self.message
@@ -53,7 +54,7 @@ class InputError(TorchstoneError):
     @property
     def place(self) -> str:
         """Where it is, as ``file:line: column x``; editors and terminals make a link of the first part."""
-        place = printable(self.path)
+        place = printable(redact(self.path))
         if self.line is not None:
             place += f":{self.line}"
         if isinstance(self.column, int):

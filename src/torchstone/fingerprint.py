@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchstone.errors import printable
+from torchstone.redaction import is_hidden
 
 # Where something lies or which of several equal devices is used decides no time.
 _PLACES = ("_DIR", "_HOME", "_PATH", "_ROOT", "VISIBLE_DEVICES")
@@ -23,7 +24,7 @@ def fingerprint(environment: Environment) -> str:
 
     They cover processor, cores, accelerators, Python's minor version, torch and the libraries, threads and variables; not
     the host's name, its kernel, memory or clocks. A run of other suites has other libraries, and so another fingerprint,
-    though ``differences`` may find nothing that stands in the way.
+    though ``differences`` may find nothing that stands in the way. Of a variable whose value is hidden they only cover that it is set.
     """
     import hashlib  # noqa: PLC0415  (the gate does without)
     import json  # noqa: PLC0415
@@ -35,7 +36,8 @@ def fingerprint(environment: Environment) -> str:
 def differences(one: Environment, other: Environment) -> list[str]:
     """The deciding facts that differ, in words: ``torch is 2.13.0, was 2.11.0``; ``other`` is how it was.
 
-    What only one of the two states is no difference, except for variables: one that is not listed was not set.
+    What only one of the two states is no difference, except for variables: one that is not listed was not set. Variables of which a value is hidden are
+    left to ``unknowns``.
 
     >>> differences({"versions": {"torch": "2.13.0"}}, {"versions": {"torch": "2.11.0", "timm": "1.0"}})
     ['torch is 2.13.0, was 2.11.0']
@@ -44,10 +46,37 @@ def differences(one: Environment, other: Environment) -> list[str]:
     if isinstance(one.get("variables"), Mapping) and isinstance(other.get("variables"), Mapping):
         variables = dict.fromkeys((*_variables(one), *_variables(other)), _NOT_SET)
         facts, before = facts | (variables | _variables(one)), before | (variables | _variables(other))
+    unknown = _unknown(one, other)
     return [
         f"{name} is {_told(value)}, was {_told(before[name])}"
         for name, value in facts.items()
-        if name in before and before[name] != value
+        if name in before and before[name] != value and name not in unknown
+    ]
+
+
+def unknowns(one: Environment, other: Environment) -> list[str]:
+    """What cannot be compared, in words: variables that are set in both environments, but whose values were not recorded in both.
+
+    >>> unknowns({"variables": {"TORCH_X": "(hidden)"}}, {"variables": {"TORCH_X": "(hidden)"}})
+    ['TORCH_X is set in both environments, but its value is hidden: it may differ']
+    """
+    names = _unknown(one, other)
+    if len(names) == 1:
+        return [f"{_told(names[0])} is set in both environments, but its value is hidden: it may differ"]
+    listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}" if names else ""
+    return (
+        [f"{listed} are set in both environments, but their values are hidden: they may differ"]
+        if names
+        else []
+    )
+
+
+def _unknown(one: Environment, other: Environment) -> list[str]:
+    ours, theirs = _variables(one), _variables(other)
+    return [
+        name
+        for name, value in ours.items()
+        if name in theirs and (is_hidden(value) or is_hidden(theirs[name]))
     ]
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from torchstone.errors import InputError, UsageError
 from torchstone.model import AXES, Case, Outcome, Reading, Variant, axis_text, matches, run_of
+from torchstone.redaction import redact
 from torchstone.safe_text import is_plain
 from torchstone.vocabulary import PROBES
 
@@ -178,7 +179,7 @@ def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
                 f"--set {text}: expected AXIS=VALUE",
                 advice=f"the axes are {known}; for example --set dtype=bfloat16",
             )
-        axes[axis] = value
+        axes[axis] = redact(value)
     if "batch_size" in axes and not (axes["batch_size"].isascii() and axes["batch_size"].isdecimal()):
         raise UsageError(f"--set batch_size={axes['batch_size']}: expected a whole number")
     if axes.get("dynamic", "true") not in {"true", "false"}:

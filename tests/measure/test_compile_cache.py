@@ -542,8 +542,14 @@ def test_without_a_compiler_there_is_nothing_to_cache(bench: Bench, trouble: Pat
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "garbage", "half", "nearly whole", "changed"])
 def test_damaged_artifacts_are_told(
-    bench: Bench, trouble: Path, artifacts: bytes, tmp_path: Path, damage: str
+    bench: Bench,
+    trouble: Path,
+    artifacts: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: str,
 ) -> None:
+    monkeypatch.setattr(bench.session, "trusts_artifacts", True)
     whole = artifacts
     contents = {
         "missing": None,
@@ -563,6 +569,19 @@ def test_damaged_artifacts_are_told(
     assert said(outcome).startswith(f"in the portable scenario: the artifacts in {folder}")
     assert "cannot be loaded" in said(outcome)
     assert "cold_compile_seconds" in samples(outcome)
+
+
+def test_a_worker_loads_no_artifacts_that_this_machine_has_not_made(
+    bench: Bench, trouble: Path, artifacts: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(case_file(str(tmp_path), case_of("plain"), "artifacts"))
+    path.write_bytes(artifacts)
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "another machine"))
+    scenarios = ("cold", "portable")
+    outcome = measure(bench, trouble, "plain", scenarios, load_artifacts=str(tmp_path))
+    assert outcome.status == "fail_to_run"
+    assert "this machine has not made them, so that they need --trust" in said(outcome)
+    assert "portable_load_seconds" not in samples(outcome)
 
 
 def test_artifacts_of_another_model_are_told_to_lack_this_one(

@@ -15,7 +15,6 @@ from torchstone.fingerprint import fingerprint
 from torchstone.measure import accelerators, environment
 from torchstone.measure.accelerators import read_accelerators, read_nvidia, read_nvidia_processes, read_rocm
 from torchstone.measure.environment import (
-    HIDDEN,
     probe_environment,
     read_compiler,
     read_variables,
@@ -77,6 +76,14 @@ def test_only_variables_that_matter_are_kept_and_secrets_are_not_told(
         "TORCHINDUCTOR_CACHE_DIR": "/cache",
         "TORCH_HUB_TOKEN": "secret",
         "CUDA_API_KEY": "secret",
+        "PYTORCH_INDEX_URL": "https://user:secret@example.com",
+        "TORCH_HUB_PASS": "secret",
+        "PYTORCH_TOKEN_2": "secret",
+        "TORCH_ACCESSKEY": "secret",
+        "TORCH_AUTH_HEADER": "Bearer secret",
+        "TRITON_PWD": "secret",
+        "NCCL_MY_OWN": "secret",
+        "TORCH_HOME": "https://user:secret@example.com/models",
         "TORCHSTONE_CONFIG": "x.toml",
         "HOME": "/root",
         "OMPI_MCA": "1",
@@ -84,7 +91,16 @@ def test_only_variables_that_matter_are_kept_and_secrets_are_not_told(
         monkeypatch.setenv(name, value)
     found = read_variables(own={"TORCHINDUCTOR_CACHE_DIR"})
     assert found["OMP_NUM_THREADS"] == "4"
-    assert [found[name] for name in ("TORCH_HUB_TOKEN", "CUDA_API_KEY")] == [HIDDEN, HIDDEN]
+    hidden = {name for name, value in found.items() if value == "(hidden)"}
+    assert {
+        "TORCH_HUB_TOKEN",
+        "CUDA_API_KEY",
+        "PYTORCH_INDEX_URL",
+        "TORCH_HUB_PASS",
+        "PYTORCH_TOKEN_2",
+    } <= hidden
+    assert {"TORCH_ACCESSKEY", "TORCH_AUTH_HEADER", "TRITON_PWD", "NCCL_MY_OWN"} <= hidden
+    assert found["TORCH_HOME"] == "https://***@example.com/models"
     assert not {"TORCHINDUCTOR_CACHE_DIR", "TORCHSTONE_CONFIG", "HOME", "OMPI_MCA"} & set(found)
     assert "secret" not in str(found)
 

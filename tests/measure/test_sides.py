@@ -59,13 +59,27 @@ def test_a_spec_says_what_a_side_is() -> None:
     assert parse_spec("--a", [""]) == parse_spec("--a", []) == Spec()
 
 
-def test_what_looks_secret_is_used_and_not_shown() -> None:
-    spec = parse_spec("--b", ["env:HF_TOKEN=abc=", "env:STEPS=1"])
-    assert spec.variables == (("HF_TOKEN", "abc="), ("STEPS", "1"))
-    assert spec.texts == ("env:HF_TOKEN=(set)", "env:STEPS=1")
-    with pytest.raises(UsageError) as raised:
-        parse_spec("--b", ["HF_TOKEN=abc"])
-    assert "abc" not in f"{raised.value} {raised.value.advice}"
+def test_the_values_of_variables_that_are_not_known_settings_are_used_and_not_shown() -> None:
+    given = {
+        "HF_TOKEN": "abc=",
+        "HF_PASS": "abc",
+        "FUSE": "1",
+        "TORCHINDUCTOR_MAX_AUTOTUNE": "12",
+        "TORCH_HOME": "https://me:abc@example.com/",
+    }
+    spec = parse_spec("--b", [f"env:{name}={value}" for name, value in given.items()])
+    assert dict(spec.variables) == given
+    assert spec.texts == (
+        "env:HF_TOKEN=(hidden)",
+        "env:HF_PASS=(hidden)",
+        "env:FUSE=1",
+        "env:TORCHINDUCTOR_MAX_AUTOTUNE=12",
+        "env:TORCH_HOME=https://***@example.com/",
+    )
+    for text in ("HF_TOKEN=abc", "environment:HF_TOKEN=https://me:abc@example.com"):
+        with pytest.raises(UsageError) as raised:
+            parse_spec("--b", [text])
+        assert "abc" not in f"{raised.value} {raised.value.advice}"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +92,8 @@ def test_what_looks_secret_is_used_and_not_shown() -> None:
         (["env:NAME"], "expected one of"),
         (["rev=a", "rev=b"], "rev is given twice"),
         (["env:HF_TOKEN=(set)"], "its value was not kept"),
+        (["env:HF_TOKEN=(hidden)"], "its value was not kept"),
+        (["env:TORCH_HOME=https://***@example.com/"], "its value was not kept"),
         (["env:X=1", "env:X=2"], "X is given twice"),
         (["mode=default", "option:x=1"], "exclude each other"),
         (["env:TMPDIR=/x"], "TMPDIR cannot be chosen"),

@@ -35,7 +35,7 @@ from torchstone.cli.run_options import make_request
 from torchstone.cli.run_outputs import check_outputs, check_place
 from torchstone.disk import write_text
 from torchstone.errors import UsageError, printable
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.measure.ab import (
     METRICS,
     Contest,
@@ -52,6 +52,7 @@ from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
 from torchstone.measure.supervisor import Limits
+from torchstone.redaction import redact
 from torchstone.report.page_ab import AbPage, AbRow, render_ab
 from torchstone.safe_text import join_words
 from torchstone.units import count_of, format_share
@@ -241,6 +242,7 @@ def _say_first(sides: Sequence[Side], terms: Terms, cautions: Sequence[str], dis
     for difference in differences(b.run.environment, a.run.environment):
         display.say(f"B differs from A: {difference}")
     own = [caution for side in sides for caution in side.session.cautions]
+    own += unknowns(b.run.environment, a.run.environment)
     if _are_the_same(a, b):
         own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
     for caution in dict.fromkeys((*cautions, *own)):
@@ -375,7 +377,7 @@ def _page(
         f"B differs from A: {each}"
         for each in differences(sides[1].run.environment, sides[0].run.environment)
     ]
-    notes += cautions
+    notes += [*unknowns(sides[1].run.environment, sides[0].run.environment), *cautions]
     headline = f"B against A: {headline_of(contests)}"
     return AbPage(headline, tuple(told), tuple(rows), terms.margin, tuple(notes))
 
@@ -429,7 +431,7 @@ def _command(targets: tuple[str, ...], given: dict[str, Any]) -> str:
         words += [
             word for each in values for word in ((option.flag, each) if option.metavar else (option.flag,))
         ]
-    return join_words(words)
+    return redact(join_words(words))
 
 
 ab_command = make_command("ab", compare_sides, OPTIONS, "[TARGETS]...", required=False)

@@ -19,6 +19,7 @@ from torchstone.cli.tables import print_table
 from torchstone.config import load_settings, parse_rule
 from torchstone.disk import read_text, replace_text
 from torchstone.errors import InputError, UsageError, printable
+from torchstone.fingerprint import unknowns
 from torchstone.formats import FORMATS, recognise
 from torchstone.gate.rules import RuleBook
 from torchstone.model import Reading
@@ -60,6 +61,7 @@ OPTIONS = (
         "RATE",
         "How many values a learned margin may leave out though nothing has changed; default 1%.",
     ),
+    Option("--trust", "trust", "", "With --repeat: execute what the run file names without asking."),
     Option("--dry-run", "dry_run", "", "Show the changes and a unified diff; write nothing."),
     Option("--diff", "diff", "", "Show a unified diff as well."),
     Option("--yes", "yes", "", "Do not ask."),
@@ -90,6 +92,7 @@ def accept(
     repeat: str | None,
     past: tuple[str, ...],
     false_alarms: str | None,
+    trust: bool,
     dry_run: bool,
     diff: bool,
     yes: bool,
@@ -119,24 +122,34 @@ def accept(
     """
     settings = load_settings(config)
     path = _baseline_path(baseline, settings.baselines)
-    _require_sense(arguments, repeat, past)
+    _require_sense(arguments, repeat, past, trust=trust)
     wish = Wish(only, metrics, prune, add_new, include_unstable, repeat is not None)
     with patience("comparing"):
         readings = _read_results(arguments, kind, assignments)
         old, text = _read_baseline(path, baseline_kind, readings, wish)
         require_common_probe(readings, [old])
         rule_book = RuleBook((*settings.rules, *map(parse_rule, rules)))
-    repeats = _measure_again(old, readings, wish, repeat, assignments) if repeat is not None else []
+    again = (old, readings, wish, repeat or "", assignments)
+    repeats = _measure_again(*again, trust=trust) if repeat is not None else []
     with patience("comparing"):
         wish, cautions = _learn(old, readings, wish, past, false_alarms, kind, assignments)
         proposal = propose(old, text, [*readings, *repeats], rule_book, wish)
     _show(proposal, path)
+    cautions = [*_unknown_variables(old, readings), *cautions]
     for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
         print(f"caution: {printable(caution, 2000)}")
     return _carry_out(proposal, old, text, diff=diff, dry_run=dry_run, yes=yes)
 
 
-def _require_sense(arguments: tuple[str, ...], repeat: str | None, past: tuple[str, ...]) -> None:
+def _unknown_variables(old: Reading, readings: Sequence[Reading]) -> list[str]:
+    """The variables of which nobody can say whether they are what they were when the baseline was measured."""
+    told = (unknowns(reading.run.environment, old.run.environment) for reading in readings)
+    return list(dict.fromkeys(caution for found in told for caution in found))
+
+
+def _require_sense(
+    arguments: tuple[str, ...], repeat: str | None, past: tuple[str, ...], *, trust: bool
+) -> None:
     """Refuse what cannot be meant, before anything is read."""
     if not arguments:
         raise UsageError(
@@ -144,6 +157,8 @@ def _require_sense(arguments: tuple[str, ...], repeat: str | None, past: tuple[s
         )
     if repeat is not None and past:
         raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
+    if trust and repeat is None:
+        raise UsageError("--trust is for --repeat: nothing else is executed", advice="leave it out")
 
 
 def _read_results(
@@ -174,7 +189,13 @@ def _carry_out(proposal: Proposal, old: Reading, text: str, *, diff: bool, dry_r
 
 
 def _measure_again(
-    old: Reading, readings: Sequence[Reading], wish: Wish, repeat: str, assignments: Sequence[str]
+    old: Reading,
+    readings: Sequence[Reading],
+    wish: Wish,
+    repeat: str,
+    assignments: Sequence[str],
+    *,
+    trust: bool,
 ) -> list[Reading]:
     """The repeats that --repeat asks for. Everything that stands in the way is said before anything is measured."""
     from torchstone.cli.repeats import measure_again, parse_repeats  # noqa: PLC0415  (most accept what is there)
@@ -194,7 +215,7 @@ def _measure_again(
             "--repeat: there is nothing to measure again: no case to be accepted has a count",
             advice="look at --only and --add-new, and at what 'torchstone run --probe instructions' has measured",
         )
-    return measure_again(readings[0], cases, repeats)
+    return measure_again(readings[0], cases, repeats, trust=trust)
 
 
 def _learn(

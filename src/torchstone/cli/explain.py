@@ -18,7 +18,7 @@ from torchstone.cli.reading import patience
 from torchstone.cli.show import refuse_overwriting
 from torchstone.disk import write_text
 from torchstone.errors import InputError, UsageError, printable
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.formats import read_file
 from torchstone.model import Case, Reading, Run
 from torchstone.report.page_flame_section import Explained, profile_of, relative_change
@@ -177,6 +177,7 @@ def _explanation(
     sides: Sides, found: Sequence[tuple[Case, Explained]], notes: Sequence[str], *, one: bool
 ) -> Explanation:
     differing = differences(sides.new.run.environment, sides.base.run.environment)
+    notes = [*notes, *unknowns(sides.new.run.environment, sides.base.run.environment)]
     cases, explained = zip(*found, strict=True)
     return Explanation(
         sides.base.path, sides.new.path, tuple(differing), tuple(notes), tuple(cases), tuple(explained), one

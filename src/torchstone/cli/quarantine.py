@@ -22,6 +22,7 @@ from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Row
 from torchstone.model import QuarantineEntry, Reading, Rule, ScopedRule
 from torchstone.quarantine import add_entry, read_quarantine, remove_entries, write_quarantine
+from torchstone.redaction import redact
 from torchstone.results import merge
 from torchstone.safe_text import quote_word
 from torchstone.units import count_of
@@ -134,8 +135,8 @@ def add(
         )
     fields: dict[str, str | date | bool | tuple[str, ...]] = {
         "case": pattern,
-        "reason": reason,
-        "link": link or old.link,
+        "reason": redact(reason),
+        "link": redact(link or old.link),
         "owner": owner or old.owner,
         "metric": metrics or old.metrics,
         "platform": platform or old.platform,

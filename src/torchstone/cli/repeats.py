@@ -8,8 +8,9 @@ from msgspec import structs
 
 from torchstone.cli.display import Display, make_display
 from torchstone.cli.quantities import parse_count
+from torchstone.cli.trusting import trust_run
 from torchstone.errors import UsageError
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.measure.runner import choose_limits, find_edits, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
@@ -30,42 +31,47 @@ def parse_repeats(text: str | None) -> int:
     return repeats or 0
 
 
-def measure_again(reading: Reading, cases: Sequence[Case], repeats: int) -> list[Reading]:
+def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trust: bool) -> list[Reading]:
     """Measure cases as their run did, each time from the start: the next run will begin with a process of its own, too."""
     run = structs.replace(reading.run, plan=tuple(cases), outcomes=())
     settings = structs.replace(
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
+    trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust)
     _refuse_changes(find_edits(run))
     display = make_display()
     taken: list[Outcome] = []
     found = []
     for number in range(1, repeats + 1):
         planned = structs.replace(run, plan=tuple(cases) * repeats, outcomes=tuple(taken))
-        outcomes = _measure(run, settings, planned, f"repeat {number} of {repeats}", display)
+        with Session(settings.start, settings.cache, display.say) as session:
+            session.trusts_artifacts = trusts_artifacts
+            outcomes = _measure(run, settings, planned, f"repeat {number} of {repeats}", session, display)
         taken += outcomes
         again = structs.replace(run, outcomes=tuple(outcomes))
         found.append(Reading(f"repeat {number} of {reading.path}", "run", again, (0,) * len(outcomes)))
     return found
 
 
-def _measure(run: Run, settings: Settings, planned: Run, title: str, display: Display) -> list[Outcome]:
+def _measure(
+    run: Run, settings: Settings, planned: Run, title: str, session: Session, display: Display
+) -> list[Outcome]:
     """One repeat, which is a whole run of these cases."""
     suites = sorted({case.suite for case in run.plan})
     outcomes = []
-    with Session(settings.start, settings.cache, display.say) as session:
-        with display.busy(f"{title}: loading torch and looking at the machine"):
-            devices = sorted({case.variant.device for case in run.plan})
-            session.start_workers(list(settings.sources.values()), devices)
-            found = look_again(run, suites, session)
-            _refuse_changes(differences(found["environment"], run.environment))
-        for caution in session.cautions:
-            display.say(f"caution: {caution}")
-        supervisor = session.supervisor(settings, choose_limits(settings, run), display)
-        with display.showing(planned):
-            for outcome in supervisor.execute(run.plan):
-                outcomes.append(outcome)
-                display.finished(outcome)
+    with display.busy(f"{title}: loading torch and looking at the machine"):
+        devices = sorted({case.variant.device for case in run.plan})
+        session.start_workers(list(settings.sources.values()), devices)
+        found = look_again(run, suites, session)
+        _refuse_changes(differences(found["environment"], run.environment))
+        session.cautions += unknowns(found["environment"], run.environment)
+    for caution in session.cautions:
+        display.say(f"caution: {caution}")
+    supervisor = session.supervisor(settings, choose_limits(settings, run), display)
+    with display.showing(planned):
+        for outcome in supervisor.execute(run.plan):
+            outcomes.append(outcome)
+            display.finished(outcome)
     return outcomes
 
 

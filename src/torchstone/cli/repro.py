@@ -13,10 +13,11 @@ from torchstone.cli.clicked import make_command
 from torchstone.cli.display import make_display
 from torchstone.cli.plain import Option
 from torchstone.cli.run_summary import result_line
+from torchstone.cli.trusting import TRUST, trust_run
 from torchstone.codec import decode_run
 from torchstone.disk import read_text
 from torchstone.errors import UsageError, printable
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.measure.runner import check_hosts, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import settings_of_run
@@ -33,10 +34,11 @@ OPTIONS = (
         "N",
         "Measure each case so many times, each time in a process of its own; by default once.",
     ),
+    TRUST,
 )
 
 
-def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
+def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> int:
     """Measure a CASE of RUNFILE again, and show it beside what the file says.
 
     CASE is an id, or a benchmark's name: then all its cases are measured, one
@@ -58,8 +60,10 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
     cases = find_cases(run, wanted, path)
     settings = structs.replace(settings_of_run(run, path), save_outputs="", save_artifacts="")
     repeats = parse_count("--times", times) or 1
+    trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust)
     display = make_display()
     with Session(settings.start, settings.cache, display.say) as session:
+        session.trusts_artifacts = trusts_artifacts
         with display.busy("loading torch and looking at the machine"):
             session.start_workers(
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})
@@ -68,6 +72,8 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None) -> int:
             check_hosts(run, cases, session)
         for difference in differences(found["environment"], run.environment):
             display.say(f"caution: not as it was: {difference}")
+        for unknown in unknowns(found["environment"], run.environment):
+            display.say(f"caution: {unknown}")
         limits = Limits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))
     return 0 if all(outcome.status in {PASSED, SKIPPED} for outcome in outcomes) else 1

@@ -15,6 +15,7 @@ from torchstone.cli.quantities import parse_seconds
 from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
 from torchstone.cli.run_outputs import check_outputs, print_plan, write_ddp, write_outputs
 from torchstone.cli.run_summary import print_cache_reasons
+from torchstone.cli.trusting import trust_artifacts, trust_run
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.measure.collect import resolve_targets
 from torchstone.measure.hosts import Place, wait_for_leader
@@ -122,9 +123,11 @@ def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Fi
         if given["dry_run"]:
             print_plan(run)
             return Finished(0)
+        settings = _settings(run)
+        session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
         _show_cautions(session, display)
         journal = create_journal(given["output"] or default_output(run), run, "", display.say)
-        return _carry_out(run, _settings(run), journal, session, display, given)
+        return _carry_out(run, settings, journal, session, display, given)
 
 
 def _settings(run: Run) -> Settings:
@@ -167,7 +170,11 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
 def _go_on(
     run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any], job: Job | None
 ) -> Finished:
+    done = {outcome.case for outcome in run.outcomes}
+    left = [case for case in run.plan if case not in done]
+    trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
     with Session(settings.start, settings.cache, display.say) as session:
+        session.trusts_artifacts = trusts_artifacts
         _man(session, job)
         with display.busy("loading torch and looking at the machine"):
             session.start_workers(
@@ -179,16 +186,8 @@ def _go_on(
 
 
 _RESUMABLE = {
-    "resume",
-    "csv",
-    "raw_cells",
-    "v3",
-    "ddp_json",
-    "explain",
-    "exit_zero",
-    "jobs",
-    "timeout",
-    "memory_limit",
+    *("resume", "trust", "csv", "raw_cells", "v3", "ddp_json", "explain", "exit_zero"),
+    *("jobs", "timeout", "memory_limit"),
 }
 
 
@@ -245,7 +244,12 @@ def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
     write_ddp(run, given["ddp_json"], display.say)
 
 
-_FLAGS = {"--raw-cells": "raw_cells", "--explain": "explain", "--exit-zero": "exit_zero"}
+_FLAGS = {
+    "--trust": "trust",
+    "--raw-cells": "raw_cells",
+    "--explain": "explain",
+    "--exit-zero": "exit_zero",
+}
 
 
 def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:

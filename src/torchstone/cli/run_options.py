@@ -16,6 +16,7 @@ from torchstone.cli.quantities import (
     parse_share,
     split_list,
 )
+from torchstone.cli.trusting import TRUST
 from torchstone.define import DTYPES, MODES, SIZES
 from torchstone.errors import UsageError
 from torchstone.formats import read_file
@@ -25,6 +26,7 @@ from torchstone.measure.rounds import DEFAULT_STRATEGIES, STRATEGIES
 from torchstone.measure.runner import Request
 from torchstone.measure.settings import CACHES, STARTS, Settings
 from torchstone.model import Case
+from torchstone.redaction import redact
 from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
 
 PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value, Probe.SCALING.value)
@@ -82,6 +84,7 @@ OPTIONS = (
     Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there."),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
     Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted; --jobs, --timeout and --memory-limit may be given anew."),
+    TRUST,
     Option("--dry-run", "dry_run", "", "Show what would be measured."),
     Option("--exit-zero", "exit_zero", "", "Exit with 0 even if a case failed: 'torchstone check' decides."),
 )  # fmt: skip
@@ -97,6 +100,8 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
             "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
         )
     _check_probe_options(given)
+    if given["trust"] and not given["load_artifacts"]:
+        raise UsageError("--trust is for --resume and --load-artifacts", advice="leave it out")
     if given["durations"] and not given["shard"]:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     return Request(
@@ -197,7 +202,10 @@ def _further(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     told = {"compile_mode": given["compile_mode"]} if given["compile_mode"] else {}
     if given["fullgraph"]:
         told["fullgraph"] = "true"
-    return tuple(told.items()) + tuple(tuple(text.split("=", 1)) for text in sorted(given["compile_options"]))
+    options: list[str] = [redact(text) for text in given["compile_options"]]
+    return tuple(told.items()) + tuple(
+        (text.partition("=")[0], text.partition("=")[2]) for text in sorted(options)
+    )
 
 
 def _settings(given: dict[str, Any], sources: dict[str, dict[str, str]]) -> Settings:

@@ -61,6 +61,7 @@ class Comparability:
         self._pairs: dict[tuple[int, int], Apart | None] = {}
         self._unstated: dict[tuple[str, str], None] = {}
         self._met: dict[Apart, None] = {}
+        self._unknown: dict[str, None] = {}
 
     def between(self, results: Reading, baseline: Reading) -> Apart | None:
         """How the environments of two files differ; None if they do not, or one of the files does not state its own."""
@@ -68,7 +69,11 @@ class Comparability:
             return None
         pair = id(results), id(baseline)
         if pair not in self._pairs:
+            from torchstone.fingerprint import unknowns  # noqa: PLC0415  (most files state no environment)
+
             self._pairs[pair] = _compare(results, baseline)
+            for unknown in unknowns(results.run.environment, baseline.run.environment):
+                self._unknown[f"{results.path} and {baseline.path}: {unknown}"] = None
         return self._pairs[pair]
 
     def obstacle(self, apart: Apart | None, metric: str, found: Measurement, wanted: Measurement) -> str:
@@ -110,12 +115,14 @@ class Comparability:
             if self._across
             else "times and memory were not compared; --cross-environment compares them all the same"
         )
-        return [
+        apart = (
             f"{apart.results} and {apart.baseline} are of different environments ({apart.why}): {so_what}"
             for apart in self._met
-        ] + [
+        )
+        unstated = (
             f"{path} does not say which counter its counts are from; {told}" for path, told in self._unstated
-        ]
+        )
+        return [*apart, *self._unknown, *unstated]
 
 
 def depends_on_environment(metric: str) -> bool:

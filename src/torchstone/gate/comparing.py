@@ -11,7 +11,7 @@ from msgspec import structs
 from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials, mean_effect
 from torchstone.baseline import has_ended_well, has_numbers
 from torchstone.errors import InputError, UsageError
-from torchstone.fingerprint import differences
+from torchstone.fingerprint import differences, unknowns
 from torchstone.gate.comparable import Apart, Comparability, depends_on_environment, may_repeat
 from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
 from torchstone.gate.rules import decide_status
@@ -307,6 +307,13 @@ class _Comparing:
                 found |= {f"{difference} (both are {name})": None for difference in told}
         return list(found)
 
+    def _unknown_variables(self) -> list[str]:
+        """The variables of which the environments of any two files do not both show the value."""
+        files = (*self._base.readings, *self._new.readings)
+        pairs = itertools.combinations(files, 2)
+        told = (unknowns(one.run.environment, other.run.environment) for one, other in pairs)
+        return list(dict.fromkeys(caution for found in told for caution in found))
+
     def _cautions(self) -> list[str]:
         files = (*self._base.readings, *self._new.readings)
         cautions = [caution for reading in files for caution in reading.cautions]
@@ -316,6 +323,7 @@ class _Comparing:
             for new in self._new.readings
             if is_same_run(base, new)
         ]
+        cautions += self._unknown_variables()
         cautions += self._counters.cautions()
         if self._only_new:
             named = ", ".join(f"{metric} ({count_of(n, 'case')})" for metric, n in self._only_new.items())

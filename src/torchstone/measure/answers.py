@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker, describe_exit
+from torchstone.redaction import redact_values
 
 
 def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, Any]:
@@ -19,7 +20,9 @@ def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, A
             worker.read_log()
             for message in messages:
                 path = str(message.get("looking_at", path))
-                if {"survey", "primed", "error"} & message.keys():
+                if "error" in message:
+                    return {"error": redact_values(message["error"])}
+                if {"survey", "primed"} & message.keys():
                     return message
             if worker.exit_code is not None:
                 problem = f"the worker {describe_exit(worker.exit_code)}"

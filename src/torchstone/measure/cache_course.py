@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from torchstone.analyze.savings import CONFIDENCE, Saving, estimate_saving
 from torchstone.errors import InputError
@@ -21,6 +21,16 @@ from torchstone.vocabulary import DEFAULT_SCENARIOS, HIT, KERNEL_CACHE, LOOK_UPS
 COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
 PREPARATION = "precompile, made ready"
 """A worker that only makes what the precompile scenario loads."""
+
+
+class Account(Struct, frozen=True):
+    """Where this machine keeps account of the artifacts that it has made; nothing is checked where that is empty, or all are trusted."""
+
+    folder: str = ""
+    trusts_all: bool = False
+
+
+NO_ACCOUNT = Account()
 
 
 class CacheCourse:
@@ -40,8 +50,10 @@ class CacheCourse:
         load_from: str = "",
         save_to: str = "",
         probing_seconds: float | None = None,
+        account: Account = NO_ACCOUNT,
     ) -> None:
         self._case = case
+        self._account = account
         self._job = job
         self._folders = folders
         self._scenarios = scenarios
@@ -89,7 +101,8 @@ class CacheCourse:
             kept = os.path.join(folder, "first.pt")
             own = os.path.join(folder, "artifacts")
             saves = PORTABLE in self._scenarios and not self._load_from
-            told = {"keep": kept, "save": self._save_to or (own if saves else "")}
+            noted = self._account.folder if self._save_to else ""
+            told = {"keep": kept, "save": self._save_to or (own if saves else ""), "made_here": noted}
             cold = self._folders.cold(folder, "cold")
             if not (yield from self._measure(COLD, repeat, cold, told)):
                 return
@@ -99,7 +112,9 @@ class CacheCourse:
                 load = self._load_from or self._save_to or own
                 self._about = PORTABLE
                 empty = self._folders.cold(folder, "portable")
-                yield from self._measure(PORTABLE, repeat, empty, {"expected": kept, "load": load})
+                checked = self._account.folder if load != own and not self._account.trusts_all else ""
+                loading = {"expected": kept, "load": load, "made_here": checked}
+                yield from self._measure(PORTABLE, repeat, empty, loading)
             if PRECOMPILE in self._scenarios and self._notes.offers(PRECOMPILE):
                 self._about = PRECOMPILE
                 artifacts = artifacts or (yield from self._prepare(repeat))

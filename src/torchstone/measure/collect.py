@@ -22,6 +22,7 @@ from torchstone.model import Variant
 from torchstone.suites import BUILT_IN, load_suite
 
 FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
+_SHORT_HASH = 16
 
 
 _NEVER_MEASURED = {
@@ -131,12 +132,19 @@ def _file(path: str) -> Source:
 
 
 def hash_file(path: str) -> str:
-    """What changes when a file is edited; empty where it cannot be read."""
+    """The SHA-256 of a file's content, in hexadecimal; empty where there is no regular file that can be read."""
     try:
+        if not os.path.isfile(path):
+            return ""
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
+
+
+def same_hash(recorded: str, present: str) -> bool:
+    """Whether a recorded hash is that of the present content; runs of earlier versions recorded only its beginning."""
+    return present == recorded or (len(recorded) == _SHORT_HASH and present.startswith(recorded))
 
 
 def _files_below(folder: str) -> list[Source]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from msgspec import MsgspecError, Struct
+from msgspec import MsgspecError, Struct, structs
 
 from torchstone.codec import decode_run, encode_run
 from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Message
 from torchstone.measure.launcher import describe_exit
 from torchstone.model import Case, Failure, Measurement, Outcome, Run
+from torchstone.redaction import redact, redact_values
 from torchstone.vocabulary import PASSED, SKIPPED, is_known_status
 
 PASSING_LOG = 4096
@@ -39,10 +40,11 @@ def make_outcome(
     out_of_memory: bool,
 ) -> Outcome:
     """The one outcome of a case. What a worker says is checked: it shares its process with the model."""
+    log = redact(log)  # before any of it is cut off: half of a URL is not recognised
     if answer:
         outcome = _of_answer(case, answer, phase, log, seconds)
         if outcome is not None and _can_be_kept(outcome):
-            return outcome
+            return redact_outcome(outcome)
         return _failed(case, "worker_died", phase, _NO_SENSE, log, seconds)
     if killed:
         return _failed(case, killed.status, phase, killed.message, log, seconds)
@@ -51,6 +53,21 @@ def make_outcome(
         message = "the kernel ended it: the machine ran out of memory"
         return _failed(case, out_of_memory_status(phase), phase, message, log, seconds)
     return _failed(case, "worker_died", phase, f"the worker {how} without a result", log, seconds)
+
+
+def redact_outcome(outcome: Outcome) -> Outcome:
+    """The same outcome without the credentials of URLs, whatever part of it they are in."""
+    failure = outcome.failure
+    return structs.replace(
+        outcome,
+        measurements=tuple(_redact_extra(each) if each.extra else each for each in outcome.measurements),
+        failure=failure and Failure(failure.phase, *map(redact, structs.astuple(failure)[1:])),
+        extra=redact_values(outcome.extra),
+    )
+
+
+def _redact_extra(measurement: Measurement) -> Measurement:
+    return structs.replace(measurement, extra=redact_values(measurement.extra))
 
 
 def out_of_memory_status(phase: str) -> str:
@@ -112,7 +129,7 @@ def _failure(told: object, log: str) -> Failure | None:
 
 def _text(value: object) -> str:
     """A text that is not too long and can be written as UTF-8."""
-    text = "" if value is None else str(value)
+    text = "" if value is None else redact(str(value))
     return text[:_LONGEST].encode(errors="replace").decode()
 
 

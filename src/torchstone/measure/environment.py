@@ -18,6 +18,8 @@ from typing import Any
 from torchstone.measure.accelerators import read_accelerators
 from torchstone.measure.asking import first_line
 from torchstone.measure.machine import read_machine
+from torchstone.measure.variables import KNOWN
+from torchstone.redaction import HIDDEN, redact
 
 _ALWAYS = ("numpy", "triton")
 _DISTRIBUTIONS = {"triton": ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu")}
@@ -25,15 +27,11 @@ _PREFIXES = (
     *("TORCH", "PYTORCH", "TRITON", "ATEN_", "XLA", "CUDA", "CUBLAS", "HIP", "ROCR_", "HSA_", "NCCL"),
     *("OMP_", "MKL", "KMP", "GOMP", "OPENBLAS", "DNNL", "ONEDNN", "MALLOC_"),
 )
-_NAMES = frozenset({"LD_PRELOAD", "PYTHONHASHSEED", "PYTHONMALLOC"})
 _OWN_PREFIXES = (
     "TORCHSTONE",
     "TORCHELASTIC_",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
 )  # the others are what torchrun sets
-_SECRET_WORDS = frozenset({"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "APIKEY"})
-_SECRET_ENDS = frozenset({"TOKEN", "KEY", "AUTH"})
-HIDDEN = "(set)"
 
 
 def probe_environment(libraries: Sequence[str], device: str, own: Collection[str] = ()) -> dict[str, Any]:
@@ -121,22 +119,21 @@ def _version(name: str) -> str | None:
     return None
 
 
-def is_secret(name: str) -> bool:
-    """Whether a variable of this name looks as if its value were nobody's business.
+def shown_value(name: str, value: str) -> str:
+    """The value of an environment variable as it may be recorded: hidden, unless the variable is known to hold a setting.
 
-    >>> is_secret("HF_TOKEN"), is_secret("AWS_SECRET_ACCESS_KEY"), is_secret("MAX_TOKENS"), is_secret("NUM_KEY_VALUE_HEADS")
-    (True, True, False, False)
+    >>> shown_value("OMP_NUM_THREADS", "8"), shown_value("TORCH_HUB_PASS", "geheim")
+    ('8', '(hidden)')
     """
-    words = name.upper().split("_")
-    return words[-1] in _SECRET_ENDS or not _SECRET_WORDS.isdisjoint(words)
+    return redact(value) if name in KNOWN else HIDDEN
 
 
 def read_variables(own: Collection[str] = ()) -> dict[str, str]:
-    """The environment variables that may change a measurement, by name; what looks secret is only said to be set."""
+    """The environment variables that may change a measurement, by name; what they hold, only where that is known to be a setting."""
     return {
-        name: HIDDEN if is_secret(name) else value
+        name: shown_value(name, value)
         for name, value in sorted(os.environ.items())
-        if (name in _NAMES or name.startswith(_PREFIXES))
+        if (name in KNOWN or name.startswith(_PREFIXES))
         and not name.startswith(_OWN_PREFIXES)
         and name not in own
     }

@@ -15,6 +15,7 @@ from torchstone.errors import InputError, UsageError
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.rescue import GONE, Loss, find_damage, lock, rescue, state_of, with_repro
 from torchstone.model import Outcome, Reading, Run
+from torchstone.redaction import redact_values
 from torchstone.safe_text import quote_word
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -180,7 +181,8 @@ def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: 
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
-    head = encode_run(structs.replace(run, outcomes=(), finished=False)).encode()
+    settings = redact_values(run.settings)  # while the run measures, its options have to be what they are
+    head = encode_run(structs.replace(run, settings=settings, outcomes=(), finished=False)).encode()
     try:
         handle = create_whole(path, head, lock)
     except FileExistsError:

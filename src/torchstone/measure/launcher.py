@@ -15,6 +15,7 @@ from typing import Protocol
 from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Channel, Message, decode, encode
 from torchstone.measure.kinship import continue_if_stopped, has_ended, kill_group, kill_tree
+from torchstone.redaction import redact, redact_values, without_half_a_word
 
 LOG_KEPT = 16 * 1024
 STACKS_WAIT = 0.5
@@ -63,14 +64,18 @@ class Worker:
             del self._tail[:-LOG_KEPT]
 
     def log_tail(self) -> str:
-        """The last lines it printed."""
+        """The last lines it printed, without the credentials of URLs: a word that was cut in two is left out, for it may be half of one."""
         for _ in range(64):  # whatever is still in the pipe, but never more: a child of it may print on
             before = self._printed
             self.read_log()
             if self._printed == before:
                 break
-        text = bytes(self._tail[-LOG_KEPT:]).decode(errors="replace")
-        cut = self._printed - min(self._printed, LOG_KEPT)
+        tail = bytes(self._tail[-LOG_KEPT:])
+        cut = self._printed - len(tail)
+        if cut:
+            tail = without_half_a_word(tail)
+            cut = self._printed - len(tail)
+        text = redact(tail.decode(errors="replace"))
         return f"... {cut} bytes before this are not kept\n{text}" if cut else text
 
     def kill(self) -> None:
@@ -236,7 +241,8 @@ class KeptLauncher:
         except _KeeperGoneError as gone:
             return {"broken": str(gone)}
         self._is_loading = False
-        return answer
+        told: Message = redact_values(answer)
+        return told
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""

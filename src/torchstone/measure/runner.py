@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct, structs, to_builtins
 
 from torchstone.errors import UsageError
-from torchstone.fingerprint import differences, fingerprint
-from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings
+from torchstone.fingerprint import differences, fingerprint, unknowns
+from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.measure.counters import choose_counter, find_counters
 from torchstone.measure.journal import Journal
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
@@ -25,7 +25,9 @@ from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.sources import Source
 from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.measure.trust import record_imported
 from torchstone.model import Case, Outcome, Run
+from torchstone.redaction import redact
 from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, Probe
@@ -71,14 +73,18 @@ def prepare_run(request: Request, session: Session) -> Run:
         cases = shard_cases(cases, shard, shards, request.durations)
         if not cases:
             session.cautions.append(f"shard {shard}/{shards} has no cases: all are in others")
-    settings = structs.replace(settings, threads=settings.threads or found["environment"].get("threads"))
+    settings = structs.replace(
+        settings,
+        threads=settings.threads or found["environment"].get("threads"),
+        imported=record_imported(found["files"], settings),
+    )
     environment = found["environment"]
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return Run(
         f"{now}-{secrets.token_hex(3)}",
         tuple(cases),
         (),
-        read_revision(settings.folder or os.getcwd(), request.label),
+        read_revision(settings.folder or os.getcwd(), redact(request.label)),
         environment | {"fingerprint": fingerprint(environment)},
         to_builtins(settings),
         finished=False,
@@ -237,6 +243,7 @@ def check_same_world(run: Run, session: Session) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
     changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
+    session.cautions += unknowns(found["environment"], run.environment)
     check_hosts(run, run.plan, session)
     if changed:
         raise UsageError(
@@ -272,7 +279,7 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
     return changed + [
         f"{source['path']} has been edited since"
         for source in run.settings.get("sources", {}).values()
-        if source.get("hash") not in (None, "", hash_file(source.get("path", "")))
+        if source.get("hash") and not same_hash(source["hash"], hash_file(source.get("path", "")))
     ]
 
 

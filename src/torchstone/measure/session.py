@@ -14,7 +14,7 @@ from typing import Any
 from torchstone.errors import InputError, UsageError
 from torchstone.measure import surroundings
 from torchstone.measure.answers import answer_of
-from torchstone.measure.cache_course import CacheCourse
+from torchstone.measure.cache_course import Account, CacheCourse
 from torchstone.measure.channel import Message
 from torchstone.measure.collect import Targets, leave_out_empty
 from torchstone.measure.course import Course, SingleCourse
@@ -30,6 +30,7 @@ from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.surroundings import World
 from torchstone.measure.trials import TrialsCourse
 from torchstone.model import Case
+from torchstone.redaction import redact
 from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
 
 KEPT_CACHE = os.path.join(".torchstone", "cache")
@@ -62,6 +63,7 @@ class Session:
         self._sources: list[Message] = []
         self._simulated_template = ""
         self.cautions: list[str] = []
+        self.trusts_artifacts = False
         self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
@@ -159,7 +161,7 @@ class Session:
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
-            said = file.read()
+            said = redact(file.read())
         if "No module named 'torch'" in problem:
             return _no_torch(self.world.python)
         return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
@@ -278,6 +280,7 @@ class Session:
                     case_file(settings.load_artifacts, case, "artifacts"),
                     case_file(settings.save_artifacts, case, "artifacts"),
                     read_probing_seconds(self.template),
+                    Account(surroundings.made_here_folder(), self.trusts_artifacts),
                 )
             around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
             if case.probe == Probe.ACCURACY:

@@ -11,6 +11,7 @@ import msgspec
 
 from torchstone.errors import InputError
 from torchstone.model import Case, Run
+from torchstone.redaction import was_redacted
 from torchstone.vocabulary import Probe
 
 STARTS = ("auto", "fork", "spawn")
@@ -20,6 +21,7 @@ CACHES = ("cold", "warm")
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
 
+    ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
     ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
@@ -28,6 +30,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     sources: dict[str, dict[str, str]] = {}
     folder: str = ""
     imports: tuple[str, ...] = ()
+    imported: dict[str, str] = {}
     start: str = "auto"
     cache: str = "cold"
     threads: int | None = None
@@ -88,6 +91,15 @@ def settings_of_run(run: Run, path: str) -> Settings:
         settings = msgspec.convert(run.settings, Settings)
     except msgspec.ValidationError as error:
         raise InputError(f"settings that this torchstone does not know: {error}", path=path, line=1) from None
+    for name, value in settings.options.items():
+        if was_redacted(value):
+            raise InputError(
+                f"the value of the option {name} was not kept, for it has credentials in it",
+                path=path,
+                line=1,
+                column="settings",
+                advice="measure it with a new 'torchstone run'",
+            )
     for case in run.plan:
         if not {"kind", "name"} <= settings.sources.get(case.suite, {}).keys():
             raise InputError(

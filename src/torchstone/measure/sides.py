@@ -17,7 +17,7 @@ from torchstone.measure import surroundings
 from torchstone.measure.asking import ask
 from torchstone.measure.changes import Changes, find_changes
 from torchstone.measure.collect import hash_file
-from torchstone.measure.environment import HIDDEN, is_secret
+from torchstone.measure.environment import shown_value
 from torchstone.measure.git import ask_git
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.runner import Request, prepare_run
@@ -27,6 +27,7 @@ from torchstone.measure.settings import make_job, settings_of_run
 from torchstone.measure.surroundings import World
 from torchstone.measure.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
 from torchstone.model import Case, Run
+from torchstone.redaction import is_hidden, redact, was_redacted
 
 OLDEST_PYTHON = (3, 11)
 KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
@@ -72,7 +73,7 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
             _set_once(single, key, value, option)
         else:
             variable = found and key.isidentifier() and key.isupper()
-            shown = f"{key}={HIDDEN}" if found and is_secret(name or key) else text
+            shown = _without_secret(text, name or key) if variable or kind == "env" else redact(text)
             hint = f"did you mean {option} env:{shown}? " if variable else ""
             raise UsageError(
                 f"{option} {shown}: expected one of {KEYS}", advice=f"{hint}repeat {option} for more than one"
@@ -93,11 +94,17 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
     )
 
 
-def _without_secret(text: str) -> str:
-    """What was said, as it may be shown and kept: what a variable is that looks secret is nobody's business."""
-    key, _, _ = text.partition("=")
-    kind, _, name = key.partition(":")
-    return f"{key}={HIDDEN}" if kind == "env" and is_secret(name) else text
+_SWITCHES = frozenset({"", "0", "1", "on", "off", "yes", "no", "true", "false", "none"})
+
+
+def _without_secret(text: str, name: str = "") -> str:
+    """What was said, as it may be shown and kept: of a variable that is not known to be a setting, only a value that switches something on or off."""
+    key, _, value = text.partition("=")
+    kind, _, variable = key.partition(":")
+    name = name or (variable if kind == "env" else "")
+    if not name or value.lower() in _SWITCHES:
+        return redact(text)
+    return f"{key}={shown_value(name, value)}"
 
 
 def _set_once(values: dict[str, Any], name: str, value: Any, option: str) -> None:  # noqa: ANN401  (any JSON value)
@@ -118,7 +125,7 @@ _THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # torch is told how many, wha
 
 def _check_variables(variables: dict[str, str], option: str) -> None:
     for name, value in variables.items():
-        if value == HIDDEN and is_secret(name):
+        if is_hidden(value) or was_redacted(value):
             raise UsageError(f"{option} env:{name}={value}: its value was not kept", advice="give it again")
         if name in _THREADS:
             advice = "use --threads, which both sides have"

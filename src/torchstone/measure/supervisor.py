@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from torchstone.measure.channel import Message
 from torchstone.measure.course import Course
-from torchstone.measure.ending import Ending, make_outcome, out_of_memory_status
+from torchstone.measure.ending import Ending, make_outcome, out_of_memory_status, redact_outcome
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.model import Case, Outcome
@@ -125,7 +125,7 @@ class Supervisor:
                     if self._go_on(number, active):
                         continue
                     self._cleanup(number)
-                    outcome = active.course.outcome()
+                    outcome = redact_outcome(active.course.outcome())
                     if active.crowded and not active.killed and outcome.status in _OUT_OF_MEMORY:
                         self._at_once = min(self._at_once, (len(self._active) + 1) // 2) or 1
                         waiting.append((number, active.case))

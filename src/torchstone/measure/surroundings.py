@@ -113,11 +113,21 @@ def inherited_programs() -> str:
     return os.environ.get("PATH", os.defpath)
 
 
-def template_folder(processor: str = "", world: World = HERE) -> str:
-    """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
-    base = os.environ.get("TORCHSTONE_CACHE") or os.path.join(
+def _kept_folder() -> str:
+    """Where torchstone keeps what serves more than one run."""
+    return os.environ.get("TORCHSTONE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "torchstone"
     )
+
+
+def made_here_folder() -> str:
+    """Where this machine keeps account of the compile artifacts that it has made."""
+    return os.path.abspath(os.path.join(_kept_folder(), "made-here"))
+
+
+def template_folder(processor: str = "", world: World = HERE) -> str:
+    """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
+    base = _kept_folder()
     known = (
         world.torch or _torch_version(),
         world.version,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import sysconfig
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from torchstone.define import Benchmark
 from torchstone.measure import sources
 from torchstone.measure.environment import probe_environment
 from torchstone.measure.sources import EmptySourceError, Source, SourceError, import_modules, load_source
-from torchstone.measure.surroundings import OWN
+from torchstone.measure.surroundings import OWN, PACKAGE
 
 
 def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
 
     ``tell`` is given each file before it is imported: should that be the end of this process, the parent knows which it was.
     """
+    at_first = set(sys.modules)
     import_modules(job.get("imports", []), job.get("folder", "."))
     before = set(sys.modules)
     answer: dict[str, Any] = {"sources": []}
@@ -28,6 +30,7 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         tell({"looking_at": source.get("path", "")})
         answer["sources"].append(_look_at(source))
     tell({"looking_at": ""})
+    answer["files"] = _own_files([name for name in sys.modules if name not in at_first])
     answer["libraries"] = _third_party([name for name in sys.modules if name not in before])
     if job.get("torch", True):
         from torchstone.probes.device import find_problem, list_devices  # noqa: PLC0415  (imports torch)
@@ -111,6 +114,22 @@ def _look_at(source: Source) -> dict[str, Any]:
     }
 
 
+def _own_files(modules: list[str]) -> list[str]:
+    """The files of those modules that belong neither to Python nor to an installed package."""
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed = [os.path.join(folder, "") for folder in (*folders, PACKAGE)]
+    files = {str(getattr(sys.modules[name], "__dict__", {}).get("__file__") or "") for name in modules}
+    return sorted(
+        path
+        for path in files
+        if os.path.isfile(path) and not path.startswith(tuple(installed)) and not _is_in_packages(path)
+    )
+
+
+def _is_in_packages(path: str) -> bool:
+    return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
+
+
 def _third_party(modules: list[str]) -> list[str]:
     """Those of newly imported modules that belong to installed packages: worth importing once, before workers are forked."""
     tops = {name.partition(".")[0] for name in modules} - {"torch", "torchstone"}
@@ -124,4 +143,4 @@ def _is_installed_package(name: str) -> bool:
     except (ImportError, ValueError):
         return False
     origin = (spec.origin or "") if spec else ""
-    return f"{os.sep}site-packages{os.sep}" in origin or f"{os.sep}dist-packages{os.sep}" in origin
+    return _is_in_packages(origin)

@@ -20,6 +20,7 @@ from torchstone.measure.channel import Channel, Message
 from torchstone.measure.keeper import redirect
 from torchstone.measure.sources import SourceError, find_measured, import_modules, load_source, prepare
 from torchstone.probes.reply import PhaseClock, Result, Stopped, tell
+from torchstone.redaction import redact
 
 LONGEST_TEXT = 100_000
 
@@ -196,13 +197,14 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _failure(phase: str, message: str, error: BaseException | None) -> Message:
-    return {"phase": phase, "message": message[:LONGEST_TEXT], "traceback": trace_of(error) if error else ""}
+    text = redact(message)[:LONGEST_TEXT]
+    return {"phase": phase, "message": text, "traceback": trace_of(error) if error else ""}
 
 
 def trace_of(error: BaseException) -> str:
     """Where an error came from, if that can be shown."""
     try:
-        return "".join(traceback.format_exception(error))[-LONGEST_TEXT:]
+        return redact("".join(traceback.format_exception(error)))[-LONGEST_TEXT:]
     except BaseException:  # noqa: BLE001
         return "(the traceback cannot be shown)"
 

@@ -17,6 +17,7 @@ from torchstone.probes.capture import reset_capture
 from torchstone.probes.compile_phases import read_phases
 from torchstone.probes.device import is_out_of_memory
 from torchstone.probes.kept import keep_outputs, load_outputs, on_cpu
+from torchstone.probes.own_artifacts import is_made_here, note_made
 from torchstone.probes.performance import WARM_UP_CALLS
 from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.probes.similarity import Comparison, find_bitwise_difference
@@ -36,7 +37,7 @@ class Scenario:
     """What a worker is told of its scenario; a path is empty where there is nothing to read or to write.
 
     ``launched`` is when the parent asked for the worker, by the machine's monotonic clock. ``load`` and ``save`` are artifacts, ``expected`` and ``keep``
-    first results.
+    first results. ``made_here`` is where this machine keeps account of the artifacts that it has made: what is saved is added, and nothing else is loaded.
     """
 
     launched: float
@@ -45,6 +46,7 @@ class Scenario:
     expected: str = ""
     keep: str = ""
     precompile: bool = False
+    made_here: str = ""
 
 
 @dataclass
@@ -98,7 +100,7 @@ def measure_scenario(
     result.add("first_result_seconds", compiled.first_at - launched)
     clock.enter("compare")
     if scenario.save:
-        _save_artifacts(scenario.save, result)
+        _save_artifacts(scenario.save, scenario.made_here, result)
     _settle_values(scenario, compiled.values, check)
 
 
@@ -110,9 +112,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
         torch._dynamo.config.caching_precompile = True
     with listening() as events:
         if scenario.load:
-            began = time.perf_counter()
-            _load_artifacts(scenario.load)
-            result.add("load_seconds", time.perf_counter() - began)
+            result.add("load_seconds", _load_artifacts(scenario.load, scenario.made_here))
         compiled = _first_calls(work, target, lambda: target.compile(work.model), keep=True)
     for phase, seconds in read_phases().items():
         result.add(f"{phase}_seconds", seconds)
@@ -166,10 +166,18 @@ def _forget_artifacts() -> None:
     CacheArtifactManager.clear()
 
 
-def _load_artifacts(path: str) -> None:
+def _load_artifacts(path: str, made_here: str) -> float:
+    """Load a file of artifacts, and no other bytes than those that were found to be made here, where that matters; gives the seconds without the finding out."""
     try:
+        began = time.perf_counter()
         with open(path, "rb") as file:
-            info = torch.compiler.load_cache_artifacts(file.read())
+            content = file.read()
+        seconds = time.perf_counter() - began
+        if made_here and not is_made_here(made_here, content):
+            raise PermissionError("this machine has not made them, so that they need --trust")
+        began = time.perf_counter()
+        info = torch.compiler.load_cache_artifacts(content)
+        seconds += time.perf_counter() - began
     except Exception as error:
         raise Stopped(
             "fail_to_run", f"the artifacts in {path} cannot be loaded: {tell(error)}", error
@@ -179,9 +187,10 @@ def _load_artifacts(path: str) -> None:
             "fail_to_run",
             f"the artifacts in {path} cannot be loaded: torch finds none in them (they may be damaged, or from another torch)",
         )
+    return seconds
 
 
-def _save_artifacts(path: str, result: Result) -> None:
+def _save_artifacts(path: str, made_here: str, result: Result) -> None:
     """Write torch's portable artifacts; what they hold, and how large they are, is noted."""
     saved = torch.compiler.save_cache_artifacts()
     if saved is None:
@@ -200,6 +209,8 @@ def _save_artifacts(path: str, result: Result) -> None:
         raise Stopped(
             "fail_to_run", f"the artifacts cannot be kept in {path}: {tell(error)}", error
         ) from error
+    if made_here:
+        note_made(made_here, content)
     result.extra["artifacts"] = {
         "bytes": len(content),
         **{kind: len(keys) for kind, keys in info.artifacts.items()},

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
 from torchstone.gate.compared import Compared, ComparedRow
+from torchstone.redaction import redact
 from torchstone.report.names import Names
 from torchstone.safe_text import join_words, simple_command
 from torchstone.units import count_of, format_change, format_limit, format_number, format_value
@@ -255,4 +256,4 @@ def repro_command(row: ComparedRow, report: CompareReport) -> str:
         for word in (flag, path)
     ]
     words = ("torchstone", "compare", report.base[0], report.new[0], *more, *report.options)
-    return join_words((*words, "--only", row.case.id))
+    return redact(join_words((*words, "--only", row.case.id)))

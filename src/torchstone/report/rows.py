@@ -10,6 +10,7 @@ from msgspec import Struct
 from torchstone.gate.rules import NEEDS_NO_BASELINE, describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row
 from torchstone.model import Case
+from torchstone.redaction import redact
 from torchstone.safe_text import join_words, quote_word, simple_command
 from torchstone.units import count_of, format_change, format_number, format_value
 from torchstone.vocabulary import ACCURACY, METRICS, Verdict
@@ -199,4 +200,4 @@ def _pattern(row: Row, context: Context) -> str:
 
 
 def _command(name: str, *arguments: str) -> str:
-    return join_words(("torchstone", name, *arguments))
+    return redact(join_words(("torchstone", name, *arguments)))

@@ -1,0 +1,81 @@
+"""Hide credentials in text: those in URLs, wherever they occur, and the values of environment variables that are not known to be harmless.
+
+Standard library only: workers use it too. It is applied where text enters a record or an error message, so that files, reports and terminals never see the original.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+HIDDEN = "(hidden)"
+"""Recorded instead of a value that is not to be seen. It says nothing about the value: two hidden values may differ."""
+
+MASK = "***"
+
+_OLD_HIDDEN = "(set)"  # what earlier versions recorded
+_DEEPEST = 100
+_HALF_A_WORD = re.compile(rb"\S{0,4096}(?=\s)")
+
+# The user part of a URL: up to the last @ before the path; or, behind "user:", up to the last @ at all, for passwords are not always escaped.
+_USER_INFO = re.compile(
+    r"""(?<=[a-z0-9])://                                  # behind a scheme
+        (?: [^\s/?\#@:"<>]{0,500} : (?!\d+(?:[/?\#]|$))   # a user and a password (a port is none)
+            [^\s"<>]{0,2000} @
+          | [^\s/?\#"<>]{1,2000} @ )                      # a user or a token alone""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SECRET_PARAMETER = re.compile(
+    r"""([?&;\#](?:amp;)?
+         (?: [\w.%-]{0,60}(?:token|secret|passw(?:or)?d|passphrase|pwd|signature|credential|api[-_]?key|access[-_]?key)[\w.%-]{0,60}
+           | auth | authorization | sig | key | jwt | pass )
+         =)[^\s&;\#"'<>]+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def redact(text: str) -> str:
+    """The text with the credentials of all URLs in it masked.
+
+    >>> redact("pip install --index-url https://me:geheim@example.com/simple")
+    'pip install --index-url https://***@example.com/simple'
+    >>> redact("GET https://example.com/a?user=me&access_token=abc&x=1")
+    'GET https://example.com/a?user=me&access_token=***&x=1'
+    """
+    if "://" in text and "@" in text:
+        text = _USER_INFO.sub(f"://{MASK}@", text)
+    if "=" in text and ("?" in text or "&" in text or "#" in text):
+        text = _SECRET_PARAMETER.sub(rf"\1{MASK}", text)
+    return text
+
+
+def redact_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (whatever JSON can hold)
+    """The same value with every text in it redacted, the keys of objects too."""
+    if isinstance(value, str):
+        return redact(value)
+    if depth > _DEEPEST:
+        return value  # nothing so deep can be written into a file anyway
+    if isinstance(value, dict):
+        return {
+            redact(key) if isinstance(key, str) else key: redact_values(each, depth + 1)
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return type(value)(redact_values(each, depth + 1) for each in value)
+    return value
+
+
+def without_half_a_word(tail: bytes) -> bytes:
+    """The end of a text from its first whole word on: the rest of a URL that was cut in two is not recognised as one."""
+    half = _HALF_A_WORD.match(tail)
+    return tail[half.end() :] if half else tail
+
+
+def is_hidden(value: object) -> bool:
+    """Whether this was recorded instead of a value that is not to be seen."""
+    return value in (HIDDEN, _OLD_HIDDEN)
+
+
+def was_redacted(value: object) -> bool:
+    """Whether something has been masked in a text, so that it no longer is what it was."""
+    return isinstance(value, str) and (f"://{MASK}@" in value or f"={MASK}" in value)

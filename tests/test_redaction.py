@@ -1,0 +1,62 @@
+"""Credentials in URLs are masked, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchstone.redaction import redact, redact_values, was_redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://user:pass@example.com/x", "https://***@example.com/x"),
+        ("https://ghp_token@github.com/a/b.git", "https://***@github.com/a/b.git"),
+        ("git+https://oauth2:tok@gitlab.com/a", "git+https://***@gitlab.com/a"),
+        ("redis://:pass@cache:6379/0", "redis://***@cache:6379/0"),
+        ("HTTPS://USER:PASS@EXAMPLE.COM", "HTTPS://***@EXAMPLE.COM"),
+        ("https://user:p@ss@example.com/x", "https://***@example.com/x"),
+        ("https://user:pa/s?s#@example.com", "https://***@example.com"),
+        ("1https://user:pass@example.com", "1https://***@example.com"),
+        ("a\nhttps://u:p@x b http://v:q@y c", "a\nhttps://***@x b http://***@y c"),
+        ("https://x/a?token=t&n=1", "https://x/a?token=***&n=1"),
+        ("https://x/a?n=1&access_token=t#end", "https://x/a?n=1&access_token=***#end"),
+        ("https://x/a?sig=t%2B&sv=2", "https://x/a?sig=***&sv=2"),
+        ("https://x/a?X-Amz-Signature=t&X-Amz-Date=2", "https://x/a?X-Amz-Signature=***&X-Amz-Date=2"),
+        ("https://x/a?PASSWORD=t", "https://x/a?PASSWORD=***"),
+        ("https://x/#access_token=t", "https://x/#access_token=***"),
+        ("https://u:p@x/a?api_key=t", "https://***@x/a?api_key=***"),
+    ],
+)
+def test_credentials_in_urls_are_masked(text: str, shown: str) -> None:
+    assert redact(text) == shown
+    assert redact(shown) == shown
+    assert was_redacted(shown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.com:8080/@scope/package@1.0",
+        "https://medium.com/@someone",
+        "write to me@example.com about http://example.com",
+        "http://localhost:8000 x@y",
+        "max_tokens=12 key=value",
+        "torch.compile(fn, options={'a': 1})",
+    ],
+)
+def test_everything_else_is_left_alone(text: str) -> None:
+    assert redact(text) == text
+    assert not was_redacted(text)
+
+
+def test_every_text_of_a_value_is_redacted() -> None:
+    url = "https://u:p@x"
+    value = {url: [url, {"a": (url, 1, None)}]}
+    shown = "https://***@x"
+    assert redact_values(value) == {shown: [shown, {"a": (shown, 1, None)}]}
+
+
+def test_a_long_text_takes_no_time_that_grows_with_its_square() -> None:
+    for text in ("a" * 300_000, "a://" * 50_000, "a://b:" * 50_000, "?" * 300_000, "?token" * 50_000):
+        assert redact(f"{text} :// @ =?&").startswith(text[:5])
