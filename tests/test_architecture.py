@@ -32,6 +32,7 @@ LAYERS: list[set[str]] = [
     {"baseline_edit"},
     {"gate", "store"},
     {"adoption"},
+    {"additions"},
     {"report", "proposal"},
     {"serve"},
     {"cli"},

@@ -38,6 +38,7 @@ from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Counts, Judgement
 from torchstone.model import QuarantineEntry, Reading
+from torchstone.report.accepting import find_terms
 from torchstone.report.rows import Context, Report, ScalingTable
 from torchstone.results import Results, merge, no_match, require_results
 from torchstone.vocabulary import Verdict
@@ -223,6 +224,7 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     context = Context(
         request.results,
         probes,
+        find_terms(readings, expected, conditions.rules, request.metrics),
         request.repeat(_REPEATED_BY_CHECK),
         request.repeat(_REPEATED_BY_ACCEPT),
         _repeated_names((*results.readings, *selected)),

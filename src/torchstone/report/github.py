@@ -43,6 +43,8 @@ def _red(report: Report, row: Row) -> str:
     text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
     if words.accept:
         text += f"\naccept: {words.accept}"
+    if words.instead:
+        text += f"\nwhat now: {words.instead}"
     return annotation("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
 
 

@@ -58,6 +58,7 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
             "expected_place": row.remarks.expected_place or None,
             "reproduce": words.repro,
             "accept": words.accept or None,
+            "instead": words.instead or None,
         }
     if row.remarks.quarantine:
         record["quarantine"] = _entry(row.remarks.quarantine)
