@@ -20,6 +20,7 @@ LAYERS: list[set[str]] = [
     {"vocabulary", "disk", "fingerprint"},
     {"model"},
     {"codec", "toml_file"},
+    {"upstream"},
     {"config"},
     {"define"},
     {"counting", "benchmark_base"},

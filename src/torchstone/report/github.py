@@ -33,7 +33,8 @@ def render_github(report: Report) -> str:
             lines.append(annotation(level, describe_finding(row), title=title, **_location(row)))
     for release in judgement.releases:
         text = f"passed in {release.passed} of {release.seen}: could be released"
-        location = {"file": release.entry.path, "line": str(release.entry.line)}
+        entry = release.entry
+        location = {"file": entry.path, "line": str(entry.line)} if entry.line else {}
         lines.append(annotation("notice", text, title=f"quarantine of {release.case.name}", **location))
     return "\n".join(lines) + "\n"
 

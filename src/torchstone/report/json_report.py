@@ -21,6 +21,7 @@ def render_json(report: Report) -> str:
     document: dict[str, Any] = {
         "format": FORMAT,
         "policy": judgement.policy.name,
+        **({"upstream_version": judgement.policy.upstream_version} if upstream else {}),
         "exit_code": judgement.exit_code,
         "headline": report.headline,
         "summary": report.summary,

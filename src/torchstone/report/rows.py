@@ -51,7 +51,7 @@ class Report(Struct, frozen=True):
     def headline(self) -> str:
         """The outcome in one line."""
         counts, judgement = self.judgement.counts, self.judgement
-        policy = f"policy {judgement.policy.name}"
+        policy = judgement.policy.title
         if self.scaling and not counts.rows:
             return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
         if judgement.exit_code == 0:
