@@ -221,7 +221,7 @@ def test_add_new_puts_rows_where_they_belong(torchstone: Command, write: WriteFi
     assert path.read_text() == BASELINE
     torchstone("accept", rows, "--baseline", "e.csv", "--yes", "--add-new")
     gap = "\n\n\n"
-    expected = BASELINE.replace("beta,", f"bach,pass,1\n{gap}beta,") + f"{gap}zeta,OOM,\n"
+    expected = BASELINE.replace("beta,", f"bach,pass,1\n{gap}beta,") + f"{gap}zeta,OOM,0\n"
     assert path.read_text() == expected
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Command, WriteFile
-from torchstone.cli.check import UPSTREAM_QUARANTINE
 from torchstone.errors import InputError
 from torchstone.quarantine import add_entry, read_quarantine, remove_entries
 from torchstone.safe_text import is_plain
@@ -332,14 +331,6 @@ def test_whatever_is_added_can_be_read_and_removed_again(entries: list[tuple[str
         text, gone = remove_entries("q.toml", text, case)
         assert [entry.case for entry in gone] == [case]
     assert text.strip() == ""
-
-
-def test_the_flaky_lists_of_the_original_ship_with_the_package() -> None:
-    entries = read_quarantine(UPSTREAM_QUARANTINE)
-    accuracy = [entry for entry in entries if entry.metrics == ("accuracy",)]
-    assert sum(not entry.platform for entry in accuracy) == 6
-    assert {entry.platform for entry in entries} == {"", "rocm"}
-    assert len({(entry.case, entry.metrics, entry.platform) for entry in entries}) == len(entries)
 
 
 def test_replacing_leaves_the_other_entries_of_a_case_alone(torchstone: Command, write: WriteFile) -> None:

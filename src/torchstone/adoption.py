@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from torchstone.baseline import expects_status, has_numbers, main_metric
+from torchstone.baseline import expects_status, has_numbers, main_metric, runs_to_its_end
 from torchstone.baseline_edit import Change
 from torchstone.errors import printable
 from torchstone.gate.comparable import WAYS, depends_on_environment
@@ -21,7 +21,7 @@ from torchstone.gate.margins import (
     find_other_counter,
     settle_row,
 )
-from torchstone.gate.rules import SHARES, RuleBook
+from torchstone.gate.rules import SHARES, RuleBook, ended_alike, numbers_count
 from torchstone.gate.sanity import contradictions
 from torchstone.model import Case, Measurement, Number, Outcome, Rule, Run, matches_name
 from torchstone.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
@@ -72,8 +72,8 @@ def wants_metric(metric: str, wish: Wish) -> bool:
 def compare_row(
     expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
 ) -> Iterator[Change]:
-    """What accepting does to one expected row. If its status is held back, so is the rest."""
-    case = expected.case
+    """What accepting does to one expected row. If its status is held back, so is the rest; its numbers belong to the status that it gets."""
+    case, ending = expected.case, expected.status
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
         yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
         return
@@ -88,9 +88,11 @@ def compare_row(
         yield from changes
         if any(change.action == "hold" for change in changes):
             return
+        if case.probe in {"", Probe.ACCURACY}:
+            ending = next((str(change.new) for change in changes if change.action == "change"), ending)
     for measurement in expected.measurements:
         if wants_metric(measurement.metric, wish):
-            yield from _compare_metric(case, measurement, outcomes, rules, wish, line)
+            yield from _compare_metric(case, measurement, outcomes, ending, rules, wish, line)
 
 
 def _disagreement(outcomes: Sequence[Outcome], wish: Wish) -> str:
@@ -123,13 +125,19 @@ def _compare_status(
 
 
 def _compare_metric(
-    case: Case, old: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
+    case: Case,
+    old: Measurement,
+    outcomes: Sequence[Outcome],
+    ending: str,
+    rules: RuleBook,
+    wish: Wish,
+    line: int,
 ) -> Iterator[Change]:
     rule = rule_for(old, outcomes[0].case, rules, wish)
-    values = _values(outcomes, old.metric)
     if rule.kind == "ignore":
         return
-    found = measurements_of(outcomes, old.metric)
+    found = measurements_of(outcomes, old.metric, ending)
+    values = [measurement.value for measurement in found]
     why = find_other_counter(old, found) or _mixed_ways(found)
     if not why and wish.is_apart and values and depends_on_environment(old.metric):
         why = ELSEWHERE.format(wish.elsewhere)
@@ -137,9 +145,8 @@ def _compare_metric(
         yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
         return
     if not values:
-        failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
-        if failed and case.probe != Probe.ACCURACY:
-            yield Change("hold", case, old.metric, old.value, None, f"no value: {failed}", line)
+        if why := _why_no_value(case, outcomes, ending, wish):
+            yield Change("hold", case, old.metric, old.value, None, why, line)
     elif is_voted_on(old.metric, rule, values):
         yield from _vote(case, old.metric, old.value, values, wish, line)
     else:
@@ -153,6 +160,20 @@ def _compare_metric(
         for change in changes:
             anew = ways and change.action == "keep"
             yield structs.replace(change, ways=ways, action="change" if anew else change.action)
+
+
+def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, wish: Wish) -> str:
+    """Why a number is not adopted where the row of the status does not say so; empty if there is nothing to say."""
+    failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
+    if not failed or any(ended_alike(outcome.status, ending) for outcome in outcomes):
+        return ""
+    if case.probe not in {"", Probe.ACCURACY}:
+        return f"no value: {failed}"
+    if wants_metric(ACCURACY, wish) or not ending:
+        return ""
+    return (
+        f"the case failed otherwise than its row says: {failed}, expected {ending}; accept its accuracy too"
+    )
 
 
 def is_voted_on(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
@@ -178,14 +199,13 @@ def rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) 
     return found or Rule("any" if measurement.margin is None and not settled else "margin")
 
 
-def measurements_of(outcomes: Sequence[Outcome], metric: str) -> list[Measurement]:
-    """What was measured. The numbers of a case that failed before its end mean nothing."""
-    good = [outcome for outcome in outcomes if has_numbers(outcome)]
+def measurements_of(outcomes: Sequence[Outcome], metric: str, ending: str) -> list[Measurement]:
+    """What was measured of a row that expects this status: if that is a failure before the end, by the results that failed so, if any did."""
+    alike = [outcome for outcome in outcomes if ended_alike(outcome.status, ending)]
+    if runs_to_its_end(ending) or not alike:
+        alike = [outcome for outcome in outcomes if has_numbers(outcome)]
+    good = [outcome for outcome in alike if numbers_count(outcome, ending)]
     return [m for outcome in good for m in outcome.measurements if m.metric == metric]
-
-
-def _values(outcomes: Sequence[Outcome], metric: str) -> list[Number]:
-    return [measurement.value for measurement in measurements_of(outcomes, metric)]
 
 
 def _vote(
@@ -246,10 +266,24 @@ def can_be_expected(
 ) -> bool:
     """Whether a limit can be a share of what was measured: not if it is a difference of times that noise has turned round."""
     rule = rule_for(measurement, outcomes[-1].case, rules, wish)
-    return rule.kind not in SHARES or middle_of(_values(outcomes, measurement.metric)) > 0
+    if rule.kind not in SHARES:
+        return True
+    found = measurements_of(outcomes, measurement.metric, outcomes[-1].status)
+    return middle_of([each.value for each in found]) > 0
 
 
 def middle_of(values: Sequence[Number]) -> Number:
     """The median; of counts a count."""
     middle = median(values)
     return int(middle) if all(isinstance(value, int) for value in values) else middle
+
+
+def in_place(change: Change, kind: str) -> Change:
+    """A change that this kind of file can have; a status that it has no place for is held back."""
+    of_status = change.metric == ACCURACY and change.action == "change"
+    if not of_status or (
+        kind != "performance" and not (kind == "v3" and change.case.probe == Probe.PERFORMANCE)
+    ):
+        return change
+    note = "a file of performance does not say how a case fails: remove the row, and use --add-new"
+    return structs.replace(change, action="hold", note=note)

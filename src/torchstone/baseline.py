@@ -49,10 +49,15 @@ def has_ended_well(outcome: Outcome) -> bool:
     return outcome.status in {PASSED, SKIPPED, NOT_AVAILABLE, ""}
 
 
-def has_numbers(outcome: Outcome) -> bool:
-    """Whether what was measured of a case means something: it ran to its end, though its results may be wrong."""
+def runs_to_its_end(status: str) -> bool:
+    """Whether a case with this status ran to its end, though its results may be wrong."""
     wrong = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
-    return outcome.status in {PASSED, SKIPPED, ""} or outcome.status.startswith(wrong)
+    return status in {PASSED, SKIPPED, ""} or status.startswith(wrong)
+
+
+def has_numbers(outcome: Outcome) -> bool:
+    """Whether what was measured of a case means something by itself: it ran to its end."""
+    return runs_to_its_end(outcome.status)
 
 
 def require_common_probe(readings: Sequence[Reading], expected: Sequence[Reading]) -> None:

@@ -32,7 +32,7 @@ RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 _OPTIONAL = {"margin", "tolerance"}
 _RULE_KEYS = ("metric", "case", "kind", "ratio", "margin", "better", "tolerance", "low", "high")
-_CHECK_KEYS = ("policy", "baseline", "quarantine", "block", "allow")
+_CHECK_KEYS = ("policy", "upstream_version", "baseline", "quarantine", "block", "allow")
 
 
 class MakeError(Protocol):
@@ -51,6 +51,7 @@ class Settings(Struct, frozen=True):
     block: tuple[Verdict, ...] = ()
     allow: tuple[Verdict, ...] = ()
     rules: tuple[ScopedRule, ...] = ()
+    upstream_version: str | None = None
 
 
 def wants_color(is_terminal: bool) -> bool:
@@ -96,7 +97,16 @@ def read_settings(path: str) -> Settings:
         _verdicts(entry.texts("block"), entry.error, "block"),
         _verdicts(entry.texts("allow"), entry.error, "allow"),
         rules,
+        _upstream_version(entry.text("upstream_version"), entry.error),
     )
+
+
+def _upstream_version(name: str, error: MakeError) -> str | None:
+    if not name:
+        return None
+    from torchstone.upstream import find_version, known_versions  # noqa: PLC0415  (few files name one)
+
+    return find_version(name, error(f"no such version: {name}", "upstream_version", known_versions())).name
 
 
 def _line_of(text: str, name: str) -> int:

@@ -36,7 +36,8 @@ class Check:
     ``tolerance`` is absolute and relative at once; ``cosine`` compares directions (at least 0.99) instead of values; ``multiplier``, if it is not
     None, is how many times further from the float64 result than eager the compiled result may be; ``overlap`` is the share of equal elements that is
     enough for a boolean mask; ``skip`` is a reason not to compare at all; ``non_deterministic`` accepts results that differ; ``runs`` is how often
-    the compiled run is judged, the majority deciding; ``optimizer`` takes the training steps: ``sgd``, ``adam``, or none if it is empty.
+    the compiled run is judged, the majority deciding; ``optimizer`` takes the training steps: ``sgd``, ``adam``, or none if it is empty; ``uncompared`` is a
+    reason to compile and run it, but to compare nothing.
     """
 
     tolerance: float = 1e-4
@@ -47,6 +48,7 @@ class Check:
     non_deterministic: bool = False
     runs: int = 1
     optimizer: str = "sgd"
+    uncompared: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what would otherwise be found out in a worker, or not at all."""

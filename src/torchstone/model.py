@@ -290,8 +290,8 @@ class QuarantineEntry(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where it was read, as ``file:line``."""
-        return f"{self.path}:{self.line}"
+        """Where it was read, as ``file:line``; of a list that ships with torchstone, its name."""
+        return f"{self.path}:{self.line}" if self.line else self.path
 
     def is_expired(self, today: date) -> bool:
         """Whether its last day has passed."""

@@ -14,31 +14,23 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from torchstone.additions import new_row, wants_new_metric
 from torchstone.adoption import (
-    ELSEWHERE,
     Wish,
-    can_be_expected,
     compare_row,
-    is_voted_on,
-    majority_of,
-    measurements_of,
+    in_place,
     middle_of,
-    rule_for,
     wants_metric,
 )
-from torchstone.baseline import Baseline, has_numbers, main_metric
+from torchstone.baseline import Baseline, main_metric
 from torchstone.baseline_edit import NOTHING_DONE, Change, apply_changes, find_no_place, name_added, state
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences
 from torchstone.gate.comparable import depends_on_environment
 from torchstone.gate.margins import (
     Lessons,
-    as_written,
-    find_failed_repeat,
-    find_other_counter,
-    settle,
 )
-from torchstone.gate.rules import RuleBook, margin_of
+from torchstone.gate.rules import RuleBook
 from torchstone.gate.sanity import contradictions
 from torchstone.model import (
     TRIALS,
@@ -88,7 +80,7 @@ def propose(
     rows: dict[Case, Outcome] = {}
     margin = _customary_margin(baseline)
     for case, outcomes in found.new.items() if wish.add_new else ():
-        change, outcome = _new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
+        change, outcome = new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
         changes.append(change)
         rows |= {case: outcome} if outcome else {}
     if wish.head is not None and not changes:
@@ -142,24 +134,13 @@ def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish)
         line = baseline.lines[number]
         if number in found.by_row:
             of_row = compare_row(expected, found.by_row[number], rules, wish, line)
-            changes += [_in_place(change, baseline.kind) for change in of_row]
+            changes += [in_place(change, baseline.kind) for change in of_row]
             if wish.add_new and baseline.kind == "pr-time-expected":
                 found.new |= _further_counts(expected, found.by_row[number], rules, wish)
         elif number not in found.touched and _could_be_pruned(expected, baseline.kind, found, wish):
             unpruned += not wish.prune
             changes += [_removal(expected, line)] if wish.prune else []
     return changes, unpruned
-
-
-def _in_place(change: Change, kind: str) -> Change:
-    """A change that this kind of file can have; a status that it has no place for is held back."""
-    of_status = change.metric == ACCURACY and change.action == "change"
-    if not of_status or (
-        kind != "performance" and not (kind == "v3" and change.case.probe == Probe.PERFORMANCE)
-    ):
-        return change
-    note = "a file of performance does not say how a case fails: remove the row, and use --add-new"
-    return structs.replace(change, action="hold", note=note)
 
 
 def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
@@ -252,18 +233,11 @@ def _further_counts(
         for outcome in outcomes
     ]
     wanted = any(
-        _wants_new_metric(m.metric, outcome.case, rules, wish)
+        wants_new_metric(m.metric, outcome.case, rules, wish)
         for outcome in further
         for m in outcome.measurements
     )
     return {expected.case: further} if wanted else {}
-
-
-def _wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> bool:
-    """Whether a new row is wanted for a metric: of counts, not for one that is never judged, unless it is asked for."""
-    if not wish.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
-        return False
-    return wants_metric(metric, wish)
 
 
 def _could_be_pruned(expected: Outcome, kind: str, found: _Found, wish: Wish) -> bool:
@@ -336,94 +310,6 @@ def _customary_margin(baseline: Reading) -> float | None:
         m.margin for outcome in baseline.run.outcomes for m in outcome.measurements if m.margin is not None
     )
     return margins.most_common(1)[0][0] if margins else None
-
-
-class _HeldBackError(Exception):
-    """Why a new row is not added, and what it would have expected."""
-
-    def __init__(self, why: str, metric: str = ACCURACY, value: str | Number | None = None) -> None:
-        super().__init__(why)
-        self.why, self.metric, self.value = why, metric, value
-
-
-def _new_row(
-    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None, no_place: str
-) -> tuple[Change, Outcome | None]:
-    """A new row, if the baseline has a place for it, and the files agree on its status and its counts."""
-    try:
-        if no_place:
-            raise _HeldBackError(
-                no_place, main_metric(outcomes[0]), outcomes[0].value(main_metric(outcomes[0]))
-            )
-        return _new_row_of(case, outcomes, rules, wish, margin)
-    except _HeldBackError as held:
-        return Change("hold", case, held.metric, None, held.value, f"new, but {held.why}"), None
-
-
-def _new_row_of(
-    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
-) -> tuple[Change, Outcome]:
-    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
-        raise _HeldBackError(f"it contradicts itself: {why}")
-    if wish.margins and (why := find_failed_repeat(outcomes)):
-        raise _HeldBackError(why)
-    numbers = [m.metric for outcome in outcomes for m in outcome.measurements]
-    if wish.is_apart and any(map(depends_on_environment, numbers)):
-        raise _HeldBackError(ELSEWHERE.format(wish.elsewhere))
-    status, agreed, tally = majority_of([outcome.status for outcome in outcomes], wish)
-    if not agreed:
-        raise _HeldBackError(f"the files disagree: {tally}", ACCURACY, status)
-    agreeing = [outcome for outcome in outcomes if outcome.status == status]
-    like = agreeing[-1]
-    measured = {each.metric: each for outcome in agreeing for each in outcome.measurements}
-    new = [
-        _new_expectation(case, measurement, agreeing, rules, wish, margin)
-        for measurement in measured.values()
-        if has_numbers(like) and _wants_new_metric(measurement.metric, like.case, rules, wish)
-        if can_be_expected(measurement, agreeing, rules, wish)
-    ]
-    measurements = tuple(measurement for measurement, _ in new)
-    outcome = Outcome(case, status, measurements, like.failure, extra=like.extra)
-    note = f"majority of {tally}" if tally else ""
-    if case.probe == Probe.ACCURACY:
-        return Change("add", case, ACCURACY, None, status, note), outcome
-    if not new:
-        raise _HeldBackError("it has no numbers to expect", ACCURACY, status)
-    first, apart = new[0]
-    found = None if apart is None else first.margin
-    change = Change("add", case, first.metric, None, first.value, note, margin=found, spread=apart)
-    return change, outcome
-
-
-def _new_expectation(
-    case: Case,
-    measurement: Measurement,
-    agreeing: Sequence[Outcome],
-    rules: RuleBook,
-    wish: Wish,
-    margin: float | None,
-) -> tuple[Measurement, float | None]:
-    """What a new row is to expect of one metric, and how far repeats lie apart if there were any."""
-    metric, extra = measurement.metric, measurement.extra or {}
-    rule = rule_for(measurement, agreeing[-1].case, rules, wish)
-    found = measurements_of(agreeing, metric)
-    values = [each.value for each in found]
-    value = middle_of(values)
-    if why := find_other_counter(None, found):
-        raise _HeldBackError(why, metric)
-    if wish.settles_margin(rule, len(values)):
-        new = settle(case, found, None, rule, wish.lessons)
-        if not new.is_usable:
-            raise _HeldBackError(new.why, metric, value)
-        return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
-    if rule.kind == "count" and is_voted_on(metric, rule, values):
-        value, agreed, counts = majority_of(values, wish)
-        if not agreed:
-            raise _HeldBackError(f"the files disagree: {counts}", metric, value)
-    whole = len(values) == 1 and rule.kind != "margin"
-    kept = measurement.samples if whole else (as_written(value, rule, margin_of(rule, margin)),)
-    usual = {} if rule.usual is None else {"margin": rule.usual}
-    return Measurement(metric, kept, {**usual, **extra} or None), None
 
 
 def new_baseline(path: str, readings: Sequence[Reading], only: Sequence[str] = ()) -> Reading:

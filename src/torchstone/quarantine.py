@@ -1,7 +1,8 @@
 """The quarantine: which cases may not block, why, since when and until when. Read, matched, and edited in place.
 
 An entry covers what its pattern, metric and platform name. It covers a wrong result, never a result that is not there, unless
-it says ``allow_missing``. An entry whose ``expires`` has passed covers nothing, and itself blocks.
+it says ``allow_missing``. An entry whose ``expires`` has passed covers nothing, and itself blocks. A table ``[[not_flaky]]`` takes a model out of the
+list that comes with the policy ``upstream``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from torchstone.disk import replace_text
 from torchstone.errors import InputError, UsageError
 from torchstone.model import QuarantineEntry
 from torchstone.toml_file import Entry, header_lines, parse_toml, read_toml, tables
+from torchstone.upstream import Removal
 
+NOT_FLAKY = "not_flaky"
+_REMOVAL_KEYS = ("case", "reason", "metric", "platform")
 _KEYS = ("case", "reason", "link", "owner", "since", "expires", "metric", "platform", "allow_missing")
 
 
@@ -25,12 +29,31 @@ Fields = dict[str, "str | date | bool | tuple[str, ...]"]
 def read_quarantine(path: str) -> list[QuarantineEntry]:
     """The entries of a quarantine file."""
     document, text = read_toml(path)
+    _removals(path, document, text)
     return _entries(path, document, text)
 
 
+def read_removals(path: str) -> list[Removal]:
+    """What a quarantine file takes out of the flaky list that comes with the policy upstream."""
+    document, text = read_toml(path)
+    return _removals(path, document, text)
+
+
+def _removals(path: str, document: dict[str, Any], text: str) -> list[Removal]:
+    return [_removal(each) for each in tables(path, document, text, NOT_FLAKY, _REMOVAL_KEYS)]
+
+
+def _removal(entry: Entry) -> Removal:
+    for needed in ("case", "reason"):
+        if not entry.text(needed).strip():
+            raise entry.error(f"an entry needs a {needed}", needed, "say which models are not flaky, and why")
+    case, reason = entry.text("case"), entry.text("reason")
+    return Removal(case, reason, entry.path, entry.line, entry.texts("metric"), entry.text("platform"))
+
+
 def _entries(path: str, document: dict[str, Any], text: str) -> list[QuarantineEntry]:
-    if unknown := [name for name in document if name != "quarantine"]:
-        problem = "expected tables [[quarantine]] and nothing else"
+    if unknown := [name for name in document if name not in {"quarantine", NOT_FLAKY}]:
+        problem = f"expected tables [[quarantine]] and [[{NOT_FLAKY}]], and nothing else"
         raise InputError(problem, path=path, line=1, column=unknown[0])
     return [_entry(each) for each in tables(path, document, text, "quarantine", _KEYS)]
 
@@ -116,7 +139,8 @@ def remove_entries(
     before = _entries(path, parse_toml(path, text), text)
     gone = [entry for entry in before if entry.case == pattern and is_meant(entry)]
     lines = text.split("\n")
-    starts = [*(start - 1 for start in header_lines(text, "quarantine")), len(lines)]
+    headers = sorted(line for name in ("quarantine", NOT_FLAKY) for line in header_lines(text, name))
+    starts = [*(header - 1 for header in headers), len(lines)]
     for entry in reversed(gone):
         header = entry.line - 1
         following = next(start for start in starts if start > header)

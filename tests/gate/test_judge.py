@@ -313,7 +313,7 @@ def test_a_red_row_of_a_run_file_has_the_runs_own_command_to_reproduce_it(
     results = write("run.jsonl", run_file("fail_to_run"))
     (row,) = check(results, "--baseline", write("e.csv", "name,accuracy\nm0,pass\n"))["rows"]
     assert row["reproduce"].startswith("torchstone repro run.jsonl")
-    assert row["accept"] == "torchstone accept run.jsonl --baseline e.csv --metric accuracy --only m0"
+    assert row["accept"] == "torchstone accept run.jsonl --baseline e.csv --only m0"
     assert (row["place"], row["expected_place"]) == ("run.jsonl:2", "e.csv:2")
 
 

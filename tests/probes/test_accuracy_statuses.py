@@ -255,6 +255,21 @@ def test_non_deterministic_model_passes_with_a_caution() -> None:
     assert ended.cautions[-1].startswith("passed although output: ")
 
 
+def test_what_is_not_compared_is_compiled_all_the_same() -> None:
+    """Of a model that does not agree with itself, crashes and graph breaks can still be found."""
+
+    def drift(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return x.roll(next(CALLS))
+
+    check = Check(uncompared="eager differs from run to run")
+    ended = measure(only(drift, torch.eye(50)[0]), check=check)
+    assert (ended.status, ended.message) == ("pass_due_to_skip", "eager differs from run to run")
+    assert ended.value("graph_breaks") > 0
+    assert ended.heard == ["eager", "compile"]
+    assert measure(linear, backend="refusing", check=check).status == "fail_to_run"
+
+
 @pytest.mark.parametrize(
     ("wrong_runs", "status"), [({1}, "pass"), ({1, 2}, "fail_accuracy"), ({2, 3}, "fail_accuracy")]
 )

@@ -18,6 +18,7 @@ from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.model import Reading, Run
+from torchstone.report.accepting import find_terms
 from torchstone.report.page import render_page
 from torchstone.report.page_rows import make_page
 from torchstone.report.rows import Context, Report
@@ -82,8 +83,11 @@ def html_of(run: Run, baseline: Run | None = None) -> str:
     if baseline is None:
         return render_page(make_page(results))
     old = Reading("old.jsonl", "run", baseline, range(2, 2 + len(baseline.outcomes)))
-    judgement = judge(results, Baseline([old]), Conditions(make_policy("strict", (), ()), RuleBook()))
-    report = Report(judgement, Context(("run.jsonl",), {"old.jsonl": frozenset({"performance", "accuracy"})}))
+    rules = RuleBook()
+    judgement = judge(results, Baseline([old]), Conditions(make_policy("strict", (), ()), rules))
+    probes = {"old.jsonl": frozenset({"performance", "accuracy"})}
+    context = Context(("run.jsonl",), probes, find_terms(results.readings, [old], rules))
+    report = Report(judgement, context)
     return render_page(make_page(results, report))
 
 

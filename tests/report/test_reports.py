@@ -69,7 +69,7 @@ class TestText:
         assert "e.csv:3" in block
         assert "status equals the expected one" in block
         assert "torchstone check r.csv --baseline e.csv --only worse" in block
-        assert "torchstone accept r.csv --baseline e.csv --metric accuracy --only worse" in " ".join(
+        assert "torchstone accept r.csv --baseline e.csv --only worse" in " ".join(
             block.replace("\\", "").split()
         )
 

@@ -25,6 +25,7 @@ from torchstone.cli.reading import (
     ONLY,
     RULE,
     SET,
+    UPSTREAM_VERSION,
     parse_day,
     patience,
     read_results,
@@ -38,13 +39,12 @@ from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Counts, Judgement
 from torchstone.model import QuarantineEntry, Reading
+from torchstone.report.accepting import find_terms
 from torchstone.report.rows import Context, Report, ScalingTable
 from torchstone.results import Results, merge, no_match, require_results
+from torchstone.upstream import find_version, platforms_of, tell_idle, without_removed
 from torchstone.vocabulary import Verdict
 
-UPSTREAM_QUARANTINE = os.path.join(
-    os.path.dirname(os.path.dirname(__file__)), "data", "upstream_quarantine.toml"
-)
 _VERDICTS = tuple(verdict.value for verdict in Verdict)
 _POLICY_HELP = "strict (the default), or upstream: decide as the original scripts do."
 _BASELINE_KIND_HELP = "The kind of the baseline files, if it is not to be recognised."
@@ -60,6 +60,7 @@ OPTIONS = (
     ),
     Option("--expected", "expected", "FILE", "The same as --baseline, as the original scripts call it."),
     Option("--policy", "policy", "NAME", _POLICY_HELP, choices=POLICIES),
+    UPSTREAM_VERSION,
     RULE,
     Option("--metric", "metrics", "NAME", "Judge only this metric (a name or pattern). Repeatable.", True),
     ONLY,
@@ -103,7 +104,7 @@ OPTIONS = (
 )
 # What a suggested command has to repeat: it judges, or accepts, by the same rules on the same axes.
 _REPEATED_BY_CHECK = {
-    *("policy", "rules", "metrics", "block", "allow", "quarantines", "platforms"),
+    *("policy", "upstream_version", "rules", "metrics", "block", "allow", "quarantines", "platforms"),
     *("assignments", "kind", "baseline_kind", "compare_anyway", "cross_environment", "as_of", "config"),
 }
 _REPEATED_BY_ACCEPT = {"rules", "assignments", "kind", "baseline_kind", "config"}
@@ -117,6 +118,7 @@ class Request(Struct, frozen=True):
     actual: tuple[str, ...]
     expected: str | None
     policy: str | None
+    upstream_version: str | None
     rules: tuple[str, ...]
     metrics: tuple[str, ...]
     only: tuple[str, ...]
@@ -196,16 +198,18 @@ def _conditions(
         advice = "name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2"
         raise UsageError("nothing to judge by", advice=advice)
     policy = _policy(settings, request)
+    entries, cautions = _quarantine(request.quarantines or settings.quarantines, policy)
     return Conditions(
         policy,
         rules,
-        tuple(_quarantine(request.quarantines or settings.quarantines, policy)),
-        frozenset(request.platforms) | _platforms_of(baselines, policy),
+        tuple(entries),
+        frozenset(request.platforms) | (platforms_of(baselines) if policy.is_upstream else frozenset()),
         request.metrics,
         parse_day("--as-of", request.as_of) or date.today(),
         request.compare_anyway,
         request.cross_environment,
         keep_quiet=bool(styles & {"json", "junit"} or request.history),
+        cautions=cautions,
     )
 
 
@@ -223,6 +227,7 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     context = Context(
         request.results,
         probes,
+        find_terms(readings, expected, conditions.rules, request.metrics),
         request.repeat(_REPEATED_BY_CHECK),
         request.repeat(_REPEATED_BY_ACCEPT),
         _repeated_names((*results.readings, *selected)),
@@ -234,6 +239,11 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
     baseline = Baseline(selected, expected, dtypes)
     judgement = judge(results, baseline, conditions)
+    if conditions.policy.is_upstream and judgement.counts.red:
+        from torchstone.gate.warnings import tell_not_deterministic  # noqa: PLC0415  (most checks are green)
+
+        told = tell_not_deterministic(judgement.rows, conditions.policy.upstream_version)
+        judgement = structs.replace(judgement, cautions=[*judgement.cautions, *told])
     if request.history:
         judgement = _look_back(judgement, results, request, baselines)
     return Report(judgement, context, scaling)
@@ -273,23 +283,32 @@ def _policy(settings: Settings, request: Request) -> Policy:
     if both := block & allow or set(settings.block) & set(settings.allow) - block - allow:
         raise UsageError(f"block and allow both name {', '.join(both)}")
     blocked, allowed = {*settings.block, *block} - allow, {*settings.allow, *allow} - block
-    return make_policy(request.policy or settings.policy, blocked, allowed)
+    name = request.policy or settings.policy
+    if name != "upstream":
+        if request.upstream_version is not None:
+            raise UsageError("--upstream-version is for the policy upstream", advice="add --policy upstream")
+        return make_policy(name, blocked, allowed)
+    version = find_version(request.upstream_version or settings.upstream_version)
+    return make_policy(name, blocked, allowed, version.name)
 
 
-def _quarantine(paths: Sequence[str], policy: Policy) -> list[QuarantineEntry]:
-    """The entries of the named files; else those of quarantine.toml. The policy upstream also has the original's own list."""
+def _quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[str, ...]]:
+    """The entries of the named files, else those of quarantine.toml, and what is to be said about them.
+
+    The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.
+    """
     default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
-    chosen = [*(paths or default), *([UPSTREAM_QUARANTINE] if policy.is_upstream else [])]
-    if not chosen:
-        return []
-    from torchstone.quarantine import read_quarantine  # noqa: PLC0415  (TOML takes its time to import)
+    if not (chosen := paths or default) and not policy.is_upstream:
+        return [], ()
+    from torchstone.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (TOML takes its time to import)
 
-    return [entry for path in chosen for entry in read_quarantine(path)]
-
-
-def _platforms_of(baselines: Sequence[str], policy: Policy) -> frozenset[str]:
-    """The original takes the platform from the expected file's path."""
-    return frozenset({"rocm"} if policy.is_upstream and any("rocm" in path for path in baselines) else ())
+    entries = [entry for path in chosen for entry in read_quarantine(path)]
+    if not policy.is_upstream:
+        return entries, ()
+    removals = [removal for path in chosen for removal in read_removals(path)]
+    shipped, idle = without_removed(find_version(policy.upstream_version), removals)
+    told = (tell_idle(removal, policy.upstream_version) for removal in idle)
+    return [*entries, *shipped], tuple(told)
 
 
 def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> ScalingTable | None:

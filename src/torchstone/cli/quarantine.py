@@ -21,11 +21,18 @@ from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Row
 from torchstone.model import QuarantineEntry, Reading, Rule, ScopedRule
-from torchstone.quarantine import add_entry, read_quarantine, remove_entries, write_quarantine
+from torchstone.quarantine import (
+    add_entry,
+    read_quarantine,
+    read_removals,
+    remove_entries,
+    write_quarantine,
+)
 from torchstone.redaction import redact
 from torchstone.results import merge
 from torchstone.safe_text import quote_word
 from torchstone.units import count_of
+from torchstone.upstream import find_version, tell_idle, without_removed
 from torchstone.vocabulary import ACCURACY, Verdict
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -49,27 +56,56 @@ def quarantine_command() -> None:
     """
 
 
+def _version_option(command: F) -> F:
+    help_text = (
+        "Look at the flaky list of this version of PyTorch as well, less what the file takes out of it."
+    )
+    option = click.option("--upstream-version", "version", metavar="VERSION", help=help_text)
+    return option(command)
+
+
+def _read_entries(path: str, version: str | None) -> list[QuarantineEntry]:
+    """The entries of a file, and those that come with an upstream version; what the file takes out of these and is not there is told."""
+    if version is None:
+        return read_quarantine(path)
+    chosen = find_version(version)
+    if not os.path.exists(path) and path == QUARANTINE_NAME:
+        return list(chosen.flaky)
+    shipped, idle = without_removed(chosen, read_removals(path))
+    for removal in idle:
+        print(f"caution: {tell_idle(removal, chosen.name)}")
+    return [*read_quarantine(path), *shipped]
+
+
 @quarantine_command.command("list")
+@_version_option
 @_file_option
-def list_entries(path: str) -> int:
+def list_entries(path: str, version: str | None) -> int:
     """Show all entries, the expired ones first.
 
     \b
-    Example:
+    Examples:
       torchstone quarantine list --file ci/quarantine.toml
+      torchstone quarantine list --upstream-version 2.13
     """
-    if path == QUARANTINE_NAME and not os.path.exists(path):
+    if path == QUARANTINE_NAME and not os.path.exists(path) and version is None:
         print(f"there is no {printable(path)} here: nothing is quarantined")
         return 0
-    entries = read_quarantine(path)
+    entries = _read_entries(path, version)
     today = date.today()
     rows = [_row(entry, today) for entry in sorted(entries, key=lambda entry: not entry.is_expired(today))]
     if not rows:
         print(f"{printable(path)}: no entries")
         return 0
     header = ("state", "case", "metric", "platform", "since", "expires", "owner", "reason", "link")
-    print_table(header, rows, title=f"{path}: {count_of(len(rows), 'entry')}")
+    print_table(header, rows, title=f"{_title(path, version)}: {count_of(len(rows), 'entry')}")
     return 0
+
+
+def _title(path: str, version: str | None) -> str:
+    if version is None:
+        return path
+    return f"{path} and the flaky list {version}" if os.path.exists(path) else f"the flaky list {version}"
 
 
 def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
@@ -213,6 +249,7 @@ def remove(pattern: str, path: str) -> int:
 )
 @click.option(SET.flag, SET.name, multiple=True, metavar=SET.metavar, help=SET.help)
 @click.option("--as-of", metavar="DATE", help="Judge dates as of this day. [default: today]")
+@_version_option
 @_file_option
 def check_entries(
     results: tuple[str, ...],
@@ -221,6 +258,7 @@ def check_entries(
     assignments: tuple[str, ...],
     as_of: str | None,
     path: str,
+    version: str | None,
 ) -> int:
     """Say which entries have expired, match nothing, or could be released.
 
@@ -232,7 +270,7 @@ def check_entries(
     Example:
       torchstone quarantine check run1.csv run2.csv --baseline expected.csv
     """
-    entries = read_quarantine(path)
+    entries = _read_entries(path, version)
     today = parse_day("--as-of", as_of) or date.today()
     with patience("judging"):
         expected = [read_file(name) for name in baselines]
@@ -241,7 +279,8 @@ def check_entries(
     if not rows:
         print(f"{printable(path)}: no entries")
         return 0
-    print_table(("", "case", "passed", "what to do"), rows, title=f"{path}: {count_of(len(rows), 'entry')}")
+    title = f"{_title(path, version)}: {count_of(len(rows), 'entry')}"
+    print_table(("", "case", "passed", "what to do"), rows, title=title)
     return int(any(entry.is_expired(today) for entry in entries))
 
 
@@ -279,6 +318,13 @@ def _verdict(
     if absent:
         of_what = "no row" if len(known) == 1 else "a case without a row"
         return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: a shard, or a crash?"
+    if not entry.line:
+        return (
+            "release",
+            entry.case,
+            times,
+            "passed here: a table [[not_flaky]] takes it out of the flaky list",
+        )
     of_file = "" if entry.path == QUARANTINE_NAME else f" --file {quote_word(entry.path)}"
     command = f"torchstone quarantine remove {quote_word(entry.case)}{of_file}"
     return "release", entry.case, times, f"could be released: {command}"

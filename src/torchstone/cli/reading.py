@@ -30,6 +30,12 @@ SET = Option(
     "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size, suite, tag or wrapper. Repeatable.",
     multiple=True,
 )
+UPSTREAM_VERSION = Option(
+    "--upstream-version",
+    "upstream_version",
+    "VERSION",
+    "The version of PyTorch whose flaky models the policy upstream lets pass, such as 2.13. Default: recorded.",
+)
 KIND = Option(
     "--kind", "kind", "KIND", "The kind of the result files, if it is not to be recognised.", choices=KINDS
 )

@@ -35,6 +35,7 @@ from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.model import QuarantineEntry, Reading
+from torchstone.report.accepting import find_terms
 from torchstone.report.page import fit_page, render_page
 from torchstone.report.page_rows import MOST_ROWS, make_page
 from torchstone.report.rows import Context, Report
@@ -161,6 +162,7 @@ def _judge(
     context = Context(
         tuple(reading.path for reading in results.readings),
         probes,
+        find_terms(results.readings, expected, conditions.rules),
         judging.repeated,
         judging.repeated,
         _repeated_names((*results.readings, *selected)),

@@ -18,6 +18,7 @@ from torchstone.gate.rules import (
     ended_alike,
     is_our_ratio,
     limits_of,
+    numbers_count,
 )
 from torchstone.gate.sanity import contradictions
 from torchstone.gate.tally import Tally
@@ -292,6 +293,8 @@ class _Judging:
             why = f"it was skipped{_told_by(outcome)}: " if outcome.status == SKIPPED else ""
             detail = f"{why}the result has no {metric}{_counted_instead(outcome)}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
+        if wanted and expected and not self._upstream and not numbers_count(outcome, expected.status):
+            return None
         detail = self._hindrance(rule, metric, found, wanted, apart)
         if detail:
             return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)

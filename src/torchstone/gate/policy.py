@@ -34,6 +34,15 @@ class Policy(Struct, frozen=True):
     name: str = "strict"
     block: frozenset[Verdict] = frozenset()
     allow: frozenset[Verdict] = frozenset()
+    upstream_version: str = ""
+    """The version of the original whose flaky list counts, under the policy upstream."""
+
+    @property
+    def title(self) -> str:
+        """The policy as a report names it."""
+        return f"policy {self.name}" + (
+            f", flaky list {self.upstream_version}" if self.upstream_version else ""
+        )
 
     @property
     def is_upstream(self) -> bool:
@@ -53,9 +62,11 @@ class Policy(Struct, frozen=True):
         return verdict in STRICT_BLOCKS
 
 
-def make_policy(name: str, block: Iterable[Verdict], allow: Iterable[Verdict]) -> Policy:
+def make_policy(
+    name: str, block: Iterable[Verdict], allow: Iterable[Verdict], upstream_version: str = ""
+) -> Policy:
     """A policy by its name."""
-    return Policy(name, frozenset(block), frozenset(allow))
+    return Policy(name, frozenset(block), frozenset(allow), upstream_version)
 
 
 def upstream_metrics(metrics: Iterable[str]) -> set[str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from torchstone.model import STATUS_RULES, Case, Number, Rule, ScopedRule, matches, matches_name
+from torchstone.baseline import has_numbers
+from torchstone.model import STATUS_RULES, Case, Number, Outcome, Rule, ScopedRule, matches, matches_name
 from torchstone.units import format_limit, format_number
 from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
 
@@ -144,6 +145,9 @@ def _is_for(scoped: ScopedRule, metric: str) -> bool:
     return fits and matches_name(scoped.metric, metric)
 
 
+_NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
+
+
 class Limits(Struct, frozen=True):
     """The range of values that a rule allows; None means no limit on that side."""
 
@@ -221,6 +225,17 @@ def ended_alike(actual: str, expected: str) -> bool:
     """Whether two statuses are the same, or both are failures of which one does not say how."""
     both = {actual, expected}
     return actual == expected or (FAILED in both and not both & {PASSED, SKIPPED, ""})
+
+
+def numbers_count(outcome: Outcome, expected: str) -> bool:
+    """Whether the numbers of a result belong to a row that expects this status. Judging and accepting both ask here.
+
+    They do if the case passed, or ran to its end where that is what was tested. If it failed, they were counted up to the failure: they belong to a row
+    that expects this very failure, and to no other. Where nothing was compiled there was nothing to count.
+    """
+    if has_numbers(outcome) and (outcome.case.probe == Probe.ACCURACY or outcome.status in _NOT_FAILED):
+        return True
+    return ended_alike(outcome.status, expected) and outcome.value("unique_graphs") != 0
 
 
 def decide_status(rule: Rule, actual: str, expected: str) -> Verdict:

@@ -112,7 +112,7 @@ class Tally:
             self._counts,
             [entry for entry, met in self._expired.items() if met],
             [release for release in self._releases.values() if release.passed],
-            [*self._cautions(results, baseline), *cautions],
+            [*self._cautions(results, baseline), *cautions, *self._conditions.cautions],
             self._ignored,
         )
 

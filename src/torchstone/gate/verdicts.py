@@ -138,3 +138,5 @@ class Conditions(Struct, frozen=True):
     keep_quiet: bool = (
         True  # whether rows that pass are kept, or only counted: a million of them take their room
     )
+    cautions: tuple[str, ...] = ()
+    """What is to be said about the conditions themselves."""

@@ -13,13 +13,34 @@ from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run
 from torchstone.results import Results
 from torchstone.safe_text import join_words
 from torchstone.units import format_change, format_value
-from torchstone.vocabulary import METRICS, Verdict
+from torchstone.upstream import upstream_versions
+from torchstone.vocabulary import ACCURACY, METRICS, SKIPPED, Verdict
 
 MOST_NAMED = 5
 _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T\d{6}-")  # as the id of a run begins
 
 Near = tuple[Case, str, Number, Number, float]
 """A case, a metric, what was measured, what was expected, and the limit it came near to."""
+
+
+def tell_not_deterministic(rows: Sequence[Row], version: str) -> list[str]:
+    """A caution for each red status of a model that some version of the original does not compare, because its eager results differ from run to run."""
+    unsure = {SKIPPED, "eager_two_runs_differ"}
+    told = []
+    for row in rows:
+        if row.blocks and row.metric == ACCURACY and {row.actual_value, row.expected_value} & unsure:
+            skipping = [
+                each.name
+                for each in upstream_versions()
+                if row.case.benchmark in each.eager_not_deterministic
+            ]
+            if skipping:
+                mine = "" if version in skipping else f", but {version} does not"
+                told.append(
+                    f"{printable(row.case.name)}: upstream {', '.join(skipping)} compiles it in training without comparing anything "
+                    f"(pass_due_to_skip), because eager differs from run to run{mine}: are results and baseline of one version?"
+                )
+    return _first_few(told, "of models whose eager results differ")
 
 
 def tell_near(near: Sequence[Near]) -> list[str]:

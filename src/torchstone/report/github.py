@@ -34,7 +34,8 @@ def render_github(report: Report) -> str:
             lines.append(annotation(level, describe_finding(row), title=title, **_location(row)))
     for release in judgement.releases:
         text = f"passed in {release.passed} of {release.seen}: could be released"
-        location = {"file": release.entry.path, "line": str(release.entry.line)}
+        entry = release.entry
+        location = {"file": entry.path, "line": str(entry.line)} if entry.line else {}
         lines.append(annotation("notice", text, title=f"quarantine of {release.case.name}", **location))
     return "\n".join(lines) + "\n"
 
@@ -44,6 +45,8 @@ def _red(report: Report, row: Row) -> str:
     text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
     if words.accept:
         text += f"\naccept: {words.accept}"
+    if words.instead:
+        text += f"\nwhat now: {words.instead}"
     return annotation("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
 
 

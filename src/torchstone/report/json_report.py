@@ -22,6 +22,7 @@ def render_json(report: Report) -> str:
     document: dict[str, Any] = {
         "format": FORMAT,
         "policy": judgement.policy.name,
+        **({"upstream_version": judgement.policy.upstream_version} if upstream else {}),
         "exit_code": judgement.exit_code,
         "headline": report.headline,
         "summary": report.summary,
@@ -59,6 +60,7 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
             "expected_place": row.remarks.expected_place or None,
             "reproduce": words.repro,
             "accept": words.accept or None,
+            "instead": words.instead or None,
         }
     if row.remarks.quarantine:
         record["quarantine"] = _entry(row.remarks.quarantine)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from torchstone.gate.rules import NEEDS_NO_BASELINE, describe_rule, limits_of
+from torchstone.gate.rules import describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row
 from torchstone.model import Case
 from torchstone.redaction import redact
+from torchstone.report.accepting import Offer, Terms, find_offer
 from torchstone.safe_text import join_words, quote_word, simple_command
 from torchstone.units import count_of, format_change, format_number, format_value
-from torchstone.vocabulary import ACCURACY, METRICS, Verdict
+from torchstone.vocabulary import METRICS, Verdict
 
 if TYPE_CHECKING:
     from torchstone.analyze.scaling import RoundChange
@@ -23,10 +24,12 @@ class Context(Struct, frozen=True):
     """The files a judgement is about, as the user named them: they are part of the commands it suggests.
 
     ``baselines`` says of each file which probes it speaks of; the two sets of options are those to repeat when a row is judged again, or accepted.
+    ``terms`` is what accepting depends on.
     """
 
     results: tuple[str, ...]
     baselines: dict[str, frozenset[str]]
+    terms: Terms
     check_options: tuple[str, ...] = ()
     accept_options: tuple[str, ...] = ()
     repeated_names: frozenset[str] = frozenset()
@@ -50,7 +53,7 @@ class Report(Struct, frozen=True):
     def headline(self) -> str:
         """The outcome in one line."""
         counts, judgement = self.judgement.counts, self.judgement
-        policy = f"policy {judgement.policy.name}"
+        policy = judgement.policy.title
         if self.scaling and not counts.rows:
             return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
         if judgement.exit_code == 0:
@@ -87,10 +90,13 @@ class Words(Struct, frozen=True):
     places: str
     repro: str
     accept: str
+    instead: str
+    """What to do about a row that blocks and cannot be accepted."""
 
 
 def describe(row: Row, context: Context) -> Words:
     """All that a row says to a person."""
+    offer = _offer(row, context)
     return Words(
         describe_finding(row),
         describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
@@ -98,7 +104,8 @@ def describe(row: Row, context: Context) -> Words:
             place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
         ),
         repro_command(row, context),
-        accept_command(row, context),
+        _accept_command(row, context, offer),
+        offer.instead if row.blocks and offer.options is None else "",
     )
 
 
@@ -153,31 +160,20 @@ def repro_command(row: Row, context: Context) -> str:
     )
 
 
-def accept_command(row: Row, context: Context) -> str:
+def _offer(row: Row, context: Context) -> Offer:
+    results = row.remarks.place.rpartition(":")[0]
+    return find_offer(row, context.terms, _baseline_of(row, context), results)
+
+
+def _accept_command(row: Row, context: Context, offer: Offer) -> str:
     """The command that makes what was measured the new baseline; empty where there is nothing to accept."""
-    how = _acceptance(row)
     baseline = _baseline_of(row, context)
-    if how is None or not baseline:
+    if offer.options is None or not baseline:
         return ""
     files = (*_results_of(row, context), "--baseline", baseline)
-    return _command("accept", *files, *context.accept_options, *how, "--only", _pattern(row, context))
-
-
-def _acceptance(row: Row) -> tuple[str, ...] | None:
-    """The options that accept just this row, or None where nothing was measured that could be adopted."""
-    if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
-        return None
-    match row.verdict:
-        case Verdict.NEW if row.actual and not row.remarks.expected_place:
-            return ("--add-new",) if row.actual.measurements or row.metric == ACCURACY else None
-        case Verdict.MISSING if row.actual is None and row.expected is not None:
-            return None if row.remarks.place else ("--prune",)  # of what was planned, the row is never pruned
-        case Verdict.REGRESSION | Verdict.IMPROVEMENT if (
-            row.actual and row.actual.value(row.metric) is not None
-        ):
-            return ("--metric", row.metric)
-        case _:
-            return None
+    return _command(
+        "accept", *files, *context.accept_options, *offer.options, "--only", _pattern(row, context)
+    )
 
 
 def _baseline_of(row: Row, context: Context) -> str:

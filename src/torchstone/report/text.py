@@ -127,6 +127,7 @@ def _red_block(report: Report, row: Row, page: Page) -> Iterator[str]:
     for name, command in (("reproduce", words.repro), ("accept", words.accept)):
         if command:
             yield from page.wrap_command(command, f"  {page.paint(f'{name:<10}', 'dim')} ")
+    yield from _fields({"what now": words.instead}, page)
 
 
 def _expired_block(entry: QuarantineEntry, page: Page) -> Iterator[str]:
