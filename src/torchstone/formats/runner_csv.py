@@ -18,7 +18,15 @@ from torchstone.formats import table
 from torchstone.formats.table import cell_picker
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.units import exact_text
-from torchstone.vocabulary import CAPTURE_METRICS, FAILED, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import (
+    CAPTURE_METRICS,
+    COMPILE_SECONDS,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Probe,
+    current_name,
+)
 
 _KEYS = ("dev", "name", "batch_size", "tag")
 _PERFORMANCE_COLUMNS = (
@@ -97,6 +105,7 @@ class _RowReader:
                 raise InputError(
                     f"no column '{column}'", path=path, line=header_line, column=column, advice=advice
                 )
+        table.refuse_two_names(path, header_line, header)
         self._at = {column: number for number, column in enumerate(header)}
         self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
         self._measured_at = [self._at[column] for column in self._measured]
@@ -181,9 +190,8 @@ class _RowReader:
             return None
         read = table.read_count if column in CAPTURE_METRICS else table.read_positive
         if column == "compilation_latency":
-            read = (
-                table.read_number
-            )  # in a performance file a difference of two times, which may well be negative
+            # A difference of two times, which the original writes even where it is negative: the gate calls that invalid.
+            read = table.read_number
         return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
 
     def _axes_of_file_name(self) -> dict[str, str]:
@@ -212,7 +220,9 @@ class _RowReader:
 def _metric(column: str, probe: Probe) -> str:
     """The metric that a column means in a file of this probe."""
     return (
-        "dynamo_compilation_latency" if (column, probe) == ("compilation_latency", Probe.ACCURACY) else column
+        COMPILE_SECONDS
+        if (column, probe) == ("compilation_latency", Probe.ACCURACY)
+        else current_name(column)
     )
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of
-from torchstone.model import Case, Measurement, Rule, matches_name
+from torchstone.model import Case, Measurement, Rule, matches_metric
 from torchstone.vocabulary import METRICS
 
 USUAL_MARGIN = 0.02
@@ -30,7 +30,7 @@ class Terms(Struct, frozen=True):
     def margin_of(self, metric: str, case: Case, base: Measurement) -> float:
         """How much of a change matters: as asked, or as the gate would have it. Counts that capture makes may not change at all unless asked by name."""
         for pattern, margin in reversed(self.margins):
-            if matches_name(pattern, metric):
+            if matches_metric(pattern, metric):
                 return margin
         rule, rises = self.rules.find(metric, case), self.better_of(metric, case) == "higher"
         if rule is not None and rule.kind == "count":
@@ -43,7 +43,7 @@ class Terms(Struct, frozen=True):
         if (
             rule is None
             or rule.kind != "count"
-            or any(matches_name(name, metric) for name, _ in self.margins)
+            or any(matches_metric(name, metric) for name, _ in self.margins)
         ):
             return 0.0
         return rule.tolerance
@@ -51,7 +51,7 @@ class Terms(Struct, frozen=True):
     def better_of(self, metric: str, case: Case) -> str:
         """Which way is better: as asked, as the gate's rule has it, or as the metric is known; empty where nothing says so."""
         for pattern, better in reversed(self.better):
-            if matches_name(pattern, metric):
+            if matches_metric(pattern, metric):
                 return better
         rule = self.rules.find(metric, case)
         if rule is not None and (better := _WAYS.get(rule.kind) or rule.better):
@@ -61,7 +61,7 @@ class Terms(Struct, frozen=True):
     def wants(self, metric: str, case: Case) -> bool:
         """Whether a metric is compared: as asked; else what the gate would judge, less what follows from other metrics."""
         if self.metrics:
-            return any(matches_name(pattern, metric) for pattern in self.metrics)
+            return any(matches_metric(pattern, metric) for pattern in self.metrics)
         follows = metric.endswith("_saved") and metric in METRICS
         return not follows and not self.rules.ignores(metric, case)
 
