@@ -117,6 +117,7 @@ LOSSES: dict[tuple[str, str], list[str]] = {
         "mode",
         "the status pass",
         "samples of cold_compile_seconds",
+        "definition",
         "samples of warm_compile_seconds",
         "dynamic",
     ],

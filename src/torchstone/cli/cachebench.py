@@ -9,7 +9,8 @@ from typing import Any
 
 from torchstone.cli import run_options
 from torchstone.cli.clicked import make_command
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
+from torchstone.cli.pr_time import new_run_file
 from torchstone.cli.quantities import parse_count
 from torchstone.cli.run import run_benchmarks
 from torchstone.define import MODES, SIZES
@@ -33,7 +34,7 @@ OPTIONS = (
     Option("--device", "device", "DEVICE", "By default the machine's accelerator, else cpu."),
     Option("--dynamic", "dynamic", "", "Compile with dynamic shapes."),
     Option("--repeat", "repeat", "N", "Cold and warm so many times, 1 to 9; by default once."),
-    Option("--output", "output", "FILE", "The JSON file. The run file is written beside it."),
+    Option("--output", "output", "FILE", "The JSON file. The run file is written beside it.", writes=FILE),
     Option("--size", "size", "SIZE", "full, or small: models shrunk to run in seconds on a CPU.", choices=SIZES),
     Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice."),
     Option("--timeout", "timeout", "TIME", "End a start that takes longer; by default 30m."),
@@ -61,7 +62,7 @@ def run_cachebench(_arguments: tuple[str, ...], **given: Any) -> int:  # noqa: A
     suite, output = _required(given, "benchmark"), _required(given, "output")
     if (parse_count("--repeat", given["repeat"]) or 1) > MOST_REPEATS:
         raise UsageError(f"--repeat {given['repeat']}: expected 1 to {MOST_REPEATS}")
-    run_file = find_free_name(output)
+    run_file = find_free_name(output) if is_file(output) else new_run_file()
     code = run_benchmarks((suite,), **_request(suite, run_file, given))
     if not os.path.exists(run_file):
         return code
@@ -93,6 +94,11 @@ def _request(suite: str, run_file: str, given: dict[str, Any]) -> dict[str, Any]
         "output": run_file,
         **{name: given[name] for name in ("repeat", "size", "threads", "timeout", "explain")},
     }
+
+
+def is_file(output: str) -> bool:
+    """Whether an output is, or will be, a regular file: beside a pipe or a device nothing is written."""
+    return os.path.isfile(output) or not os.path.exists(output)
 
 
 def find_free_name(output: str) -> str:

@@ -15,7 +15,7 @@ from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, make_display
 from torchstone.cli.quantities import parse_seconds
 from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
-from torchstone.cli.run_outputs import check_outputs, print_plan, write_ddp, write_outputs
+from torchstone.cli.run_outputs import print_plan, refuse_taken, write_ddp, write_outputs
 from torchstone.cli.run_summary import print_cache_reasons
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.measure.collect import resolve_targets
@@ -92,8 +92,8 @@ def _follow(job: Job, given: dict[str, Any]) -> int:
 def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> int:
     if given["resume"]:
         return _resume(targets, given, job)
+    refuse_taken(given["output"])
     request = make_request(targets, given)
-    check_outputs(given["output"], given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
     with Session(
         "spawn" if given["dry_run"] else request.settings.start, request.settings.cache, display.say
@@ -132,7 +132,6 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
         raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
     if targets:
         raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
-    check_outputs(None, given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
     journal, reading = reopen_journal(given["resume"])
     run = reading.run

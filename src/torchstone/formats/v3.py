@@ -20,6 +20,7 @@ from torchstone.errors import InputError, printable
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.formats.pr_time import ORIGINAL_COUNTER, RECORDS
 from torchstone.model import (
+    BY_CALLS,
     COUNTER,
     DEFINITION,
     Case,
@@ -295,7 +296,9 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
         record = _merge(
             common, _of_metric(_written_name(measurement.metric, case.probe), measurement.samples)
         )
-        stated = {key: way for key in _STATED if (way := _kept(measurement.extra, key, ""))}
+        stated = {
+            key: way for key in _STATED if (way := _kept(measurement.extra, key, "")) and way != BY_CALLS
+        }
         if stated and not _kept(measurement.extra, "v3", {}):
             record = _merge(record, {"benchmark": {"extra_info": stated}})
         records.append(_complete(record, measurement.extra))

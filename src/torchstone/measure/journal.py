@@ -10,7 +10,7 @@ import shlex
 from msgspec import structs
 
 from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, encode_line, encode_run
-from torchstone.disk import read_text, reason
+from torchstone.disk import make_folder, read_text, reason
 from torchstone.errors import InputError, UsageError
 from torchstone.model import Outcome, Reading, Run
 
@@ -109,10 +109,7 @@ def create_journal(path: str, run: Run, again: str = "") -> Journal:
     """
     _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
+    make_folder(folder)
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     except FileExistsError:
