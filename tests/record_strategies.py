@@ -109,7 +109,7 @@ def accuracy_runs(draw: st.DrawFn) -> Run:
         variant, status = _runner_variant(draw), draw(STATUS_WORDS)
         measurements: list[Measurement] = []
         if status == PASSED or variant.batch_size:  # else zeros are read as padding
-            measurements = _measurements(draw, (*CAPTURE_METRICS, "dynamo_compilation_latency"), NUMBERS)
+            measurements = _measurements(draw, (*CAPTURE_METRICS, "compile_seconds"), NUMBERS)
         case = Case(name, Probe.ACCURACY.value, variant=variant)
         outcomes.append(Outcome(case, status, tuple(measurements)))
     return run_with(outcomes)
@@ -195,7 +195,7 @@ def _v3_outcome(draw: st.DrawFn, suite: str, name: str, variant: Variant) -> Out
     samples = st.lists(st.integers(-(2**70), 2**70) | st.floats(-1e300, 1e300), min_size=1, max_size=4)
     main = {
         Probe.PERFORMANCE: "speedup",
-        Probe.ACCURACY: "dynamo_compilation_latency",
+        Probe.ACCURACY: "compile_seconds",
         Probe.INSTRUCTIONS: "instruction_count",
         Probe.SCALING: "iteration_time",
     }

@@ -196,9 +196,7 @@ def test_a_noisy_number_moves_only_beyond_a_third_of_its_rule(torchstone: Comman
     assert path.read_text() == "name,compression_ratio\na,1.0\nb,1.017\n"
 
 
-def test_a_difference_that_noise_has_turned_round_is_no_baseline(
-    torchstone: Command, write: WriteFile
-) -> None:
+def test_a_case_with_a_negative_time_is_not_adopted(torchstone: Command, write: WriteFile) -> None:
     case = Case("a", "performance", "smoke", Variant("cpu"))
 
     def text(latency: float, compiling: float) -> str:
@@ -207,9 +205,9 @@ def test_a_difference_that_noise_has_turned_round_is_no_baseline(
 
     path = Path(write("base.jsonl", text(1.0, 6.0)))
     ran = torchstone("accept", write("new.jsonl", text(2.0, -0.1)), "--baseline", "base.jsonl", "--yes")
-    assert "not above 0" in " ".join(ran.out.split())
+    assert "-0.1 is negative" in " ".join(ran.out.split())
     (outcome,) = decode_run("base.jsonl", path.read_text()).run.outcomes
-    assert [each.value for each in outcome.measurements] == [2.0, 6.0]
+    assert [each.value for each in outcome.measurements] == [1.0, 6.0]
 
 
 def test_add_new_puts_rows_where_they_belong(torchstone: Command, write: WriteFile) -> None:

@@ -46,7 +46,7 @@ COUNTS_LOST = [
         "autograd_captures",
         "autograd_compiles",
         "cudagraph_skips",
-        "dynamo_compilation_latency",
+        "compile_seconds",
     )
 ]
 # What is lost from one kind to another; a pair that is not here cannot be converted.
@@ -119,6 +119,7 @@ LOSSES: dict[tuple[str, str], list[str]] = {
         "mode",
         "the status pass",
         "samples of cold_compile_seconds",
+        "definition",
         "samples of warm_compile_seconds",
         "dynamic",
     ],
@@ -202,7 +203,7 @@ def test_cases_that_would_become_one_are_refused() -> None:
 def test_two_probes_whose_metrics_would_clash_are_refused_with_the_way_out() -> None:
     both = [
         Outcome(Case("a", "performance"), "pass", (Measurement("compilation_latency", (1.0,)),)),
-        Outcome(Case("a", "accuracy"), "pass", (Measurement("dynamo_compilation_latency", (2.0,)),)),
+        Outcome(Case("a", "accuracy"), "pass", (Measurement("compile_seconds", (2.0,)),)),
     ]
     with pytest.raises(UsageError) as caught:
         convert(run_with(both), "v3")

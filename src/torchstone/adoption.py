@@ -23,7 +23,7 @@ from torchstone.gate.margins import (
 )
 from torchstone.gate.rules import SHARES, RuleBook, ended_alike, numbers_count
 from torchstone.gate.sanity import contradictions
-from torchstone.model import Case, Measurement, Number, Outcome, Rule, Run, matches_name
+from torchstone.model import Case, Measurement, Number, Outcome, Rule, Run, matches_metric
 from torchstone.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 Value = TypeVar("Value", bound="str | Number")
@@ -66,7 +66,7 @@ ELSEWHERE = (
 
 def wants_metric(metric: str, wish: Wish) -> bool:
     """Whether a metric is to be looked at."""
-    return not wish.metrics or any(matches_name(pattern, metric) for pattern in wish.metrics)
+    return not wish.metrics or any(matches_metric(pattern, metric) for pattern in wish.metrics)
 
 
 def compare_row(

@@ -15,7 +15,7 @@ from torchstone.formats.edit import TableText, TextRow
 from torchstone.formats.expected_csv import write_expected
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Variant, run_of
 from torchstone.units import count_of, exact_text
-from torchstone.vocabulary import ACCURACY
+from torchstone.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
 
 _TABLES = frozenset(
     {
@@ -200,9 +200,16 @@ class _ColumnEditor:
         self._new_names: dict[str, dict[str, str]] = {}
 
     def _column(self, case: Case, metric: str) -> int:
-        if self._accuracy_file and metric == "dynamo_compilation_latency":
-            metric = "compilation_latency"
-        return self._header.index(case.variant.dtype if self._wide else metric)
+        return (
+            self._header.index(case.variant.dtype)
+            if self._wide
+            else [self._metric(column) for column in self._header].index(metric)
+        )
+
+    def _metric(self, column: str) -> str:
+        """The metric that a column means."""
+        is_by_timers = self._accuracy_file and column == "compilation_latency"
+        return COMPILE_SECONDS if is_by_timers else current_name(column)
 
     def change(self, line: int, changes: Sequence[Change]) -> None:
         """Put the new values into one row."""
@@ -258,11 +265,7 @@ class _ColumnEditor:
         }
         if column in stated:
             return stated[column]
-        value = outcome.value(
-            "dynamo_compilation_latency"
-            if self._accuracy_file and column == "compilation_latency"
-            else column
-        )
+        value = outcome.value(self._metric(column))
         return "" if value is None else _text(value)
 
 
@@ -271,7 +274,7 @@ class _PrTimeEditor:
 
     def __init__(self, table: TableText) -> None:
         self._table = table
-        self._rows = {(row.cells[0].strip(), row.cells[1].strip()): row for row in table.rows}
+        self._rows = {(row.cells[0].strip(), current_name(row.cells[1].strip())): row for row in table.rows}
 
     def change(self, _line: int, changes: Sequence[Change]) -> None:
         """Put new values into the rows of one benchmark; the margin stays, unless there is a new one."""

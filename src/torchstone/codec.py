@@ -23,8 +23,20 @@ from msgspec import structs
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Revision, Run, Variant
+from torchstone.model import (
+    REDEFINED,
+    Case,
+    Measurement,
+    Number,
+    Outcome,
+    Reading,
+    Revision,
+    Run,
+    Variant,
+    brought_up_to_date,
+)
 from torchstone.safe_text import escape_json, is_plain
+from torchstone.vocabulary import FORMER_NAMES
 
 FORMAT = 1
 
@@ -170,7 +182,7 @@ class _State:
                     number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here"
                 )
             return
-        outcome = decoded.outcome
+        outcome = _brought_up_to_date(decoded.outcome)
         if outcome.case in self._at:
             name = printable(outcome.case.id)
             problem = f"a second outcome of {name}; the first is in line {self._at[outcome.case]}"
@@ -254,6 +266,13 @@ def _check_plan(path: str, plan: Sequence[Case]) -> None:
         if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
             problem = f"{printable(case.id)} has a control character in it"
             raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
+
+
+def _brought_up_to_date(outcome: Outcome) -> Outcome:
+    """An outcome with the names and definitions of today; the same one where it has them already."""
+    if not any(each.metric in FORMER_NAMES or each.metric in REDEFINED for each in outcome.measurements):
+        return outcome
+    return msgspec.structs.replace(outcome, measurements=tuple(map(brought_up_to_date, outcome.measurements)))
 
 
 def _check_outcome(path: str, line: int, outcome: Outcome) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
 
 from torchstone.errors import InputError
 
+_BLOCK = 4096  # bytes: what a file system gives out at a time
 BOM = "\ufeff"
 
 
@@ -66,13 +68,12 @@ def write_text(path: str, text: str) -> None:
     written to directly, for there is nothing to replace.
     """
     try:
-        target = os.path.realpath(path)
-        mode = _mode(target)
+        mode = _mode(path)
         data = text.encode("utf-8")
         if mode is not None and not stat.S_ISREG(mode):
-            _write_directly(target, data)
+            _write_directly(path, data)
         else:
-            _replace(target, data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+            _replace(os.path.realpath(path), data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
     except UnicodeEncodeError as error:
         raise InputError(f"cannot be written as UTF-8: {error.reason}", path=path) from None
     except (OSError, ValueError) as error:
@@ -111,6 +112,80 @@ def _locked(folder: str) -> Iterator[None]:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
+
+
+def try_file(path: str, *, makes_folder: bool = False) -> None:
+    """Find out whether ``write_text`` could write a file, without changing anything: to be called before hours of work, not after.
+
+    What is there already is not touched, and what is not there is not made: a file is made beside it, written to, and removed.
+    A device is asked to take nothing, which a full one refuses. ``makes_folder`` says that the folder will be made where there is none.
+    """
+    try:
+        mode = _mode(path)
+        if path.endswith(os.sep) or (mode is not None and stat.S_ISDIR(mode)):
+            raise InputError("this is a folder, expected a file", path=path, advice="name a file in it")
+        if mode is None or stat.S_ISREG(mode):
+            folder = os.path.dirname(os.path.realpath(path))
+            if not makes_folder and not os.path.isdir(folder):
+                raise _no_folder(path, folder)
+            _try_inside(_nearest(folder))
+        elif stat.S_ISCHR(mode):
+            _write_nothing(path)
+        elif not os.access(path, os.W_OK):  # to open a pipe would mean to wait for its reader
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be written: {reason(error)}", path=path) from None
+
+
+def try_folder(path: str) -> None:
+    """Find out whether files could be written into a folder, which need not exist yet, without making it."""
+    try:
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise InputError("this is a file, expected a folder", path=path, advice="name a folder")
+        _try_inside(_nearest(os.path.abspath(path)))
+    except (OSError, ValueError) as error:
+        raise InputError(f"nothing can be written into this folder: {reason(error)}", path=path) from None
+
+
+def _no_folder(path: str, folder: str) -> InputError:
+    import shlex  # noqa: PLC0415  (only for this message)
+
+    advice = f"create it: mkdir -p {shlex.quote(folder)}"
+    return InputError("the folder that it should be in does not exist", path=path, advice=advice)
+
+
+def _nearest(folder: str) -> str:
+    """The folder itself, or what there is of the way to it."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def make_folder(path: str) -> None:
+    """Make a folder, and those it lies in, unless it is there."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"no folder can be made there: {reason(error)}", path=path) from None
+
+
+def _try_inside(folder: str) -> None:
+    """Write a block into a new file of a folder, and remove it again."""
+    trial = os.path.join(folder, f".torchstone-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    handle = os.open(trial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, bytes(_BLOCK))
+    finally:
+        os.close(handle)
+        os.unlink(trial)
+
+
+def _write_nothing(device: str) -> None:
+    handle = os.open(device, os.O_WRONLY | os.O_NOCTTY)
+    try:
+        os.write(handle, b"")
     finally:
         os.close(handle)
 

@@ -14,9 +14,18 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from torchstone.vocabulary import ACCURACY, METRICS
+from torchstone.vocabulary import (
+    ACCURACY,
+    COMPILE_SECONDS,
+    FORMER_NAMES,
+    LEFT_OUT,
+    METRICS,
+    SAVED,
+    SCENARIOS,
+    names_of,
+)
 
 Number = int | float
 
@@ -31,6 +40,15 @@ RANKS = "ranks"
 
 COUNTER = "counter"
 """The key of a measurement's ``extra`` that says what counted."""
+
+DEFINITION = "definition"
+"""The key of a measurement's ``extra`` that says which definition of compile time it has: ``BY_TIMERS``, or ``BY_CALLS`` of older files."""
+
+BY_TIMERS, BY_CALLS = "torch_timers", "warm_up_calls"
+"""Compile time as torch's own timers have it; and as the time of five compiled calls less that of five eager ones, as it was before."""
+
+REDEFINED = frozenset(f"{scenario}_{name}" for scenario in SCENARIOS for name in (COMPILE_SECONDS, SAVED[0]))
+"""Metrics that files of an older torchstone, or of PyTorch's cachebench, have with the definition ``BY_CALLS``, and do not say so."""
 
 LINK = ("distributed_backend", "bucket_size")
 """The keys of a measurement's ``extra`` that say how ranks talked to each other, as the head of a DDP report does."""
@@ -117,6 +135,11 @@ def matches_name(pattern: str, name: str) -> bool:
     return pattern == name or fnmatchcase(name, pattern)
 
 
+def matches_metric(pattern: str, metric: str) -> bool:
+    """Whether a pattern means this metric, by its present name or by one that it had before."""
+    return any(matches_name(pattern, name) for name in names_of(metric))
+
+
 class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """Samples of one metric. ``extra`` keeps what a foreign file said about them beyond the numbers."""
 
@@ -149,6 +172,15 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
     def trial_values(self) -> tuple[Number, ...]:
         """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
         return tuple(estimate(self.metric, samples) for samples in self.trials)
+
+
+def brought_up_to_date(measurement: Measurement) -> Measurement:
+    """A measurement from a file as it would be written today: under its present name, and with its definition where that has changed."""
+    if measurement.metric in FORMER_NAMES:
+        return structs.replace(measurement, metric=FORMER_NAMES[measurement.metric])
+    if measurement.metric in REDEFINED and DEFINITION not in (extra := measurement.extra or {}):
+        return structs.replace(measurement, extra=extra | {DEFINITION: BY_CALLS})
+    return measurement
 
 
 _EXTREMES = {"min": min, "max": max}
@@ -193,6 +225,12 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
             if measurement.metric == metric:
                 return measurement.value
         return None
+
+    def why_left_out(self, metric: str) -> str:
+        """Why there is no number of a metric, on purpose; empty where nothing is said of it."""
+        stated = (self.extra or {}).get(LEFT_OUT)
+        why = stated.get(metric) if isinstance(stated, dict) else None
+        return why if isinstance(why, str) else ""
 
 
 class Revision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -303,7 +341,7 @@ class QuarantineEntry(Struct, frozen=True):
 
     def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
         """Whether it is about this case and metric on one of these platforms."""
-        if self.metrics and not any(matches_name(pattern, metric) for pattern in self.metrics):
+        if self.metrics and not any(matches_metric(pattern, metric) for pattern in self.metrics):
             return False
         if self.platform and self.platform not in platforms | {case.variant.device}:
             return False

@@ -40,7 +40,7 @@ from torchstone.model import (
     Outcome,
     Reading,
     Run,
-    matches_name,
+    matches_metric,
 )
 from torchstone.results import is_selected, no_match
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, Probe
@@ -259,7 +259,7 @@ def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish,
     outcomes = [outcome for reading in (baseline, *readings) for outcome in reading.run.outcomes]
     metrics = {m.metric for outcome in outcomes for m in outcome.measurements} | {ACCURACY}
     for pattern in wish.metrics:
-        if not any(matches_name(pattern, metric) for metric in metrics):
+        if not any(matches_metric(pattern, metric) for metric in metrics):
             advice = f"there are: {', '.join(sorted(metrics))}"
             raise UsageError(f"--metric {pattern}: neither results nor baseline have it", advice=advice)
 

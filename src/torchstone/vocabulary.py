@@ -99,7 +99,8 @@ class Metric(NamedTuple):
     """A named quantity. Two definitions never share a name.
 
     ``better`` is ``lower``, ``higher``, or ``equal`` where any change is worth a look. ``estimator`` says which one number stands for
-    several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it.
+    several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it. ``signed`` marks the few that may be negative:
+    of any other metric, a negative number is a mistake.
     """
 
     name: str
@@ -108,7 +109,14 @@ class Metric(NamedTuple):
     meaning: str
     probes: tuple[str, ...] = (Probe.PERFORMANCE,)
     estimator: str = "median"
+    signed: bool = False
 
+
+COMPILE_SECONDS = "compile_seconds"
+"""Compile time by torch's own timers; the metrics of the compile_cache probe have the scenario in front of it."""
+
+LEFT_OUT = "left_out"
+"""The key of an outcome's ``extra`` that says of which metrics there is no number, on purpose, and why."""
 
 SCENARIOS: dict[str, str] = {
     "cold": "empty cache folders",
@@ -128,7 +136,7 @@ KERNEL_CACHE = "kernel"
 """Torch's table of the Triton kernels that a process has compiled or loaded: asked for kernels, where other caches are asked for graphs."""
 
 _OF_A_SCENARIO = (
-    ("compile_seconds", "s", "lower", "five compiled calls less five eager calls"),
+    (COMPILE_SECONDS, "s", "lower", "time that torch spent compiling, by its own timers"),
     ("first_result_seconds", "s", "lower", "from asking for the worker to the first result"),
     ("dynamo_seconds", "s", "lower", "compiling, in dynamo: reading bytecode into graphs"),
     ("guards_seconds", "s", "lower", "compiling, in dynamo: building guards"),
@@ -152,7 +160,14 @@ _CACHED = (Probe.COMPILE_CACHE,)
 
 def _scenario_metrics() -> tuple[Metric, ...]:
     return tuple(
-        Metric(f"{scenario}_{name}", unit, better, f"{scenario} start: {meaning}", _CACHED)
+        Metric(
+            f"{scenario}_{name}",
+            unit,
+            better,
+            f"{scenario} start: {meaning}",
+            _CACHED,
+            signed=name == SAVED[0],
+        )
         for scenario in SCENARIOS
         for name, unit, better, meaning in (*_OF_A_SCENARIO, SAVED)
         if not (name == "saved" and scenario == "cold")
@@ -262,14 +277,14 @@ METRICS: dict[str, Metric] = {
         Metric("eager_latency", "ms", "lower", "median time of one eager call"),
         Metric("baseline", "x", "higher", "the speedup that the runner's --baseline file had"),
         Metric("speedup_vs_baseline", "x", "higher", "speedup over that of the runner's --baseline file"),
-        Metric("compilation_latency", "s", "lower", "compiled warm-up time less eager warm-up time"),
         Metric(
-            "dynamo_compilation_latency",
+            COMPILE_SECONDS,
             "s",
             "lower",
-            "time that dynamo's own timers saw in compiling",
+            "time that torch spent compiling during the first calls, by its own timers",
             _BOTH,
         ),
+        Metric("compilation_latency", "s", "lower", "five compiled calls less five eager calls"),
         Metric("compression_ratio", "x", "higher", "eager peak memory over compiled peak memory"),
         Metric("eager_peak_mem", "GB", "lower", "peak memory of the eager warm-up"),
         Metric("dynamo_peak_mem", "GB", "lower", "peak memory of the compiled warm-up"),
@@ -290,10 +305,28 @@ METRICS: dict[str, Metric] = {
         Metric(SECONDS, "s", "lower", "time of one call or run, as another benchmark tool measured it"),
         Metric(BYTES, "bytes", "lower", "memory, as another benchmark tool measured it"),
         Metric(
-            TRACKED, "number", "equal", "a number that a benchmark of another tool tracks, whatever it means"
+            TRACKED,
+            "number",
+            "equal",
+            "a number that a benchmark of another tool tracks, whatever it means",
+            signed=True,
         ),
     )
 }
+
+FORMER_NAMES: dict[str, str] = {"dynamo_compilation_latency": COMPILE_SECONDS}
+"""Metrics that were renamed: files, rules and settings may still say the old name."""
+
+
+def current_name(metric: str) -> str:
+    """The name that a metric has now; every reader of a file passes names through here."""
+    return FORMER_NAMES.get(metric, metric)
+
+
+def names_of(metric: str) -> tuple[str, ...]:
+    """The name of a metric and those it had before."""
+    return (metric, *(old for old, new in FORMER_NAMES.items() if new == metric))
+
 
 DEFAULT_MARGIN = 0.015  # the share by which an instruction count may be off where nothing else is said
 

@@ -39,7 +39,7 @@ def test_records_are_the_originals_and_the_run_file_lies_beside_them(
         assert record["benchmark"] == {
             "name": "TorchCache Benchmark",
             "mode": "inference",
-            "extra_info": {"is_dynamic": False, "device": "cpu"},
+            "extra_info": {"is_dynamic": False, "device": "cpu", "definition": "torch_timers"},
         }
         assert record["model"] == {
             "name": "DistilBertForMaskedLM",

@@ -218,10 +218,11 @@ def test_numbers_that_contradict_themselves_are_invalid(compare: Compare) -> Non
     assert "0 is no measurement" in row["reason"]
 
 
-def test_a_compile_time_below_zero_is_inconclusive_and_no_error(compare: Compare) -> None:
+def test_a_compile_time_below_zero_is_invalid(compare: Compare) -> None:
     negative = Measurement("compilation_latency", (-0.1, 0.2), {TRIALS: [1, 1]})
     ran, report = compare([passed("a", negative)], [passed("a", negative)])
-    assert (ran.code, only_row(report)["verdict"]) == (0, "inconclusive")
+    row = only_row(report)
+    assert (ran.code, row["verdict"], row["reason"]) == (1, "invalid", "NEW: -0.1 is negative")
 
 
 def test_other_environments_are_shown_first_and_hold_back_times_but_not_counts(

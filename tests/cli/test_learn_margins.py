@@ -188,7 +188,7 @@ def test_a_row_with_too_few_past_values_is_held_back_with_the_number_that_it_nee
 
 
 def test_values_that_are_not_above_0_are_held_back(torchstone: Command, write: WriteFile) -> None:
-    metric = "compilation_latency"  # a difference of two times: it may be negative
+    metric = "compilation_latency"
     for day in range(1, 8):
         write(f"runs/{day}.jsonl", performance_run(day, day - 2, metric=metric))
     write("base.jsonl", performance_run(12, 1.0, metric=metric))

@@ -139,7 +139,7 @@ def test_the_compile_time_of_an_accuracy_record_is_dynamos_own() -> None:
     for order in ([status, record("compilation_latency", [5])], [record("compilation_latency", [5]), status]):
         (outcome,) = outcomes_of(*order)
         assert outcome.case.probe == "accuracy"
-        assert outcome.measurements == (Measurement("dynamo_compilation_latency", (5,)),)
+        assert outcome.measurements == (Measurement("compile_seconds", (5,)),)
         assert unordered(rewritten(*order)) == unordered(order)
     (outcome,) = outcomes_of(record("compilation_latency", [5]))
     assert outcome.measurements == (Measurement("compilation_latency", (5,)),)
@@ -149,7 +149,7 @@ def test_the_compile_time_of_an_accuracy_record_is_dynamos_own() -> None:
     "records",
     [
         V3_RECORDS,
-        [record("accuracy", [], ["pass"]), record("dynamo_compilation_latency", [5])],
+        [record("accuracy", [], ["pass"]), record("compile_seconds", [5])],
         [record("reason", [], ["no kernel", "no memory"]), record("speedup", [1.5])],
         [record("reason", [], ["no kernel"])],
         [record("reason", None, {"any": "thing"})],
@@ -298,7 +298,7 @@ def test_the_same_text_twice_is_refused_too(texts: list[str]) -> None:
 
 
 def test_two_names_of_one_compile_time_are_refused() -> None:
-    both = [record("compilation_latency", [1]), record("dynamo_compilation_latency", [1])]
+    both = [record("compilation_latency", [1]), record("compile_seconds", [1])]
     assert refused(lines(record("accuracy", [], ["pass"]), *both)).line == 3
     assert len(outcomes_of(*both)[0].measurements) == 2
 

@@ -443,7 +443,7 @@ def test_an_instruction_count_without_a_row_of_its_own_is_new(
 
 
 @pytest.mark.parametrize(
-    ("actual", "verdict"), [("-0.5", "pass"), ("-0.4", "inconclusive"), ("3.0", "inconclusive")]
+    ("actual", "verdict"), [("-0.5", "invalid"), ("-0.4", "invalid"), ("3.0", "inconclusive")]
 )
 def test_nothing_is_a_share_of_less_than_nothing(
     actual: str, verdict: str, check: Check, write: WriteFile

@@ -27,12 +27,12 @@ from torchstone.cli.ab_display import (
 )
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import clock_text
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, RUN_FILE, Option
 from torchstone.cli.quantities import parse_count, parse_seconds, parse_share
 from torchstone.cli.run import INTERRUPTED, say_losses
 from torchstone.cli.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.run_options import make_request
-from torchstone.cli.run_outputs import check_outputs, check_place
+from torchstone.cli.run_outputs import refuse_taken
 from torchstone.disk import write_text
 from torchstone.errors import UsageError, printable
 from torchstone.fingerprint import differences, unknowns
@@ -87,9 +87,9 @@ OPTIONS = (
     Option("--seed", "seed", "N", "For the random order of sides; by default another one every time."),
     Option("--recompile", "recompile", "", "Have every trial compile from nothing: by default, those of a side share a cache."),
     Option("--strict", "strict", "", "Exit with 1 if anything is inconclusive."),
-    Option("--output-a", "output_a", "FILE", "The run file of A; by default a dated name in .torchstone/runs."),
-    Option("--output-b", "output_b", "FILE", "The run file of B."),
-    Option("--output", "output", "FILE", "Also write the result as an HTML page.", short="-o"),
+    Option("--output-a", "output_a", "FILE", "The run file of A; by default a dated name in .torchstone/runs.", writes=RUN_FILE),
+    Option("--output-b", "output_b", "FILE", "The run file of B.", writes=RUN_FILE),
+    Option("--output", "output", "FILE", "Also write the result as an HTML page.", short="-o", writes=FILE),
     *(structs.replace(each, help=_OTHER_HELP.get(each.name, each.help)) for each in RUN_OPTIONS if each.name in _SHARED),
 )  # fmt: skip
 
@@ -117,9 +117,9 @@ def compare_sides(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
             "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
         )
     specs = (parse_spec("--a", given["a"]), parse_spec("--b", given["b"]))
+    _check_outputs(given)
     request = make_ab_request(targets, given, specs)
     terms = make_terms(given)
-    _check_outputs(given)
     given = {**given, "a": specs[0].texts, "b": specs[1].texts, "seed": str(terms.seed)}
     display = make_ab_display()
     try:
@@ -135,10 +135,7 @@ def compare_sides(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
 def _check_outputs(given: dict[str, Any]) -> None:
     """Refuse files that cannot be written, or would overwrite each other, before anything is measured."""
     for name in ("output_a", "output_b"):
-        check_outputs(given[name], None, None)
-    check_place(given["output"])
-    if given["output"] and not os.path.isdir(os.path.dirname(os.path.abspath(given["output"]))):
-        raise UsageError(f"--output {given['output']}: there is no such folder")
+        refuse_taken(given[name])
     named: dict[str, str] = {}
     for name, flag in (("output_a", "--output-a"), ("output_b", "--output-b"), ("output", "--output")):
         if given[name]:

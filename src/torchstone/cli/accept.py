@@ -17,7 +17,7 @@ from torchstone.cli.plain import Option
 from torchstone.cli.reading import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
 from torchstone.cli.tables import print_table
 from torchstone.config import load_settings, parse_rule
-from torchstone.disk import read_text, replace_text
+from torchstone.disk import read_text, replace_text, try_file
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.fingerprint import unknowns
 from torchstone.formats import FORMATS, recognise
@@ -123,6 +123,8 @@ def accept(
     settings = load_settings(config)
     path = _baseline_path(baseline, settings.baselines)
     _require_sense(arguments, repeat, past, trust=trust)
+    if not dry_run:
+        try_file(path)
     wish = Wish(only, metrics, prune, add_new, include_unstable, repeat is not None)
     with patience("comparing"):
         readings = _read_results(arguments, kind, assignments)

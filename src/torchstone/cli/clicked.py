@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from torchstone.cli.plain import Option
+from torchstone.cli.trying import try_outputs
 
 
 def make_command(
@@ -25,6 +26,7 @@ def make_command(
     """
 
     def call(arguments: tuple[str, ...] = (), **values: object) -> int:
+        try_outputs(options, values)
         return function(arguments, **values)
 
     parameters: list[click.Parameter] = []

@@ -6,9 +6,10 @@ import sys
 
 from torchstone.cli.clicked import make_command
 from torchstone.cli.output import write_exactly
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
 from torchstone.cli.reading import KIND, ONLY, SET, patience, read_results
 from torchstone.cli.show import refuse_overwriting
+from torchstone.cli.trying import STANDARD_OUTPUT
 from torchstone.conversion import convert, merge_runs
 from torchstone.disk import write_text
 from torchstone.errors import UsageError, printable
@@ -22,7 +23,9 @@ RAW_CELLS = Option(
     "",
     "Leave cells such as =1+1 in CSV as they are. By default they get an apostrophe in front, so that no spreadsheet executes them.",
 )
-_OUTPUT = Option("--output", "output", "FILE", "Where to write; by default to standard output.", short="-o")
+_OUTPUT = Option(
+    "--output", "output", "FILE", "Where to write; by default to standard output.", short="-o", writes=FILE
+)
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
     Option("--to", "to", "KIND", f"The format to write: {', '.join(WRITTEN)}.", choices=WRITTEN),
@@ -95,6 +98,8 @@ def _convert(
     lossy: bool,
     raw_cells: bool = False,
 ) -> int:
+    output = None if output == STANDARD_OUTPUT else output
+    refuse_overwriting([output] if output else [], paths)
     with patience("converting"):
         given = read_results(paths, kind, assignments)
         readings = [select(reading, lambda case: is_selected(case, only)) for reading in given]
@@ -112,7 +117,6 @@ def _convert(
     if losses:
         sys.stderr.write(f"lost: {'; '.join(losses)}\n")
     if output:
-        refuse_overwriting([output], paths)
         write_text(output, text)
         print(f"wrote {count_of(len(run.outcomes), 'case')} to {printable(output)}")
     else:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from torchstone.analyze.attribution import Profile, compare, read_profile
 from torchstone.cli.clicked import make_command
 from torchstone.cli.explain_formats import Explanation, render
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
 from torchstone.cli.quantities import parse_count
 from torchstone.cli.reading import patience
 from torchstone.cli.show import refuse_overwriting
@@ -41,6 +41,7 @@ OPTIONS = (
         "FILE",
         "Write it there too: .html is a page with flame graphs, .json and .md are what they say.",
         short="-o",
+        writes=FILE,
     ),
 )
 

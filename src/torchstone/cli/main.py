@@ -66,7 +66,10 @@ def _run(arguments: list[str]) -> int:
         command = import_module(f"torchstone.cli.{arguments[0]}")  # other commands do not need it
         plain = parse_plainly(arguments[1:], command.OPTIONS)
         if plain is not None:
+            from torchstone.cli.trying import try_outputs  # noqa: PLC0415  (other commands have it from click's side)
+
             positional, values = plain
+            try_outputs(command.OPTIONS, values)
             code: int = getattr(command, arguments[0])(positional, **values)
             return code
     from torchstone.cli.group import run_group  # noqa: PLC0415  (click takes longer to import than a gate to judge)

@@ -10,9 +10,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+FILE, FOLDER, RUN_FILE = "file", "folder", "run file"
+
 
 class Option(Struct, frozen=True):
-    """One option: a flag if it has no ``metavar``."""
+    """One option: a flag if it has no ``metavar``.
+
+    ``writes`` says that something is written where its value says: ``FILE`` or ``FOLDER``, or ``RUN_FILE``, whose folder is made. That this is possible is
+    found out before the command starts (``cli/trying.py``).
+    """
 
     flag: str
     name: str
@@ -21,6 +27,7 @@ class Option(Struct, frozen=True):
     multiple: bool = False
     choices: tuple[str, ...] = ()
     short: str = ""
+    writes: str = ""
 
     @property
     def flags(self) -> list[str]:

@@ -15,10 +15,10 @@ from torchstone.cli import run_options
 from torchstone.cli.clicked import make_command
 from torchstone.cli.convert import RAW_CELLS
 from torchstone.cli.output import write_exactly
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
 from torchstone.cli.run import run_to_file
 from torchstone.disk import read_text, replace_text, write_text
-from torchstone.errors import InputError, UsageError, printable
+from torchstone.errors import UsageError, printable
 from torchstone.formats import pr_time, read_file
 from torchstone.formats.table import defuse
 from torchstone.measure.runner import RUNS
@@ -28,7 +28,7 @@ from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, PASSED, Probe
 
 OPTIONS = (
-    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed."),
+    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed.", writes=FILE),
     Option("--counter", "counter", "NAME", f"What counts: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
     Option("--repeat", "repeat", "N", "Count N iterations; by default as many as the file asks for, else what the counter needs."),
     Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
@@ -64,7 +64,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     if output:
         _check_output(output)
     with contextlib.nullcontext() if output else contextlib.redirect_stdout(sys.stderr):
-        finished = run_to_file(targets, _request(_new_run_file(), given))
+        finished = run_to_file(targets, _request(new_run_file(), given))
     code, run_file = finished.code, finished.path
     if not run_file:
         return code
@@ -84,19 +84,12 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
 
 
 def _check_output(path: str) -> None:
-    """Find out before measuring, not after, that nothing can be written there."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        raise InputError("this is a folder, expected a file", path=path, advice="such as results.csv")
+    """Refuse a name that the JSON file of a benchmark may have."""
     if path.endswith(".json"):
         raise UsageError(f"--output {path}: the rows are CSV", advice="such as results.csv")
-    if not os.path.isdir(folder):
-        raise InputError("there is no such folder", path=folder, advice="make it first")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise InputError("nothing can be written there", path=path)
 
 
-def _new_run_file() -> str:
+def new_run_file() -> str:
     """A name where runs are kept unless somebody says where."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return os.path.join(RUNS, f"{now}-{secrets.token_hex(3)}.jsonl")
@@ -134,6 +127,8 @@ def _write(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) 
     if not outcomes:
         return
     _append(output, rows)
+    if not os.path.isfile(output):  # beside a pipe or a device nothing is written
+        return
     folder = os.path.dirname(os.path.abspath(output))
     for outcome in outcomes:
         write_text(os.path.join(folder, file_name(outcome.case.benchmark)), pr_time.write_records(outcome))

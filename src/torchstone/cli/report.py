@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from torchstone.baseline import Baseline, require_common_probe, select_pair
 from torchstone.cli.clicked import make_command
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
 from torchstone.cli.quantities import parse_count
 from torchstone.cli.reading import (
     COMPARE_ANYWAY,
@@ -27,7 +27,7 @@ from torchstone.cli.reading import (
 )
 from torchstone.cli.show import refuse_overwriting
 from torchstone.config import QUARANTINE_NAME, Settings, load_settings
-from torchstone.disk import write_text
+from torchstone.disk import try_file, write_text
 from torchstone.errors import UsageError, printable
 from torchstone.formats import read_file
 from torchstone.gate.judge import judge
@@ -48,7 +48,9 @@ OPTIONS = (
     Option(
         "--baseline", "baselines", "FILE", "What is expected, to show what the gate says. Repeatable.", True
     ),
-    Option("--output", "output", "FILE", f"Where to write; by default {DEFAULT_OUTPUT}.", short="-o"),
+    Option(
+        "--output", "output", "FILE", f"Where to write; by default {DEFAULT_OUTPUT}.", short="-o", writes=FILE
+    ),
     ONLY,
     Option(
         "--most-rows",
@@ -109,6 +111,7 @@ def report_files(
     """
     path = output or DEFAULT_OUTPUT
     refuse_overwriting([path], (*arguments, *baselines))
+    try_file(path)
     repeated = _repeat(("--config", config), ("--kind", kind), ("--baseline-kind", baseline_kind))
     repeated += _repeat(*(("--set", assignment) for assignment in assignments))
     judging = Judging(load_settings(config), compare_anyway, cross_environment, repeated)

@@ -13,7 +13,7 @@ from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, make_display
 from torchstone.cli.quantities import parse_seconds
 from torchstone.cli.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
-from torchstone.cli.run_outputs import check_outputs, print_plan, write_ddp, write_outputs
+from torchstone.cli.run_outputs import print_plan, refuse_taken, write_ddp, write_outputs
 from torchstone.cli.run_summary import print_cache_reasons
 from torchstone.cli.trusting import trust_artifacts, trust_run
 from torchstone.errors import TorchstoneError, UsageError
@@ -110,8 +110,8 @@ def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Fi
         return _resume(targets, given, job)
     if given["raw_cells"] and not given["csv"]:
         raise UsageError("--raw-cells is about the files of --csv", advice="add --csv DIR, or leave it out")
+    refuse_taken(given["output"])
     request = make_request(targets, given)
-    check_outputs(given["output"], given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
     with Session(
         "spawn" if given["dry_run"] else request.settings.start, request.settings.cache, display.say
@@ -152,7 +152,6 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
         raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
     if targets:
         raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
-    check_outputs(None, given["csv"], given["v3"], given["ddp_json"])
     display = make_display()
     journal, reading = reopen_journal(given["resume"], display.say)
     run = reading.run

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, FOLDER, RUN_FILE, Option
 from torchstone.cli.quantities import (
     parse_assignments,
     parse_bytes,
@@ -62,10 +62,10 @@ OPTIONS = (
     Option("--start", "start", "HOW", "How workers are started: auto, fork or spawn. Compile times of the two differ.", choices=STARTS),
     Option("--cache", "cache", "KIND", "cold: every case compiles from nothing. warm: compiled code is kept between runs.", choices=CACHES),
     Option("--import", "imports", "MODULE", "Import this first: it may register a backend or a device. Repeatable.", multiple=True),
-    Option("--save-outputs", "save_outputs", "DIR", "Keep the compiled outputs of the accuracy probe."),
+    Option("--save-outputs", "save_outputs", "DIR", "Keep the compiled outputs of the accuracy probe.", writes=FOLDER),
     Option("--compare-outputs", "compare_outputs", "DIR", "Compare bit by bit with outputs kept earlier."),
     Option("--scenario", "scenarios", "NAME", f"How compile_cache starts: {', '.join(SCENARIOS)}; by default {', '.join(DEFAULT_SCENARIOS)}. 'cold' is always measured.", multiple=True),
-    Option("--save-artifacts", "save_artifacts", "DIR", "Keep torch's portable cache artifacts of compile_cache there."),
+    Option("--save-artifacts", "save_artifacts", "DIR", "Keep torch's portable cache artifacts of compile_cache there.", writes=FOLDER),
     Option("--load-artifacts", "load_artifacts", "DIR", "Have the portable scenario load artifacts kept earlier."),
     Option("--explain", "explain", "", "Print why caches did not serve a graph (compile_cache)."),
     Option("--counter", "counter", "NAME", f"What counts the instructions probe: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
@@ -77,11 +77,11 @@ OPTIONS = (
     Option("--collective-timeout", "collective_timeout", "TIME", "Give up on a rank that is waited for this long (scaling); by default 2m."),
     Option("--warm-up", "warm_up", "N", "Iterations before the first timed one (scaling); by default 5."),
     Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
-    Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o"),
-    Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there."),
+    Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o", writes=RUN_FILE),
+    Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there.", writes=FOLDER),
     Option("--raw-cells", "raw_cells", "", "Leave cells such as =1+1 in the files of --csv as they are; by default they get an apostrophe in front, so that no spreadsheet executes them."),
-    Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling)."),
-    Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there."),
+    Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling).", writes=FILE),
+    Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there.", writes=FOLDER),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
     Option("--resume", "resume", "RUNFILE", "Finish a run that was interrupted; --jobs, --timeout and --memory-limit may be given anew."),
     TRUST,

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from torchstone.cli.case_label import round_words
 from torchstone.cli.tables import print_table
-from torchstone.disk import reason, write_text
-from torchstone.errors import InputError, printable
+from torchstone.disk import make_folder, write_text
+from torchstone.errors import printable
 from torchstone.formats import FORMATS, TABLES
 from torchstone.formats.ci_name import file_stem
 from torchstone.formats.runner_csv import write_exactly
@@ -23,34 +23,10 @@ from torchstone.units import count_of
 from torchstone.vocabulary import Probe
 
 
-def check_outputs(output: str | None, csv: str | None, v3: str | None, ddp: str | None = None) -> None:
-    """Find out before measuring, not after, that something cannot be written."""
-    check_place(ddp)
+def refuse_taken(output: str | None) -> None:
+    """Refuse a run file that is there already: nothing that was measured is overwritten."""
     if output and (os.path.exists(output) or output.endswith(os.sep)):
         raise taken(output)
-    for folder in (csv, v3):
-        if folder:
-            try:
-                os.makedirs(folder, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
-            if not os.access(folder, os.W_OK):
-                raise InputError("nothing can be written into this folder", path=folder)
-
-
-def check_place(path: str | None) -> None:
-    """Find out before measuring that a file can be written, or replaced, there in the end."""
-    if not path:
-        return
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise InputError(
-            "the folder that it should be in is not there", path=path, advice=f"make it: mkdir -p {folder}"
-        )
-    if os.path.isdir(path):
-        raise InputError("this is a folder", path=path, advice="name a file in it")
-    if not os.access(folder, os.W_OK):
-        raise InputError("nothing can be written into its folder", path=path)
 
 
 def write_outputs(
@@ -59,6 +35,7 @@ def write_outputs(
     """Write the CSV files of PyTorch's runner and the records of its database, a file for each combination of axes."""
     for folder, kinds in ((csv, (Probe.ACCURACY.value, Probe.PERFORMANCE.value)), (v3, ("v3",))):
         if folder:
+            make_folder(folder)
             for name, kind, outcomes in _files(run, kinds):
                 path = os.path.join(folder, name)
                 text = _render(kind, structs.replace(run, outcomes=tuple(outcomes)))

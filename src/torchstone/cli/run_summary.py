@@ -29,7 +29,7 @@ from torchstone.report.page_summary import Group, Summary, group_rows, summarise
 from torchstone.results import merge
 from torchstone.safe_text import quote_word
 from torchstone.units import count_of, format_value
-from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SCENARIOS, SKIPPED, Probe
+from torchstone.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, SCENARIOS, SKIPPED, Probe
 
 MOST_FAILURES = 20
 LONGEST_NAME = 34
@@ -91,7 +91,7 @@ def _timing_texts(found: dict[str, Measurement]) -> Iterator[str]:
     if "speedup" in found:
         yield speedup_text(found["speedup"])
     for metric, unit, label in (
-        ("compilation_latency", " s", "compile"),
+        (COMPILE_SECONDS, " s", "compile"),
         ("graph_breaks", "", "breaks"),
         ("dynamo_peak_mem", " GB", "peak"),
     ):

@@ -14,10 +14,9 @@ from torchstone.cli.ab import OPTIONS as AB_OPTIONS
 from torchstone.cli.ab import SECONDS_A_CASE, make_ab_request, make_terms
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import Display, LiveDisplay, clock_text
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
 from torchstone.cli.quantities import parse_count, parse_share
 from torchstone.cli.run import INTERRUPTED
-from torchstone.cli.run_outputs import check_place
 from torchstone.cli.tables import print_table
 from torchstone.disk import write_text
 from torchstone.errors import UsageError, printable
@@ -38,7 +37,7 @@ OPTIONS = (
     Option("--slow-down", "slow_downs", "SHARE", "How much longer the slowed side takes; by default 5% and 2%. Repeatable.", multiple=True),
     Option("--repeat", "repeat", "N", "Compare every case so often; by default once. More comparisons say more."),
     Option("--budget", "budget", "TIME", "Stop a comparison after this long; by default 60s."),
-    Option("--output", "output", "FILE", "Also write every comparison, and what they come to, as JSON.", short="-o"),
+    Option("--output", "output", "FILE", "Also write every comparison, and what they come to, as JSON.", short="-o", writes=FILE),
     *(each for each in AB_OPTIONS if each.name not in _NOT_HERE),
 )  # fmt: skip
 
@@ -95,7 +94,6 @@ def test_verdicts(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
         )
     shares = [0.0, *(_share(text) for text in given["slow_downs"] or SLOW_DOWNS)]
     repeat = parse_count("--repeat", given["repeat"]) or 1
-    check_place(given["output"])
     unset = {each.name: () if each.multiple else None if each.metavar else False for each in AB_OPTIONS}
     given = {**unset, **given}
     request = make_ab_request(targets, given, (Spec(), Spec()))

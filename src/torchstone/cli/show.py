@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from torchstone.cli.output import write_colored, write_exactly
-from torchstone.cli.plain import Option
+from torchstone.cli.plain import FILE, Option
 from torchstone.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.disk import write_text
 from torchstone.errors import UsageError
@@ -31,7 +31,12 @@ REPORT_OPTIONS = (
         choices=STYLES,
     ),
     Option(
-        "--output", "output", "FILE", "Write the report there, and print the text report as well.", short="-o"
+        "--output",
+        "output",
+        "FILE",
+        "Write the report there, and print the text report as well.",
+        short="-o",
+        writes=FILE,
     ),
     Option(
         "--report",
@@ -39,6 +44,7 @@ REPORT_OPTIONS = (
         "STYLE=FILE",
         "Write one more report, such as junit=report.xml. Repeatable.",
         True,
+        writes=FILE,
     ),
 )
 

@@ -14,7 +14,7 @@ from torchstone.formats import table
 from torchstone.model import Case, Measurement, Outcome, Reading, Run, Variant, run_of
 from torchstone.safe_text import is_plain
 from torchstone.units import exact_text
-from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, METRICS, Probe
+from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, FORMER_NAMES, METRICS, Probe, current_name
 
 DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
 MOST_SHARED = 20_000
@@ -29,11 +29,12 @@ def read_expected(path: str, text: str) -> Reading:
     """Read one row a model, one column a metric."""
     stream = iter(table.Rows(path, text))
     header_line, header = table.read_header(path, stream)
-    _require_columns(path, header_line, header, METRICS, "metric")
+    _require_columns(path, header_line, header, {**METRICS, **FORMER_NAMES}, "metric")
+    table.refuse_two_names(path, header_line, header)
     at_name = header.index("name")
     columns = [column for column in header if column != "name"]
     pick = table.cell_picker([header.index(column) for column in columns])
-    probe = _probe_of(header)
+    probe = _probe_of([current_name(column) for column in header])
     known: dict[tuple[str, ...], tuple[str, tuple[Measurement, ...]]] = {}
     lines = array("L")
     outcomes: list[Outcome] = []
@@ -127,15 +128,16 @@ def read_status(path: str, line: int, column: str, cell: str) -> str:
 def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | None:
     if not cell.strip():
         return None
-    if column in _WHOLE:
-        return Measurement(column, (table.read_count(path, line, column, cell),))
-    if METRICS[column].unit in _MAY_BE_ZERO:
-        return Measurement(column, (table.read_number(path, line, column, cell),))
+    metric = current_name(column)
+    if metric in _WHOLE:
+        return Measurement(metric, (table.read_count(path, line, column, cell),))
+    if METRICS[metric].unit in _MAY_BE_ZERO:
+        return Measurement(metric, (table.read_number(path, line, column, cell),))
     number = table.read_positive(path, line, column, cell)
     if number == 0:
         advice = "a share of 0 means nothing: leave the cell empty, or remove the row"
         raise InputError("an expected value of 0", path=path, line=line, column=column, advice=advice)
-    return Measurement(column, (number,))
+    return Measurement(metric, (number,))
 
 
 def write_expected(run: Run, *, all_numbers: bool = False) -> str:

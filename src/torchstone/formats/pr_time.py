@@ -16,7 +16,7 @@ from torchstone.formats import table
 from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, run_of
 from torchstone.safe_text import escape_json
 from torchstone.units import exact_text
-from torchstone.vocabulary import DEFAULT_MARGIN, PASSED, Probe
+from torchstone.vocabulary import DEFAULT_MARGIN, PASSED, Probe, current_name
 
 RESULT_COLUMNS = ("name", "metric", "value")
 EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
@@ -38,7 +38,7 @@ def read_expected(path: str, text: str) -> Reading:
 
 
 def _result(path: str, line: int, cells: Sequence[str]) -> Measurement:
-    return Measurement(cells[1].strip(), (table.read_positive(path, line, "value", cells[2]),))
+    return Measurement(current_name(cells[1].strip()), (table.read_positive(path, line, "value", cells[2]),))
 
 
 def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
@@ -53,7 +53,7 @@ def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
         problem = f"a margin of {cells[3].strip()}"
         advice = "expected a share from 0 to 1, such as 0.015 for 1.5 %"
         raise InputError(problem, path=path, line=line, column="margin", advice=advice)
-    return Measurement(cells[1].strip(), (value,), {"margin": margin})
+    return Measurement(current_name(cells[1].strip()), (value,), {"margin": margin})
 
 
 def _read(

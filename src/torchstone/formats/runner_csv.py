@@ -19,7 +19,17 @@ from torchstone.formats.table import cell_picker
 from torchstone.model import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.safe_text import is_plain
 from torchstone.units import exact_text
-from torchstone.vocabulary import ACCURACY, CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import (
+    ACCURACY,
+    CAPTURE_METRICS,
+    COMPILE_SECONDS,
+    FAILED,
+    METRICS,
+    PASSED,
+    SKIPPED,
+    Probe,
+    current_name,
+)
 
 _KEYS = ("dev", "name", "batch_size", "tag")
 _PERFORMANCE_COLUMNS = (
@@ -76,6 +86,7 @@ class _RowReader:
         self._header = header
         self._probe = probe
         _require_columns(path, header_line, header, probe)
+        table.refuse_two_names(path, header_line, header)
         self._at = {column: number for number, column in enumerate(header)}
         self._measured = [c for c in header if c not in _KEYS and c != "accuracy"]
         self._measured_at = [self._at[column] for column in self._measured]
@@ -170,9 +181,8 @@ class _RowReader:
             return None
         read = table.read_count if column in CAPTURE_METRICS else table.read_positive
         if column == "compilation_latency":
-            read = (
-                table.read_number
-            )  # in a performance file a difference of two times, which may well be negative
+            # A difference of two times, which the original writes even where it is negative: the gate calls that invalid.
+            read = table.read_number
         return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
 
 
@@ -183,7 +193,9 @@ def _require_columns(path: str, line: int, header: list[str], probe: Probe) -> N
         if column not in header:
             advice = f"expected at least {' and '.join(needed)}" if len(needed) > 1 else ""
             raise InputError(f"no column '{column}'", path=path, line=line, column=column, advice=advice)
-    if not any(column in METRICS and (column in needed or column != ACCURACY) for column in header):
+    if not any(
+        current_name(column) in METRICS and (column in needed or column != ACCURACY) for column in header
+    ):
         advice = "expected speedup, abs_latency, compression_ratio or another metric of docs/reference.md"
         raise InputError("no column is a metric", path=path, line=line, advice=advice)
 
@@ -191,7 +203,9 @@ def _require_columns(path: str, line: int, header: list[str], probe: Probe) -> N
 def _metric(column: str, probe: Probe) -> str:
     """The metric that a column means in a file of this probe."""
     return (
-        "dynamo_compilation_latency" if (column, probe) == ("compilation_latency", Probe.ACCURACY) else column
+        COMPILE_SECONDS
+        if (column, probe) == ("compilation_latency", Probe.ACCURACY)
+        else current_name(column)
     )
 
 

@@ -17,6 +17,7 @@ from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
 from torchstone.model import Number
 from torchstone.safe_text import defuse_cell, is_plain, restore_cell
+from torchstone.vocabulary import current_name
 
 MOST_CHARACTERS = 100_000
 MOST_COUNTED = 2**63 - 1
@@ -142,6 +143,14 @@ def reject_row_length(path: str, line: int, cells: Sequence[str], header: Sequen
     return InputError(
         problem, path=path, line=line, column=column, advice="was the file cut off, or a comma left unquoted?"
     )
+
+
+def refuse_two_names(path: str, line: int, header: Sequence[str]) -> None:
+    """Refuse a metric that has a column under its former name and another under its present one."""
+    for column in header:
+        if (now := current_name(column)) != column and now in header:
+            problem = f"the same metric as the column {now}: {column} is its former name"
+            raise InputError(problem, path=path, line=line, column=column, advice="remove one of the two")
 
 
 def read_name(path: str, line: int, column: str, cell: str) -> str:

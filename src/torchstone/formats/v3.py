@@ -19,11 +19,34 @@ from msgspec import structs
 from torchstone.errors import InputError, printable
 from torchstone.formats.json_text import Fields, read_records
 from torchstone.formats.pr_time import ORIGINAL_COUNTER, RECORDS
-from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.model import (
+    BY_CALLS,
+    COUNTER,
+    DEFINITION,
+    Case,
+    Measurement,
+    Number,
+    Outcome,
+    Reading,
+    Run,
+    Variant,
+    brought_up_to_date,
+    run_of,
+)
 from torchstone.safe_text import escape_json, is_plain
-from torchstone.vocabulary import ACCURACY, FAILED, METRICS, PASSED, SKIPPED, Probe
+from torchstone.vocabulary import (
+    ACCURACY,
+    COMPILE_SECONDS,
+    FAILED,
+    METRICS,
+    PASSED,
+    SKIPPED,
+    Probe,
+    current_name,
+)
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
+_STATED = (COUNTER, DEFINITION)  # what a record says, in the benchmark's extra_info, of how it was measured
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 
@@ -111,12 +134,13 @@ def _split(group: _Group) -> list[_Group]:
     return [group, performance]
 
 
-def _counter(benchmark: Fields) -> dict[str, str]:
-    """What counted, where a record says so; the original's records do not, and theirs are the processor's."""
-    stated = _fact(_dictionary(benchmark.value, "extra_info"), COUNTER)
-    if not stated and benchmark.value.get("name") == RECORDS:
-        stated = ORIGINAL_COUNTER
-    return {COUNTER: stated} if stated else {}
+def _ways(benchmark: Fields) -> dict[str, str]:
+    """What counted and how compile time is defined, where a record says so; the original's records do not say what counted, and theirs are the processor's."""
+    told = _dictionary(benchmark.value, "extra_info")
+    stated = {key: way for key in _STATED if (way := _fact(told, key))}
+    if COUNTER not in stated and benchmark.value.get("name") == RECORDS:
+        stated[COUNTER] = ORIGINAL_COUNTER
+    return stated
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
@@ -137,7 +161,7 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
         group.extra = _beyond(record.value, _merge(described, _of_status(group.status)))
     elif samples:
         kept = _beyond(record.value, _merge(described, _of_metric(metric, samples)))
-        group.found[metric] = (samples, kept | _counter(record.fields("benchmark")))
+        group.found[metric] = (samples, kept | _ways(record.fields("benchmark")))
     elif texts:
         group.others.append(_beyond(record.value, described))
     else:
@@ -191,21 +215,44 @@ def _outcome(path: str, key: tuple[str, str, Variant], group: _Group) -> Outcome
     if not group.status and group.found.get("speedup", ((), {}))[0] == (0,):
         return Outcome(case, FAILED, (), extra=_of_failure(group))
     measurements = tuple(_measurement(metric, *found, probe) for metric, found in group.found.items())
-    if len({measurement.metric for measurement in measurements}) < len(measurements):
-        problem = "in an accuracy file, compilation_latency and dynamo_compilation_latency are the same"
-        line = max(group.lines["compilation_latency"], group.lines["dynamo_compilation_latency"])
-        raise InputError(problem, path=path, line=line, column="metric.name", advice="remove one of the two")
+    _refuse_two_names(path, group, measurements)
     extra = group.extra | ({"v3_others": group.others} if group.others else {})
     return Outcome(case, group.status or PASSED, measurements, extra=extra or None)
 
 
+def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement, ...]) -> None:
+    """Refuse two records that mean the same metric: by its former name and its present one, say."""
+    names: dict[str, str] = {}
+    for name, measurement in zip(group.found, measurements, strict=True):
+        other = names.setdefault(measurement.metric, name)
+        if other != name:
+            problem = f"{printable(other)} and {printable(name)} are the same metric of this case"
+            line = max(group.lines[other], group.lines[name])
+            raise InputError(
+                problem, path=path, line=line, column="metric.name", advice="remove one of the two"
+            )
+
+
 def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any], probe: str) -> Measurement:
-    """A measurement. The runner writes two definitions under one name; which it is follows from the probe."""
-    if probe == Probe.ACCURACY and metric == "compilation_latency":
-        return Measurement("dynamo_compilation_latency", samples, extra or None)
-    if probe == Probe.ACCURACY and metric == "dynamo_compilation_latency":
+    """A measurement. The runner writes two definitions under one name; which it is follows from the probe.
+
+    A name that would not be written again is kept beside the numbers.
+    """
+    written = _written_name(current_name(metric), probe)
+    meant = COMPILE_SECONDS if written == metric == "compilation_latency" and _is_by_timers(probe) else metric
+    if written != metric:
         extra = extra | {"v3": _merge({"metric": {"name": metric}}, extra.get("v3", {}))}
-    return Measurement(metric, samples, extra or None)
+    return brought_up_to_date(Measurement(meant, samples, extra or None))
+
+
+def _is_by_timers(probe: str) -> bool:
+    """Whether ``compilation_latency`` in records of this probe is what torch's own timers say."""
+    return probe == Probe.ACCURACY
+
+
+def _written_name(metric: str, probe: str) -> str:
+    """The name of a metric in records of a probe."""
+    return "compilation_latency" if metric == COMPILE_SECONDS and _is_by_timers(probe) else metric
 
 
 def _of_failure(group: _Group) -> dict[str, Any] | None:
@@ -245,14 +292,14 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
     if case.probe == Probe.PERFORMANCE and _is_bare_failure(outcome) and not others:
         records.append(_complete(_merge(common, _of_metric("speedup", [0.0])), outcome.extra))
     for measurement in outcome.measurements:
-        accuracy_name = measurement.metric == "dynamo_compilation_latency" and case.probe == Probe.ACCURACY
-        name = "compilation_latency" if accuracy_name else measurement.metric
-        record = _merge(common, _of_metric(name, measurement.samples))
-        counter, is_read = (
-            _kept(measurement.extra, key, nothing) for key, nothing in ((COUNTER, ""), ("v3", {}))
+        record = _merge(
+            common, _of_metric(_written_name(measurement.metric, case.probe), measurement.samples)
         )
-        if counter and not is_read:
-            record = _merge(record, {"benchmark": {"extra_info": {COUNTER: counter}}})
+        stated = {
+            key: way for key in _STATED if (way := _kept(measurement.extra, key, "")) and way != BY_CALLS
+        }
+        if stated and not _kept(measurement.extra, "v3", {}):
+            record = _merge(record, {"benchmark": {"extra_info": stated}})
         records.append(_complete(record, measurement.extra))
     return records + [_complete(common, other) for other in others]
 

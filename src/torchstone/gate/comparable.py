@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from torchstone.errors import printable
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import COUNTER, LINK, Measurement, Outcome, Reading
+from torchstone.model import BY_CALLS, BY_TIMERS, COUNTER, DEFINITION, LINK, Measurement, Outcome, Reading
 from torchstone.vocabulary import METRICS, Probe
 
 COUNTED_UNITS = frozenset(
@@ -30,6 +30,7 @@ VERSION = "benchmark_version"
 WAYS = (
     "start",
     "cache",
+    DEFINITION,
     VERSION,
     *LINK,
 )  # what a measurement may say of how it was made, besides its counter
@@ -40,6 +41,11 @@ _WAYS = {
     ("start", "spawn"): ("in spawned workers", "in spawned ones"),
     ("cache", "cold"): ("with a cold cache", "with a cold one"),
     ("cache", "warm"): ("with a warm cache", "with a warm one"),
+    (DEFINITION, BY_TIMERS): ("by torch's own timers", "by torch's own timers"),
+    (DEFINITION, BY_CALLS): (
+        "as five compiled calls less five eager ones",
+        "as five compiled calls less five eager ones",
+    ),
 }
 
 

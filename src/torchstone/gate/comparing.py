@@ -19,7 +19,7 @@ from torchstone.gate.settling import settle
 from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, find_contradictions, is_count, side_of
 from torchstone.gate.terms import Standard, Terms
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import COUNTER, Case, Measurement, Number, Rule, matches_name
+from torchstone.model import COUNTER, Case, Measurement, Number, Rule, matches_metric
 from torchstone.results import is_same_run
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
@@ -182,7 +182,10 @@ class _Comparing:
             if metric in wrong or not self._standard(metric, case).is_wanted:
                 continue
             if metric not in there:
-                yield self._row(Verdict.MISSING, metric, base, new, f"NEW has no {metric}")
+                left_out = new.outcome.why_left_out(metric)
+                verdict = Verdict.INCONCLUSIVE if left_out else Verdict.MISSING
+                why = f"not measured in NEW: {left_out}" if left_out else f"NEW has no {metric}"
+                yield self._row(verdict, metric, base, new, why)
                 continue
             yield self._compare(base, new, measured, there[metric], apart)
         self._counters.note_counters(new.readings[0], new.outcome, base.readings[0], base.outcome)
@@ -344,7 +347,7 @@ class _Comparing:
             raise UsageError("no case can be compared: none stands in both", advice=advice)
         named = (name for name, _ in (*self._terms.margins, *self._terms.better))
         for pattern in dict.fromkeys((*self._terms.metrics, *named)):
-            if not any(matches_name(pattern, metric) for metric in self._seen):
+            if not any(matches_metric(pattern, metric) for metric in self._seen):
                 self._refuse_pattern(pattern)
         if all(row.verdict is Verdict.NEW for row in drafts):
             only_new = f"; only NEW has {', '.join(self._only_new)}" if self._only_new else ""
@@ -358,7 +361,7 @@ class _Comparing:
         files = (*self._base.readings, *self._new.readings)
         outcomes = [outcome for reading in files for outcome in reading.run.outcomes]
         there = {ACCURACY, *(m.metric for outcome in outcomes for m in outcome.measurements)}
-        if not any(matches_name(pattern, metric) for metric in there):
+        if not any(matches_metric(pattern, metric) for metric in there):
             advice = f"there are: {', '.join(sorted(there))}"
             raise UsageError(f"'{pattern}': neither BASE nor NEW has such a metric", advice=advice)
 

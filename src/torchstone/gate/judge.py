@@ -23,7 +23,7 @@ from torchstone.gate.rules import (
 from torchstone.gate.sanity import contradictions
 from torchstone.gate.tally import Tally
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_name
+from torchstone.model import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_metric
 from torchstone.results import Results
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
@@ -94,9 +94,9 @@ class _Judging:
             return None
         measured = {m.metric for _, _, outcome in self._results for m in outcome.measurements}
         known = [*self._expected_metrics(), *sorted(measured), ACCURACY]
-        chosen = {metric for metric in known if any(matches_name(pattern, metric) for pattern in asked)}
+        chosen = {metric for metric in known if any(matches_metric(pattern, metric) for pattern in asked)}
         for pattern in asked:
-            if not any(matches_name(pattern, metric) for metric in chosen):
+            if not any(matches_metric(pattern, metric) for metric in chosen):
                 advice = f"there are: {', '.join(dict.fromkeys(known))}"
                 raise UsageError(f"--metric {pattern}: neither results nor baseline have it", advice=advice)
         return chosen
@@ -290,6 +290,9 @@ class _Judging:
         if found is None:
             if outcome.status not in {PASSED, ""} and told:
                 return None
+            if left_out := outcome.why_left_out(metric):
+                detail = f"not measured: {left_out}"
+                return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
             why = f"it was skipped{_told_by(outcome)}: " if outcome.status == SKIPPED else ""
             detail = f"{why}the result has no {metric}{_counted_instead(outcome)}"
             return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)

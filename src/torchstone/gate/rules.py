@@ -7,12 +7,22 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from torchstone.baseline import has_numbers
-from torchstone.model import STATUS_RULES, Case, Number, Outcome, Rule, ScopedRule, matches, matches_name
+from torchstone.model import STATUS_RULES, Case, Number, Outcome, Rule, ScopedRule, matches, matches_metric
 from torchstone.units import format_limit, format_number
-from torchstone.vocabulary import ACCURACY, DEFAULT_MARGIN, FAILED, METRICS, PASSED, SKIPPED, Probe, Verdict
+from torchstone.vocabulary import (
+    ACCURACY,
+    COMPILE_SECONDS,
+    DEFAULT_MARGIN,
+    FAILED,
+    METRICS,
+    PASSED,
+    SKIPPED,
+    Probe,
+    Verdict,
+)
 
 _OF_SCENARIOS = {
-    "compile_seconds": Rule("ratio_ceiling", ratio=1.15),
+    COMPILE_SECONDS: Rule("ratio_ceiling", ratio=1.15),
     "saved": Rule("count", better="higher", tolerance=5),  # in points: a saving may be near 0, or less
     "hit_rate": Rule("count", better="higher"),
 }
@@ -53,7 +63,7 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("ratio_floor", ratio=0.95), "compression_ratio"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "abs_latency"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "compilation_latency"),
-    ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_compilation_latency"),
+    ScopedRule(Rule("ratio_ceiling", ratio=1.15), COMPILE_SECONDS),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "dynamo_peak_mem"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "seconds"),
     ScopedRule(Rule("ratio_ceiling", ratio=1.15), "bytes"),
@@ -142,7 +152,7 @@ def _is_for(scoped: ScopedRule, metric: str) -> bool:
     """Whether a rule is for a metric: by its name, and for a status only if it can judge one."""
     kind = scoped.rule.kind
     fits = kind == "ignore" or (kind in STATUS_RULES) == (metric == ACCURACY)
-    return fits and matches_name(scoped.metric, metric)
+    return fits and matches_metric(scoped.metric, metric)
 
 
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})

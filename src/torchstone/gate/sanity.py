@@ -13,12 +13,6 @@ _RATIO_TOLERANCE = 0.01
 _OF_MEMORY = ("eager_peak_mem", "dynamo_peak_mem", "compression_ratio")
 _COUNTED = frozenset(name for name, metric in METRICS.items() if Probe.INSTRUCTIONS in metric.probes)
 _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
-_DIFFERENCES = (
-    "compilation_latency",
-    "_compile_seconds",
-    "_saved",
-)  # of two times, which noise may turn round
-_MAY_BE_NEGATIVE = {name for name in METRICS if name.endswith(_DIFFERENCES)} | {"tracked_value"}
 
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
@@ -28,7 +22,7 @@ def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str,
         metric, least = measurement.metric, min(measurement.samples)
         if least == 0 and metric in _NEVER_ZERO:
             yield metric, "0 is no measurement"
-        if least < 0 and metric in METRICS and metric not in _MAY_BE_NEGATIVE:
+        if least < 0 and metric in METRICS and not METRICS[metric].signed:
             yield metric, f"{format_number(least)} is negative"
     breaks, unique = values.get("graph_breaks"), values.get("unique_graph_breaks")
     if breaks is not None and unique is not None and unique > breaks:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of
-from torchstone.model import Case, Measurement, Rule, matches_name
+from torchstone.model import Case, Measurement, Rule, matches_metric
 from torchstone.vocabulary import METRICS
 
 USUAL_MARGIN = 0.02
@@ -40,7 +40,7 @@ class Terms(Struct, frozen=True):
     def standard_of(self, metric: str, case: Case) -> Standard:
         """What a metric of a case is held to."""
         rule = self.rules.find(metric, case)
-        named = (margin for pattern, margin in reversed(self.margins) if matches_name(pattern, metric))
+        named = (margin for pattern, margin in reversed(self.margins) if matches_metric(pattern, metric))
         margin = next(named, None)
         # By how much a count may be off is in its own unit, unless a margin is asked for by name.
         tolerance = rule.tolerance if rule is not None and rule.kind == "count" and margin is None else 0.0
@@ -58,7 +58,7 @@ class Terms(Struct, frozen=True):
     def better_of(self, metric: str, case: Case) -> str:
         """Which way is better: as asked, as the gate's rule has it, or as the metric is known; empty where nothing says so."""
         for pattern, better in reversed(self.better):
-            if matches_name(pattern, metric):
+            if matches_metric(pattern, metric):
                 return better
         rule = self.rules.find(metric, case)
         if rule is not None and (better := _WAYS.get(rule.kind) or rule.better):
@@ -68,7 +68,7 @@ class Terms(Struct, frozen=True):
     def wants(self, metric: str, case: Case) -> bool:
         """Whether a metric is compared: as asked; else what the gate would judge, less what follows from other metrics."""
         if self.metrics:
-            return any(matches_name(pattern, metric) for pattern in self.metrics)
+            return any(matches_metric(pattern, metric) for pattern in self.metrics)
         follows = metric.endswith("_saved") and metric in METRICS
         return not follows and not self.rules.ignores(metric, case)
 

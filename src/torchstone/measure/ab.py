@@ -20,9 +20,9 @@ from torchstone.measure.sides import Side, changes_between, choose_cores
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.turns import Played, Player, code_of, play_pair
 from torchstone.model import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
-from torchstone.vocabulary import NOT_AVAILABLE, PASSED
+from torchstone.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED
 
-METRICS = {"latency": "abs_latency", "compile": "compilation_latency"}
+METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
 VERDICTS = {"same": "same", "slower": "regression", "faster": "improvement"}
 NANOSECONDS_A_MILLISECOND = 1e6
 _OFTEN = 2  # failures more than the other side's: one may be the machine's

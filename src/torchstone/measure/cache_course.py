@@ -15,8 +15,17 @@ from torchstone.errors import InputError
 from torchstone.measure.cache_reasons import find_native_reason, find_reasons
 from torchstone.measure.channel import Message
 from torchstone.measure.surroundings import CaseFolders, ColdCache
-from torchstone.model import TRIALS, Case, Failure, Measurement, Outcome
-from torchstone.vocabulary import DEFAULT_SCENARIOS, HIT, KERNEL_CACHE, LOOK_UPS, PASSED, SCENARIOS, SKIPPED
+from torchstone.model import BY_TIMERS, DEFINITION, REDEFINED, TRIALS, Case, Failure, Measurement, Outcome
+from torchstone.vocabulary import (
+    COMPILE_SECONDS,
+    DEFAULT_SCENARIOS,
+    HIT,
+    KERNEL_CACHE,
+    LOOK_UPS,
+    PASSED,
+    SCENARIOS,
+    SKIPPED,
+)
 
 COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
 PREPARATION = "precompile, made ready"
@@ -266,15 +275,16 @@ class _Notes:
     def _measurement(self, metric: str, samples: Sequence[float]) -> Measurement:
         """The samples of a metric: each is of a process of its own, and so a trial."""
         extra: dict[str, Any] = {"start": self._start} if metric.endswith("_seconds") else {}
+        extra |= {DEFINITION: BY_TIMERS} if metric in REDEFINED else {}
         extra |= {TRIALS: [1] * len(samples)} if len(samples) > 1 else {}
         return Measurement(metric, tuple(samples), extra or None)
 
     def _savings(self) -> list[Measurement]:
         """What each scenario saves of the cold compile time, where all of its repeats have been measured."""
-        cold = self._samples.get(f"{COLD}_compile_seconds", [])
+        cold = self._samples.get(f"{COLD}_{COMPILE_SECONDS}", [])
         found = []
         for scenario in (WARM, PORTABLE, PRECOMPILE):
-            other = self._samples.get(f"{scenario}_compile_seconds", [])
+            other = self._samples.get(f"{scenario}_{COMPILE_SECONDS}", [])
             saving = estimate_saving(cold, other) if len(other) == len(cold) else None
             if saving is not None:
                 found.append(Measurement(f"{scenario}_saved", (saving.percent,), _stated(saving, len(cold))))
@@ -282,7 +292,7 @@ class _Notes:
 
 
 def _stated(saving: Saving, repeats: int) -> dict[str, Any]:
-    stated: dict[str, Any] = {"repeats": repeats}
+    stated: dict[str, Any] = {"repeats": repeats, DEFINITION: BY_TIMERS}
     if saving.low is not None and saving.high is not None:
         stated |= {
             "interval": [saving.low, saving.high],

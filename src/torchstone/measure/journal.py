@@ -10,7 +10,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from torchstone.codec import EndLine, OutcomeLine, decode_run, encode_line, encode_run
-from torchstone.disk import create_whole, read_text, reason, write_whole
+from torchstone.disk import create_whole, make_folder, read_text, reason, write_whole
 from torchstone.errors import InputError, UsageError
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.rescue import GONE, Loss, find_damage, lock, rescue, state_of, with_repro
@@ -177,10 +177,7 @@ def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: 
     """
     _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"no folder can be made there: {reason(error)}", path=folder) from None
+    make_folder(folder)
     settings = redact_values(run.settings)  # while the run measures, its options have to be what they are
     head = encode_run(structs.replace(run, settings=settings, outcomes=(), finished=False)).encode()
     try:

@@ -13,7 +13,7 @@ from torchstone.measure.channel import Message
 from torchstone.measure.course import Course
 from torchstone.model import RANKS, TRIALS, Measurement, Outcome
 from torchstone.units import join_alike
-from torchstone.vocabulary import PASSED
+from torchstone.vocabulary import LEFT_OUT, PASSED
 
 CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
@@ -131,6 +131,8 @@ def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for phase, seconds in extra.get("phases", {}).items():
             phases[phase] = round(phases.get(phase, 0.0) + seconds, 4)
     joined["phases"] = phases
+    if left_out := {metric: why for extra in extras for metric, why in extra.get(LEFT_OUT, {}).items()}:
+        joined[LEFT_OUT] = left_out
     for key in _LISTS:
         if told := list(dict.fromkeys(each for extra in extras for each in extra.get(key, []))):
             joined[key] = told

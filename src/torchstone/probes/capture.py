@@ -15,6 +15,7 @@ import torch
 from torch._dynamo import utils
 
 from torchstone.probes.reply import Result
+from torchstone.vocabulary import COMPILE_SECONDS
 
 MOST_REASONS = 50
 LONGEST_REASON = 2_000
@@ -44,7 +45,7 @@ class Capture:
 
 def add_capture(result: Result, captured: Capture, identity: dict[str, str]) -> None:
     """Add the counts, the seconds and the reasons to a result. ``identity`` is what makes two compile times two different metrics."""
-    result.add("dynamo_compilation_latency", captured.seconds, **identity)
+    result.add(COMPILE_SECONDS, captured.seconds, **identity)
     for metric, count in captured.counts.items():
         result.add(metric, count)
     if captured.graph_breaks:
@@ -91,7 +92,7 @@ def _counts() -> dict[str, int]:
 
 
 def _compile_seconds() -> float:
-    """What dynamo's own timers saw of whole compilations, forward and backward."""
+    """The seconds that torch's own timers saw of compiling whole frames and whole backward graphs: never any of running the model."""
     timers = utils.compilation_time_metrics
     found = (next((timers[name] for name in names if name in timers), ()) for names in _COMPILE_TIMERS)
     return float(sum(map(sum, found)))

@@ -6,19 +6,18 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from torchstone.define import Check, Work
 from torchstone.probes.cache_events import listening, read_look_ups
-from torchstone.probes.capture import reset_capture
+from torchstone.probes.capture import read_capture, reset_capture
 from torchstone.probes.compile_phases import read_phases
 from torchstone.probes.device import is_out_of_memory
 from torchstone.probes.kept import keep_outputs, load_outputs, on_cpu
 from torchstone.probes.own_artifacts import is_made_here, note_made
-from torchstone.probes.performance import WARM_UP_CALLS
 from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.probes.similarity import Comparison, find_bitwise_difference
 from torchstone.probes.subject import (
@@ -30,6 +29,8 @@ from torchstone.probes.subject import (
     seed_everything,
 )
 from torchstone.probes.values import take_apart
+from torchstone.probes.warm_up import WARM_UP_CALLS
+from torchstone.vocabulary import COMPILE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,12 @@ class Scenario:
     made_here: str = ""
 
 
-@dataclass
-class _Calls:
-    """The first calls of one side: what they took, when the first one had its result, and what that was."""
+@dataclass(frozen=True)
+class _First:
+    """The first compiled call: when it had its result, by the machine's monotonic clock, and what that was."""
 
-    seconds: float = 0.0
-    first_at: float = 0.0
-    values: dict[str, Any] = field(default_factory=dict)
+    at: float
+    values: dict[str, Any]
 
 
 def find_offers() -> dict[str, str]:
@@ -92,19 +92,15 @@ def measure_scenario(
         with gradient_mode(target.mode):
             clock.enter("compile")
             with ending_as("fail_to_run", "OOM", is_out_of_memory):
-                compiled = _call_compiled(work, target, scenario, result)
-            clock.enter("eager")
-            with ending_as("eager_1st_run_fail", "eager_1st_run_OOM", is_out_of_memory):
-                eager = _first_calls(work, target, lambda: work.model)
-    result.add("compile_seconds", compiled.seconds - eager.seconds)
-    result.add("first_result_seconds", compiled.first_at - launched)
+                first = _call_compiled(work, target, scenario, result)
+    result.add("first_result_seconds", first.at - launched)
     clock.enter("compare")
     if scenario.save:
         _save_artifacts(scenario.save, scenario.made_here, result)
-    _settle_values(scenario, compiled.values, check)
+    _settle_values(scenario, first.values, check)
 
 
-def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _Calls:
+def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _First:
     """The first compiled calls, with what torch says about them."""
     reset_capture()
     _forget_artifacts()
@@ -113,36 +109,39 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
     with listening() as events:
         if scenario.load:
             result.add("load_seconds", _load_artifacts(scenario.load, scenario.made_here))
-        compiled = _first_calls(work, target, lambda: target.compile(work.model), keep=True)
-    for phase, seconds in read_phases().items():
-        result.add(f"{phase}_seconds", seconds)
+        first = _first_calls(work, target)
+    _add_seconds(result)
     result.extra["look_ups"] = read_look_ups()
     result.extra["events"] = events.seen
     if events.more:
         result.caution(f"{events.more} more look-ups in caches are not listed")
-    return compiled
+    return first
 
 
-def _first_calls(
-    work: Work, target: Target, get_model: Callable[[], Callable[..., Any]], *, keep: bool = False
-) -> _Calls:
-    """Getting the model, and as many calls as the performance probe warms up with. Keeping the first result is not timed."""
-    calls = _Calls()
+def _add_seconds(result: Result) -> None:
+    """What torch's timers say of compiling. A start in which they saw nothing compiled was not measured, and does not pass."""
+    seconds = read_capture().seconds
+    if not seconds > 0:
+        raise Stopped(
+            "fail_to_run",
+            f"torch's timers saw no compiling in {WARM_UP_CALLS} calls, so this start has no compile time: is the model disabled for torch.compile?",
+        )
+    result.add(COMPILE_SECONDS, seconds)
+    for phase, spent in read_phases().items():
+        result.add(f"{phase}_seconds", spent)
+
+
+def _first_calls(work: Work, target: Target) -> _First:
+    """As many compiled calls as the performance probe warms up with: a later one may compile again."""
     seed_everything()
+    call = make_call(work, target, target.compile(work.model))
+    value = call()
     target.device.synchronize()
-    began = time.perf_counter()
-    call = make_call(work, target, get_model())
-    for number in range(WARM_UP_CALLS):
-        value = call()
-        target.device.synchronize()
-        if number == 0:
-            calls.first_at = time.monotonic()
-            calls.seconds += time.perf_counter() - began
-            if keep:
-                calls.values = _first_values(value, work, target)
-            began = time.perf_counter()
-    calls.seconds += time.perf_counter() - began
-    return calls
+    first = _First(time.monotonic(), _first_values(value, work, target))
+    for _ in range(WARM_UP_CALLS - 1):
+        call()
+    target.device.synchronize()
+    return first
 
 
 def _first_values(value: Any, work: Work, target: Target) -> dict[str, Any]:  # noqa: ANN401  (whatever the model returns)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torchstone.clock import monotonic
+from torchstone.vocabulary import LEFT_OUT
 
 PHASES = ("load", "eager", "compile", "run", "compare")
 
@@ -53,6 +54,11 @@ class Result:
             return
         entry: dict[str, Any] = {"metric": metric, "samples": taken}
         self.measurements.append({**entry, "extra": extra} if extra else entry)
+
+    def leave_out(self, metric: str, why: str) -> None:
+        """Note that a metric has no number, on purpose, and why."""
+        self.extra.setdefault(LEFT_OUT, {})[metric] = why
+        self.caution(f"{metric} is left out: {why}")
 
     def caution(self, text: str) -> None:
         """Note something that the reader of the numbers should know."""

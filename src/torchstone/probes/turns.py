@@ -13,11 +13,11 @@ from typing import Any
 from torchstone.define import Work
 from torchstone.probes.capture import read_capture, reset_capture
 from torchstone.probes.device import is_out_of_memory
-from torchstone.probes.performance import WARM_UP_CALLS
 from torchstone.probes.reply import PhaseClock, Result, ending_as
 from torchstone.probes.slowing import slow_down
 from torchstone.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.probes.timing import TASKS, Call, choose_block, time_block
+from torchstone.probes.warm_up import WARM_UP_CALLS
 
 Exchange = Callable[[dict[str, Any]], dict[str, Any]]
 """Says something to the parent, and gives its answer."""

@@ -29,7 +29,7 @@ from torchstone.report.page_summary import (
 from torchstone.report.rows import Report
 from torchstone.results import Results
 from torchstone.units import count_of, join_alike
-from torchstone.vocabulary import METRICS, Verdict
+from torchstone.vocabulary import COMPILE_SECONDS, METRICS, Verdict
 
 MOST_ROWS = 5_000
 """How many cases the table holds unless asked for more: about as many as a browser lays out, sorts and searches without being felt."""
@@ -37,7 +37,7 @@ MOST_WORSE = 50
 MOST_COLUMNS = 6
 MANY = 1_000  # from so many rows on, the page is kept compact
 _COLUMNS = (
-    *("speedup", "abs_latency", "compilation_latency", "dynamo_compilation_latency", "compression_ratio"),
+    *("speedup", "abs_latency", COMPILE_SECONDS, "compilation_latency", "compression_ratio"),
     *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
     *("python_calls", "compile_time_python_calls", "cpu_seconds", "compile_time_cpu_seconds"),
     *("import_time_us", "iteration_time", "examples_per_second", "scaling_efficiency"),
@@ -274,8 +274,8 @@ def _metrics_of(rows: Iterable[CaseRow]) -> dict[str, None]:
 def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
     """The metrics that deserve a column: those people look for first, then others while there is room."""
     there = _metrics_of(rows)
-    if "compilation_latency" in there:
-        there.pop("dynamo_compilation_latency", None)
+    if COMPILE_SECONDS in there:
+        there.pop("compilation_latency", None)
     wanted = [metric for metric in _COLUMNS if metric in there]
     caches = [metric for metric in _CACHE_COLUMNS if metric in there]
     if caches and wanted:

@@ -14,9 +14,9 @@ from torchstone.model import Case
 from torchstone.report.page_cache import Total, total_starts
 from torchstone.report.page_case import ABSENT, FAIL, OK, SPEEDUP, CaseRow, as_number
 from torchstone.report.page_counts import CountTotal, total_counts
-from torchstone.vocabulary import NOT_AVAILABLE, Probe
+from torchstone.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, Probe
 
-COMPILE_TIMES = ("compilation_latency", "dynamo_compilation_latency")
+COMPILE_TIMES = (COMPILE_SECONDS, "compilation_latency")
 RATIO, EAGER_MEMORY, MEMORY = "compression_ratio", "eager_peak_mem", "dynamo_peak_mem"
 
 

@@ -21,8 +21,8 @@ _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
 _SHORT = {
     "speedup": "Speedup",
     "abs_latency": "Latency",
+    "compile_seconds": "Compile",
     "compilation_latency": "Compile",
-    "dynamo_compilation_latency": "Compile",
     "compression_ratio": "Memory",
     "dynamo_peak_mem": "Peak",
     "graph_breaks": "Breaks",
