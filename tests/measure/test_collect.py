@@ -71,7 +71,7 @@ def test_a_files_path_is_absolute_so_that_it_is_found_from_anywhere(folder: Path
         (["gone.py"], "gone.py: no such file"),
         (["./gone"], "./gone: no such file"),
         (["./notes.txt"], "./notes.txt: expected a Python file with benchmarks in it"),
-        (["./smoke.py"], "./smoke.py would be a second suite smoke"),
+        (["./smoke.py"], "/smoke.py would be a second suite smoke\n  rename the file"),
         (["bench_a.py", "twin/bench_a.py"], "would both be the suite bench_a\n  rename one of the two files"),
         (["."], "would both be the suite bench_a"),
         (["empty"], "empty: there is no Python file (*.py) in this folder"),
@@ -157,6 +157,12 @@ def test_files_of_which_all_are_left_out_are_an_error_that_names_them() -> None:
         "none of these files defines a benchmark\n  skipped tools/__init__.py: "
     )
     assert "skipped tools/report.py: " in str(raised.value)
+
+
+def test_a_file_that_is_left_out_may_be_called_like_a_suite(checkout: Path) -> None:
+    (checkout / "tools" / "sums.py").write_text(BENCHMARK)
+    (checkout / "tools" / "torchbench.py").write_text("import csv\n")
+    assert list(resolve_targets(["tools"]).sources) == ["sums"]
 
 
 def test_where_files_are_called_bench_these_are_meant_and_those_for_the_original(checkout: Path) -> None:

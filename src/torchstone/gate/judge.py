@@ -305,7 +305,7 @@ class _Judging:
         return self._row(verdict, outcome.case, metric, outcome, expected, rule)
 
     def _with_own_margin(self, rule: Rule | None, metric: str, wanted: Measurement | None) -> Rule | None:
-        """The rule for a number of which the baseline may state a margin. The original states one of speedups only."""
+        """The rule for a number of which the baseline may state a margin. Of the original's ratios only that of speedups is stated with the target."""
         if wanted is None or (rule and (not is_our_ratio(rule) or (self._upstream and metric != "speedup"))):
             return rule
         return use_own_margin(rule, wanted.margin)

@@ -85,6 +85,10 @@ def resolve_targets(targets: Sequence[str]) -> Targets:
 
 
 def _add_source(sources: dict[str, Source], source: Source) -> None:
+    if source["kind"] == "file" and source["name"] in BUILT_IN:
+        raise UsageError(
+            f"{source['path']} would be a second suite {source['name']}", advice="rename the file"
+        )
     before = sources.setdefault(source["name"], source)
     if before != source:
         raise UsageError(
@@ -126,8 +130,6 @@ def _file(path: str) -> Source:
     if not path.endswith(".py"):
         raise InputError("expected a Python file with benchmarks in it, such as bench_mine.py", path=path)
     name = os.path.basename(path).removesuffix(".py")
-    if name in BUILT_IN:
-        raise UsageError(f"{path} would be a second suite {name}", advice="rename the file")
     return {"kind": "file", "name": name, "path": os.path.abspath(path), "hash": hash_file(path)}
 
 
