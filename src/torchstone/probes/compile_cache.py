@@ -124,7 +124,7 @@ def _add_seconds(result: Result) -> None:
     if not seconds > 0:
         raise Stopped(
             "fail_to_run",
-            f"torch's timers saw no compiling in {WARM_UP_CALLS} calls, so this start has no compile time: is the model disabled for torch.compile?",
+            f"torch's timers saw no compiling in {WARM_UP_CALLS} calls, so this start has no compile time: is dynamo disabled (TORCHDYNAMO_DISABLE)?",
         )
     result.add(COMPILE_SECONDS, seconds)
     for phase, spent in read_phases().items():
