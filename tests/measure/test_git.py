@@ -89,8 +89,10 @@ def test_no_program_of_a_repository_runs(repository: Repository, tmp_path: Path)
         assert Path(tree.path, "b.md").read_text() == "text\n"
     assert read_revision(str(repository.folder)).dirty is True
     head = git(repository.folder, "-c", "core.fsmonitor=false", "rev-parse", "HEAD")
-    assert find_changes(str(repository.folder), f"{head}~2", head).files == {"a.txt", "b.md", "model.py"}
-    assert find_changes(str(repository.folder), head, "").files == {"model.py"}
+    assert find_changes(str(repository.folder), f"{head}~2", head).files == frozenset(
+        {"a.txt", "b.md", "model.py"}
+    )
+    assert find_changes(str(repository.folder), head, "").files == frozenset({"model.py"})
     assert repository.ran == []
 
 
