@@ -12,9 +12,11 @@ from xml.etree import ElementTree as ET
 
 import pexpect
 import pytest
+from msgspec import structs
 
 from conftest import Command, start_on_terminal
 from hostile_files import EMOJI, HOSTILE, NAMES, forbidden, hostile_outcome, hostile_run
+from profile_samples import profile, stacks
 from torchstone.cli.output import SafeStream, safe_streams
 from torchstone.cli.repro import show
 from torchstone.codec import encode_run
@@ -116,6 +118,29 @@ def test_every_command_is_safe(command: tuple[str, ...], torchstone: Command, fo
     if page.exists():
         assert_safe(page.read_text(), commands=False)
         assert all(each in page.read_text() for each in EMOJI)
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "json", "html"])
+def test_an_explanation_is_safe(style: str, torchstone: Command, folder: Path) -> None:
+    case = Case("::error::x", "instructions", "smoke")
+    for name, cost in (("base.jsonl", 100), ("new.jsonl", 900)):
+        found = profile(
+            [["::error::phase ##[x]", "##[group]library", "::error::function", cost]],
+            stacks=stacks(["::root", cost, [["##[frame]", cost, []]]]),
+        )
+        outcome = Outcome(case, "pass", extra={"profile": found, "cautions": [EVERYTHING]})
+        run = hostile_run(passes=name == "base.jsonl")
+        run = structs.replace(run, plan=(case,), outcomes=(outcome,))
+        (folder / name).write_text(encode_run(run))
+    output = ("-o", "page.html") if style == "html" else ("--format", style)
+    for one in ((), (case.id,)):
+        ran = torchstone("explain", "base.jsonl", "new.jsonl", *one, *output)
+        assert ran.code == 0, ran.err
+        assert_safe(ran.out)
+        assert_safe(ran.err)
+    if style in {"text", "markdown"}:
+        torchstone("explain", "base.jsonl", "new.jsonl", case.id, "-o", "told.md")
+        assert_safe((folder / "told.md").read_text())
 
 
 def test_a_file_with_a_hostile_name_is_named_safely(torchstone: Command, tmp_path: Path) -> None:
