@@ -46,7 +46,9 @@ _PRINTABLE_BUT_HIDDEN = frozenset(
 
 _TERMINAL_CODE = r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
 SGR = r"\x1b\[[0-9;]*m"
-_COMMAND = re.compile(rf"^((?:[^\S\n]|{SGR})*:):|(##[\w.-]*)\[", re.MULTILINE)
+_AT_START = re.compile(rf"(\n(?:[^\S\n]|{SGR})*:):")  # after a line end, which is quick to find
+_MARKED = re.compile(r"(##[\w.-]*)\[")
+_HARMLESS = bytes(range(0x20, 0x7F))
 _FORMULA = r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?|inf|nan)\s*|-+"
 
@@ -70,8 +72,8 @@ def escape_lines(text: str) -> str:
 
 def _has_hidden(text: str, spaces: str) -> bool:
     """Whether anything in the text needs a closer look; most text is known to be harmless without one."""
-    if text.isprintable() and text.isascii():
-        return False
+    if text.isascii():
+        return not text.isprintable() and bool(text.encode().translate(None, _HARMLESS + spaces.encode()))
     return any(
         not (character.isprintable() or character in spaces)
         or character in _PRINTABLE_BUT_HIDDEN
@@ -103,16 +105,16 @@ def escape_commands(text: str) -> str:
     >>> escape_commands("a::b\n  ::error::c ##[group]")
     'a::b\n  :\\x3aerror::c ##\\x5bgroup]'
     """
-    if "::" not in text and "##" not in text:
-        return text
-    return _COMMAND.sub(lambda found: f"{found[1]}\\x3a" if found[1] else f"{found[2]}\\x5b", text)
+    if "##" in text:
+        text = _MARKED.sub(r"\1\\x5b", text)
+    return _AT_START.sub(r"\1\\x3a", f"\n{text}")[1:] if "::" in text else text
 
 
 def escape_json(text: str) -> str:
     """A JSON document that says the same, without characters that a terminal obeys or nobody sees, and without commands of a CI service."""
     if _has_hidden(text, " \n"):
         text = _compiled(_IN_LINES).sub(_unit_escapes, text)
-    return re.sub(r"(##[\w.-]*)\[", r"\1\\u005b", text) if "##" in text else text
+    return _MARKED.sub(r"\1\\u005b", text) if "##" in text else text
 
 
 def _unit_escapes(found: re.Match[str]) -> str:

@@ -12,11 +12,15 @@ from xml.etree import ElementTree as ET
 
 import pexpect
 import pytest
+from msgspec import structs
 
 from conftest import Command, start_on_terminal
 from hostile_files import EMOJI, HOSTILE, NAMES, forbidden, hostile_outcome, hostile_run
+from profile_samples import profile, stacks
 from torchstone.cli.output import SafeStream, safe_streams
+from torchstone.cli.pr_time import write_rows as write_pr_time
 from torchstone.cli.repro import show
+from torchstone.cli.run_outputs import write_outputs
 from torchstone.codec import encode_run
 from torchstone.model import Case, Measurement, Outcome, Run, Variant
 
@@ -116,6 +120,29 @@ def test_every_command_is_safe(command: tuple[str, ...], torchstone: Command, fo
     if page.exists():
         assert_safe(page.read_text(), commands=False)
         assert all(each in page.read_text() for each in EMOJI)
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "json", "html"])
+def test_an_explanation_is_safe(style: str, torchstone: Command, folder: Path) -> None:
+    case = Case("::error::x", "instructions", "smoke")
+    for name, cost in (("base.jsonl", 100), ("new.jsonl", 900)):
+        found = profile(
+            [["::error::phase ##[x]", "##[group]library", "::error::function", cost]],
+            stacks=stacks(["::root", cost, [["##[frame]", cost, []]]]),
+        )
+        outcome = Outcome(case, "pass", extra={"profile": found, "cautions": [EVERYTHING]})
+        run = hostile_run(passes=name == "base.jsonl")
+        run = structs.replace(run, plan=(case,), outcomes=(outcome,))
+        (folder / name).write_text(encode_run(run))
+    output = ("-o", "page.html") if style == "html" else ("--format", style)
+    for one in ((), (case.id,)):
+        ran = torchstone("explain", "base.jsonl", "new.jsonl", *one, *output)
+        assert ran.code == 0, ran.err
+        assert_safe(ran.out)
+        assert_safe(ran.err)
+    if style in {"text", "markdown"}:
+        torchstone("explain", "base.jsonl", "new.jsonl", case.id, "-o", "told.md")
+        assert_safe((folder / "told.md").read_text())
 
 
 def test_a_file_with_a_hostile_name_is_named_safely(torchstone: Command, tmp_path: Path) -> None:
@@ -315,6 +342,26 @@ class TestCells:
         raw = torchstone("export", run_file, "--to", kind, "--lossy", "--raw-cells")
         assert set(NAMES) < set(self.names(raw.out, column))
         assert self.names(back.out, column) == self.names(raw.out, column)
+
+    @pytest.mark.parametrize(("raw", "shown"), [(False, "'=a"), (True, "=a")])
+    def test_files_beside_a_run_are_defused_too(self, raw: bool, shown: str, tmp_path: Path) -> None:
+        case = Case("=a", "performance", "smoke", Variant("cpu", "inductor", "inference", "float32"))
+        run = Run("r", (case,), (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),))
+        told: list[str] = []
+        write_outputs(run, str(tmp_path), None, told.append, raw_cells=raw)
+        (path,) = tmp_path.glob("*.csv")
+        assert self.names(path.read_text(), 1) == ["name", shown]
+
+    @pytest.mark.parametrize(("raw", "shown"), [(False, "'=a"), (True, "=a")])
+    def test_rows_of_pr_time_are_defused_too(
+        self, raw: bool, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        outcome = Outcome(Case("=a", "instructions"), "pass", (Measurement("instruction_count", (5,)),))
+        write_pr_time([outcome], None, raw_cells=raw)
+        write_pr_time([outcome], str(tmp_path / "rows.csv"), raw_cells=raw)
+        row = f"{shown},instruction_count,5\n"
+        assert capsys.readouterr().out.startswith(row)
+        assert (tmp_path / "rows.csv").read_text() == row
 
     def test_raw_cells_are_for_tables(self, run_file: str, torchstone: Command) -> None:
         ran = torchstone("export", run_file, "--to", "v3", "--raw-cells")

@@ -27,7 +27,7 @@ from torchstone.report.page_flame_section import (
     signed,
     tell_total,
 )
-from torchstone.safe_text import escape_json
+from torchstone.safe_text import escape_commands, escape_json, escape_lines
 from torchstone.units import count_of, format_change, format_number, short_number
 
 FORMAT = 1
@@ -64,7 +64,7 @@ def render(explanation: Explanation, style: str, top: int, *, terminal: bool = F
         case "json":
             return _render_json(explanation)
         case "markdown":
-            return _render_markdown(explanation, top)
+            return escape_commands(_render_markdown(explanation, top))
         case "html":
             from torchstone.report.page_flame_page import render_explained_page  # noqa: PLC0415
 
@@ -75,7 +75,7 @@ def render(explanation: Explanation, style: str, top: int, *, terminal: bool = F
         return ""
     with redirect_stdout(io.StringIO()) as text:
         _print_text(explanation, top)
-    return text.getvalue()
+    return escape_commands(escape_lines(text.getvalue()))
 
 
 # ---- Text

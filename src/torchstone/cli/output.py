@@ -22,7 +22,6 @@ _COLORS = rf"({SGR})"
 _LIVE = rf"({SGR}|\x1b\[(?:[0-9]*[ABCDGHJK]|\?25[lh])|\r)"
 _ONLY_BLANK = re.compile(rf"(?:[^\S\n]|{SGR})*:?")
 _HALF_A_MARK = re.compile(r"#(?:#[\w.-]*)?\Z")
-_SAFE = re.compile(r"[^\n\t -~]")  # whatever else may need a closer look
 
 
 class SafeStream:
@@ -49,8 +48,6 @@ class SafeStream:
         self._begun = ""
 
     def _without_controls(self, text: str) -> str:
-        if not _SAFE.search(text):
-            return text
         if not self._allowed:
             return escape_lines(text)
         pieces = re.split(self._allowed, text)  # every other one is a sequence that may pass

@@ -78,7 +78,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     outcomes = sorted(run.outcomes, key=lambda outcome: run.plan.index(outcome.case))
     _refuse_namesakes(outcomes, run_file)
     counted = [outcome for outcome in outcomes if outcome.status == PASSED and outcome.measurements]
-    _write(counted, output, raw_cells=given["raw_cells"])
+    write_rows(counted, output, raw_cells=given["raw_cells"])
     _name_missing([outcome for outcome in outcomes if outcome not in counted])
     return code if counted else code or 1
 
@@ -118,7 +118,8 @@ def _refuse_namesakes(outcomes: Sequence[Outcome], run_file: str) -> None:
         suites[name] = suite
 
 
-def _write(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
+def write_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
+    """Print the rows, or append them to a file, with the records of each benchmark beside it."""
     rows = "".join(map(pr_time.write_rows, outcomes))
     rows = rows if raw_cells else defuse(rows)
     if not output:
