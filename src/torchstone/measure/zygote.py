@@ -18,7 +18,7 @@ from typing import Any
 from torchstone.clock import monotonic
 from torchstone.measure import sources
 from torchstone.measure.channel import encode
-from torchstone.measure.keeper import open_line, serve
+from torchstone.measure.keeper import has_hung_up, open_line, serve
 from torchstone.measure.kinship import die_with_parent, dying_with_parent
 from torchstone.measure.priming import compile_tiny_graph, fill, is_filled
 from torchstone.measure.sources import SourceError, load_source, prepare
@@ -37,8 +37,9 @@ def main() -> None:
 
         repeat_itself()
     with dying_with_parent():
-        answer = preload(request)
-    control.send(encode(answer))
+        answer = {} if has_hung_up(control) else preload(request)
+    with contextlib.suppress(ConnectionError):  # the parent is gone: then there is only the cleaning up
+        control.send(encode(answer))
     serve(control, run_worker, request, _preload_libraries)
 
 
@@ -106,11 +107,11 @@ def _warm_up(template: str, *, here: bool) -> str:
 
 def _in_child(work: Callable[[], object]) -> int:
     """Run something in a forked child, and give its exit code."""
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
         code = 1
         try:
-            die_with_parent()
+            die_with_parent(parent)
             work()
             code = 0
         except BaseException:  # noqa: BLE001  (the exit code says that it failed, the log says how)
