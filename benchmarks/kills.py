@@ -37,6 +37,7 @@ MARK = "TORCHSTONE_KILLS_MARK"
 ROUNDS = 300
 PATIENCE = 300.0
 SECONDS_TO_END = 15.0
+SECONDS_TO_LET_GO = 0.5
 FRESH_CACHES = 0.05
 LONGEST_TAIL = 1500
 
@@ -237,6 +238,9 @@ def check_processes(done: Round) -> None:
     deadline = time.monotonic() + SECONDS_TO_END
     while (left := marked(done.mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
+    time.sleep(
+        SECONDS_TO_LET_GO
+    )  # a process that is ending cannot be seen some time before its locks are released
     for pid, command in left.items():
         done.note("orphans", f"{pid} {command[:200]}")
         try:

@@ -212,6 +212,35 @@ def _write_directly(target: str, data: bytes) -> None:
 
 
 def _replace(target: str, data: bytes, mode: int) -> None:
+    """Write a file that has no name, then give it the target's: whoever is killed before that leaves nothing."""
+    handle = _open_unnamed(os.path.dirname(target))
+    if handle is None:
+        _replace_by_named(target, data, mode)
+        return
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name[:80]}.{os.urandom(4).hex()}.tmp")
+    try:
+        os.fchmod(handle, mode)
+        write_whole(handle, data)
+        is_named = _give_name(handle, temporary)
+    finally:
+        os.close(handle)
+    if is_named:
+        _rename(temporary, target)
+    else:
+        _replace_by_named(target, data, mode)
+
+
+def _rename(temporary: str, target: str) -> None:
+    try:
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _replace_by_named(target: str, data: bytes, mode: int) -> None:
     import tempfile  # noqa: PLC0415  (slow to import, and a gate writes nothing)
 
     handle, temporary = tempfile.mkstemp(

@@ -288,6 +288,27 @@ def test_workers_of_a_side_are_spawned_where_those_of_the_other_cannot_be_forked
 
 
 @pytest.mark.slow
+def test_the_worktree_of_a_comparison_that_is_killed_goes_with_the_next_start(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, scratch = uuid.uuid4().hex, tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    arguments = ("ab", "bench_it.py", "--b", "rev=HEAD~1", "--min-trials", "1000", *QUICK)
+    with start_torchstone(repository / "benches", *arguments, mark=mark) as process:
+        wait_until(lambda: len(git(repository, "worktree", "list").splitlines()) == 2, "the worktree")
+        process.kill()
+        process.communicate()
+    expect_no_process(mark)
+    assert len(list((repository / ".git" / "worktrees").iterdir())) == 1
+    with start_torchstone(repository / "benches", "ab", "bench_it.py", "--b", "python=/nowhere") as process:
+        process.communicate()
+    assert process.returncode == 2
+    assert not list(scratch.iterdir())
+    assert not (repository / ".git" / "worktrees").exists()
+
+
+@pytest.mark.slow
 def test_ctrl_c_again_and_again_leaves_no_worktree(repository: Path) -> None:
     mark = uuid.uuid4().hex
     arguments = ("ab", "bench_it.py", "--b", "rev=HEAD~1", "--min-trials", "1000", *QUICK)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from importlib import metadata
 from pathlib import Path
@@ -28,6 +29,8 @@ from live_processes import (
 )
 from torchstone.codec import encode_run
 from torchstone.measure.journal import reopen_journal
+from torchstone.measure.kinship import list_children
+from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.model import Case, Outcome, Revision, Run, Variant
 
@@ -184,13 +187,65 @@ def test_ctrl_c_before_anything_is_measured_leaves_nothing(folder: Path, mark: s
     assert os.listdir(folder) == ["bench_slow.py"]
 
 
-def test_a_run_that_is_killed_while_it_loads_leaves_no_process(folder: Path, mark: str) -> None:
-    env = {"TMPDIR": str(folder)}  # for the one folder that this leaves behind
-    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark, env=env) as process:
+@pytest.fixture
+def scratch(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of everything that is started."""
+    made = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setenv("TMPDIR", str(made))
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    return made
+
+
+def end_while_loading(folder: Path, mark: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """Starts a run, and sends it a signal while its zygote loads torch."""
+    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as process:
         wait_until(lambda: any("zygote" in each for each in marked_processes(mark).values()), "no zygote")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess((), process.returncode, out, err)
+
+
+def test_a_run_that_is_killed_while_it_loads_leaves_no_process_and_its_folder_goes_with_the_next_start(
+    folder: Path, mark: str, scratch: Path
+) -> None:
+    assert end_while_loading(folder, mark, signal.SIGKILL).returncode == -signal.SIGKILL
+    expect_no_process(mark)
+
+    def is_swept() -> bool:  # soon: a process that cannot be seen any more may not have let go of everything
+        with Session("spawn", "cold", print) as session:
+            return [str(path) for path in scratch.iterdir()] == [session.scratch]
+
+    wait_until(is_swept, "a folder is left", 30)
+    assert not list(scratch.iterdir())
+    assert os.listdir(folder) == ["bench_slow.py"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_told_to_end_while_it_loads_leaves_nothing(
+    folder: Path, mark: str, scratch: Path, number: signal.Signals
+) -> None:
+    ran = end_while_loading(folder, mark, number)
+    assert (ran.returncode, "stopped" in ran.stderr, "Traceback" in ran.stderr) == (130, True, False)
+    expect_no_process(mark)
+    assert not list(scratch.iterdir())
+    assert os.listdir(folder) == ["bench_slow.py"]
+
+
+def test_a_run_that_is_killed_together_with_its_keeper_is_cleaned_up_by_the_next_start(
+    folder: Path, mark: str, scratch: Path
+) -> None:
+    (folder / "bench_slow.py").write_text(BENCHMARKS.replace("subprocess.Popen", "# subprocess.Popen"))
+    with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as process:
+        wait_until(lambda: count_outcomes(folder / "run.jsonl") >= 1, "no outcome")
+        (keeper,) = list_children(process.pid)
+        os.kill(keeper, signal.SIGKILL)  # first: one that sees its parent gone cleans up
         process.kill()
         process.communicate(timeout=PATIENCE)
     expect_no_process(mark)
+    (left,) = scratch.iterdir()
+    finish(folder, mark)
+    assert not left.exists()
+    assert not list(scratch.iterdir())
 
 
 def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: Command) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from live_processes import Bench, marked_processes, wait_until
+from live_processes import MARK, Bench, expect_no_process, marked_processes, wait_until
 from torchstone.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
 from torchstone.measure import surroundings
 from torchstone.measure.answers import answer_of
+from torchstone.measure.channel import encode
 from torchstone.measure.launcher import CannotMeasureError, Spawner
+from torchstone.measure.scratch import make_scratch
 from torchstone.measure.session import Session
 
 GOOD = """
@@ -240,3 +245,59 @@ def test_nothing_is_left_of_a_session(tmp_path: Path, monkeypatch: pytest.Monkey
         session.survey({"torch": False})
         assert len(list(tmp_path.iterdir())) == 1
     assert not list(tmp_path.iterdir())
+
+
+ABANDONED = """
+import subprocess, time
+from torchstone.measure.zygote import _in_child
+
+def compile_for_long():
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    print("compiling", flush=True)
+    time.sleep(1000)
+
+_in_child(compile_for_long)
+"""
+
+
+def test_a_zygote_that_is_killed_while_it_compiles_takes_the_compiler_along() -> None:
+    mark = uuid.uuid4().hex
+    with subprocess.Popen(
+        [sys.executable, "-c", ABANDONED], env={**os.environ, MARK: mark}, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"compiling\n"
+        process.kill()
+    expect_no_process(mark)
+
+
+def test_a_child_of_the_zygote_says_how_it_ended() -> None:
+    program = "import sys; from torchstone.measure.zygote import _in_child; print(_in_child(lambda: {}))"
+    ends = {"None": "0", "1 / 0": "1", "__import__('os')._exit(7)": "7", "__import__('os').abort()": "1"}
+    for work, code in ends.items():
+        command = [sys.executable, "-c", program.replace("{}", work)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ran.stdout.strip() == code, work
+
+
+@pytest.mark.parametrize("kind", ["zygote", "keeper"])
+def test_a_keeper_whose_parent_is_gone_before_it_has_begun_cleans_up_and_goes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = make_scratch()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.send(encode({"sources": [], "template": str(tmp_path), "scratch": made.path}))
+    ours.close()
+    with theirs:
+        ran = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", f"torchstone.measure.{kind}", str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert not os.path.exists(made.path)
+    assert "| torch\n" not in ran.stderr  # it has not been loaded for nobody
+    assert "Traceback" not in ran.stderr
+    made.remove()

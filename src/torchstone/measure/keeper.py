@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import socket
@@ -40,7 +41,8 @@ Become = Callable[[int, int], None]
 def main() -> None:
     """A keeper without torch: every worker is a fresh interpreter."""
     control, request = open_line(int(sys.argv[1]))
-    control.send(encode({"ready": 0.0}))
+    with contextlib.suppress(ConnectionError):  # the parent is gone: then there is only the cleaning up
+        control.send(encode({"ready": 0.0}))
     serve(control, become_fresh_interpreter, request)
 
 
@@ -52,6 +54,13 @@ def open_line(descriptor: int) -> tuple[socket.socket, dict[str, Any]]:
     if "lock" in request:  # on the scratch folder: held as long as this process lives
         os.set_inheritable(request["lock"], False)
     return control, request
+
+
+def has_hung_up(control: socket.socket) -> bool:
+    """Whether the parent is gone."""
+    poller = select.poll()
+    poller.register(control, 0)
+    return any(event & select.POLLHUP for _, event in poller.poll(0))
 
 
 def become_fresh_interpreter(channel: int, log: int) -> None:
@@ -93,10 +102,10 @@ def serve(
         selector.register(read, selectors.EVENT_READ)
 
         def begin(channel: int, log: int) -> int:
-            pid = os.fork()
+            keeper, pid = os.getpid(), os.fork()
             if pid == 0:
                 selector.close()
-                _begin_life(become, channel, log, (control.detach(), read, write))
+                _begin_life(become, channel, log, (control.detach(), read, write), keeper)
             return pid
 
         while True:
@@ -115,11 +124,11 @@ def serve(
     os._exit(0)  # nothing is left to do, and taking torch apart would cost a second
 
 
-def _begin_life(become: Become, channel: int, log: int, not_mine: tuple[int, ...]) -> None:
+def _begin_life(become: Become, channel: int, log: int, not_mine: tuple[int, ...], keeper: int) -> None:
     """In a new process: a session of its own, nothing of the keeper's, then the work."""
     try:
         os.setsid()
-        die_with_parent()
+        die_with_parent(keeper)
         adopt_orphans()
         die_first()
         signal.set_wakeup_fd(-1)

@@ -29,9 +29,11 @@ def adopt_orphans() -> None:
     _control_process(_SET_ADOPTION, 1)
 
 
-def die_with_parent() -> None:
-    """Have the kernel end this process when its parent ends, however that happens."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Have the kernel end this process when its parent ends, however that happens; at once if ``parent`` has ended already."""
     _control_process(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def wake_with_parent() -> None:

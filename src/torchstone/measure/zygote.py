@@ -12,19 +12,23 @@ import contextlib
 import importlib
 import os
 import sys
+import time
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchstone.clock import monotonic
 from torchstone.measure import sources
 from torchstone.measure.channel import encode
-from torchstone.measure.keeper import open_line, serve
-from torchstone.measure.kinship import die_with_parent, dying_with_parent
+from torchstone.measure.keeper import has_hung_up, open_line, serve
+from torchstone.measure.kinship import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.measure.priming import compile_tiny_graph, fill, is_filled
 from torchstone.measure.sources import SourceError, load_source, prepare
 from torchstone.measure.surroundings import enter
 from torchstone.measure.worker import run_worker
 
+_WATCHING = 0.005
+_PATIENCE = 5.0
 _FIRST = ("torch", "torch._dynamo", "torchstone.probes.run_case")
 _COMPILER = ("torch._inductor.compile_fx", "torch._inductor.codecache", "torch._functorch.aot_autograd")
 
@@ -37,8 +41,9 @@ def main() -> None:
 
         repeat_itself()
     with dying_with_parent():
-        answer = preload(request)
-    control.send(encode(answer))
+        answer = {} if has_hung_up(control) else preload(request)
+    with contextlib.suppress(ConnectionError):  # the parent is gone: then there is only the cleaning up
+        control.send(encode(answer))
     serve(control, run_worker, request, _preload_libraries)
 
 
@@ -105,21 +110,34 @@ def _warm_up(template: str, *, here: bool) -> str:
 
 
 def _in_child(work: Callable[[], object]) -> int:
-    """Run something in a forked child, and give its exit code."""
-    pid = os.fork()
+    """Run something in a forked child, and give its exit code; should this process be killed meanwhile, all that the child has started ends, too."""
+    zygote, pid = os.getpid(), os.fork()
     if pid == 0:
-        code = 1
-        try:
-            die_with_parent()
-            work()
-            code = 0
-        except BaseException:  # noqa: BLE001  (the exit code says that it failed, the log says how)
-            import traceback  # noqa: PLC0415
-
-            traceback.print_exc()
-        finally:
-            os._exit(code)
+        _watch_over(work, zygote)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _watch_over(work: Callable[[], object], zygote: int) -> None:
+    """Have a child do the work, and end it and the compilers that it leaves behind as soon as the zygote is gone: it dies by a signal, and can end nobody."""
+    code = 1
+    try:
+        adopt_orphans()
+        watcher, pid = os.getpid(), os.fork()
+        if pid == 0:
+            die_with_parent(watcher)
+            work()
+            os._exit(0)
+        while os.getppid() == zygote:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                break
+            time.sleep(_WATCHING)
+        kill_children(_PATIENCE)
+    except BaseException:  # noqa: BLE001  (the exit code says that it failed, the log says how)
+        traceback.print_exc()
+    finally:
+        os._exit(code if 0 <= code < 256 else 1)
 
 
 def _why_not_fork() -> str:
