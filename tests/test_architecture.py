@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {"clock", "errors", "units"},
     {"vocabulary", "disk", "fingerprint"},
     {"model"},
+    {"run_settings"},
     {"codec", "toml_file"},
     {"config"},
     {"define"},

@@ -23,6 +23,7 @@ import msgspec
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
 from torchstone.model import Case, Measurement, Outcome, Reading, Revision, Run
+from torchstone.run_settings import fault_of_environment, fault_of_settings
 
 FORMAT = 1
 
@@ -172,6 +173,13 @@ def _decode_head(path: str, line: str) -> RunLine:
     decoded = _decode_line(path, 1, line)
     if not isinstance(decoded, RunLine):
         raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
+    for name, (field, problem) in (
+        ("settings", fault_of_settings(decoded.settings)),
+        ("environment", fault_of_environment(decoded.environment)),
+    ):
+        if problem:
+            column = f"{name}.{field}".rstrip(".")
+            raise InputError(printable(problem), path=path, line=1, column=column)
     return decoded
 
 

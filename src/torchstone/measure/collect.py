@@ -12,12 +12,14 @@ from typing import Any
 from msgspec import Struct, convert
 
 from torchstone.counting import describe_counted
+from torchstone.disk import fault_of_file
 from torchstone.errors import InputError, UsageError
 from torchstone.measure.plan import Listing
 from torchstone.measure.sources import Source, list_packages
 from torchstone.model import Variant
 from torchstone.suites import BUILT_IN, load_suite
 
+LARGEST_SOURCE = 64 << 20
 FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
 
 
@@ -77,6 +79,8 @@ def _file(path: str) -> Source:
         raise InputError("no such file", path=path)
     if not path.endswith(".py"):
         raise InputError("expected a Python file with benchmarks in it, such as bench_mine.py", path=path)
+    if fault := fault_of_file(path, LARGEST_SOURCE):
+        raise InputError(fault, path=path)
     name = os.path.basename(path).removesuffix(".py")
     if name in BUILT_IN:
         raise UsageError(f"{path} would be a second suite {name}", advice="rename the file")
@@ -84,7 +88,9 @@ def _file(path: str) -> Source:
 
 
 def hash_file(path: str) -> str:
-    """What changes when a file is edited; empty where it cannot be read."""
+    """What changes when a file is edited; empty where it cannot be read, or is no regular file."""
+    if fault_of_file(path, LARGEST_SOURCE):
+        return ""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]

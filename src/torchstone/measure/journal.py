@@ -10,7 +10,7 @@ import shlex
 from msgspec import structs
 
 from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, decode_run, encode_line, encode_run
-from torchstone.disk import read_text, reason
+from torchstone.disk import LARGEST, fault_of_file, read_text, reason
 from torchstone.errors import InputError, UsageError
 from torchstone.model import Outcome, Reading, Run
 
@@ -142,6 +142,10 @@ def _check_readable(run: Run) -> None:
 
 def reopen_journal(path: str) -> tuple[Journal, Reading]:
     """An unfinished run file, to go on with; half a last line is cut off."""
+    if os.path.exists(path) and (fault := fault_of_file(path, LARGEST)):
+        raise InputError(
+            fault, path=path, advice="--resume takes a file that 'torchstone run' has begun to write"
+        )
     try:
         handle = os.open(path, os.O_RDWR)
     except OSError as error:
