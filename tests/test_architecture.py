@@ -20,6 +20,7 @@ LAYERS: list[set[str]] = [
     {"errors"},
     {"vocabulary", "disk", "fingerprint"},
     {"model"},
+    {"run_settings"},
     {"codec", "toml_file"},
     {"upstream"},
     {"config"},

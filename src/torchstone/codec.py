@@ -35,6 +35,7 @@ from torchstone.model import (
     Variant,
     brought_up_to_date,
 )
+from torchstone.run_settings import fault_of_environment, fault_of_settings
 from torchstone.safe_text import escape_json, is_plain
 from torchstone.vocabulary import FORMER_NAMES
 
@@ -229,6 +230,13 @@ def _decode_head(path: str, line: str) -> RunLine:
     decoded = _decode_line(path, 1, line)
     if not isinstance(decoded, RunLine):
         raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
+    for name, (field, problem) in (
+        ("settings", fault_of_settings(decoded.settings)),
+        ("environment", fault_of_environment(decoded.environment)),
+    ):
+        if problem:
+            column = f"{name}.{field}".rstrip(".")
+            raise InputError(printable(problem), path=path, line=1, column=column)
     return decoded
 
 

@@ -7,11 +7,14 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from torchstone.errors import InputError
 
 _BLOCK = 4096  # bytes: what a file system gives out at a time
 BOM = "\ufeff"
+LARGEST = 16 << 30
+_LARGEST_STREAM = 1 << 30
 
 
 def read_text(path: str) -> str:
@@ -36,10 +39,13 @@ def read_text(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     try:
+        mode = os.stat(path).st_mode  # before it is opened: a device may do something then
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise InputError("this is a device, expected a file", path=path)
         with open(path, "rb") as file:
-            if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
-                raise IsADirectoryError
-            return file.read()
+            return _read_all(file, path, is_regular=stat.S_ISREG(mode))
     except FileNotFoundError:
         raise InputError(
             "no such file", path=path, advice="check the name, and the folder it is looked for in"
@@ -54,6 +60,52 @@ def _read_bytes(path: str) -> bytes:
         raise InputError(f"cannot be read: {reason(error)}", path=path) from None
     except MemoryError:
         raise InputError("too large to read into memory", path=path) from None
+
+
+def _read_all(file: BinaryIO, path: str, *, is_regular: bool) -> bytes:
+    """Everything in a file or pipe, unless that is more than anybody could mean."""
+    if is_regular:
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise MemoryError
+        return file.read()
+    parts, size = [], 0
+    while part := file.read(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > _LARGEST_STREAM:
+            raise InputError(
+                f"more than {_LARGEST_STREAM >> 20} MiB came through this pipe",
+                path=path,
+                advice="name a file",
+            )
+    return b"".join(parts)
+
+
+def fault_of_file(path: str, largest: int) -> str:
+    """Why a file that another file names cannot be read: it must be a regular one of at most so many bytes; empty if it is.
+
+    Whoever types a name may mean a pipe; a name in a file that came from elsewhere might be a device, or a pipe that never ends.
+    """
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        return reason(error)
+    if not stat.S_ISREG(found.st_mode):
+        return f"{_kind_of(found.st_mode)}, expected a regular file"
+    if found.st_size > largest:
+        return f"a file of {found.st_size} bytes, expected at most {largest}"
+    return ""
+
+
+def _kind_of(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+    }
+    return kinds.get(stat.S_IFMT(mode), "no file")
 
 
 def _position(data: bytes, offset: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ USAGE = [
     (["--resume", "run.jsonl", "--device", "cpu"], "so --device has no place"),
     (["--resume", "run.jsonl", "--batch-invariant"], "so --batch-invariant has no place"),
     (["--resume", "gone.jsonl"], "gone.jsonl: cannot be opened: no such file or directory"),
-    (["--resume", "."], ".: cannot be opened: is a directory"),
+    (["--resume", "."], ".: a folder, expected a regular file"),
     (["--resume", "table.csv"], "table.csv:1: this is not a run file"),
     (["--resume", "other.json"], "other.json:1: this is not a run file"),
     (["--resume", "empty"], "empty:1: the first line is cut off"),

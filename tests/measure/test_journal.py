@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         create_journal(str(tmp_path / "file" / "run.jsonl"), RUN)
     with pytest.raises(InputError, match="cannot be created"):
         create_journal("/proc/run.jsonl", RUN)
-    with pytest.raises(InputError, match="cannot be opened"):
+    with pytest.raises(InputError, match="a folder, expected a regular file"):
         reopen_journal(str(tmp_path))
 
 

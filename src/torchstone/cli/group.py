@@ -91,8 +91,6 @@ def run_group(arguments: Sequence[str]) -> int:
         raise UsageError(error.format_message(), advice=f"{meant}see '{command} --help'") from None
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except SystemExit:  # click's answer to a reader that has stopped reading
-        return 141
     except click.Abort:
         click.echo("\nstopped; nothing was written", err=True)
         return 130

@@ -9,6 +9,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from torchstone.cli.output import safe_streams
+from torchstone.cli.streams import prepare_streams, settle
 from torchstone.disk import reason
 from torchstone.errors import TorchstoneError, UsageError, printable
 
@@ -40,9 +41,6 @@ def _answer(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; nothing was written\n")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has seen enough
-        return 141
     except OSError as error:
         sys.stderr.write(f"error: the output cannot be written: {reason(error)}\n")
         return 2
@@ -80,7 +78,6 @@ def _run(arguments: list[str]) -> int:
 def main() -> None:
     """The console command."""
     gc.disable()  # a short process with many records and no cycles: collecting only costs time
-    code = run(sys.argv[1:])
-    if not sys.stderr.closed:
-        sys.stderr.flush()
+    prepare_streams()
+    code = settle(run(sys.argv[1:]))
     os._exit(code)  # everything is written: taking millions of records apart again would only cost time

@@ -22,11 +22,11 @@ from torchstone.errors import UsageError
 from torchstone.formats import read_file
 from torchstone.measure.collect import resolve_targets
 from torchstone.measure.plan import DEFAULT_PROBES, Axes, Selection, check_patterns, durations_of
-from torchstone.measure.rounds import DEFAULT_STRATEGIES, STRATEGIES
+from torchstone.measure.rounds import DEFAULT_STRATEGIES
 from torchstone.measure.runner import Request
-from torchstone.measure.settings import CACHES, STARTS, Settings
 from torchstone.model import Case
 from torchstone.redaction import redact
+from torchstone.run_settings import CACHES, STARTS, STRATEGIES, Settings, fault_of_record
 from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
 
 PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value, Probe.SCALING.value)
@@ -104,11 +104,15 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
         raise UsageError("--trust is for --resume and --load-artifacts", advice="leave it out")
     if given["durations"] and not given["shard"]:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
+    settings = _settings(given, resolved.sources)
+    field, problem = fault_of_record(settings)
+    if problem:
+        raise UsageError(f"--{field.partition('[')[0].replace('_', '-')}: {problem}")
     return Request(
         resolved,
         _axes(given),
         Selection(tuple(given["only"]), tuple(given["filters"]), tuple(given["exclusions"])),
-        _settings(given, resolved.sources),
+        settings,
         parse_shard(given["shard"]),
         _durations(given["durations"]),
         given["label"] or "",

@@ -15,12 +15,14 @@ from msgspec import Struct, convert
 
 from torchstone.benchmark_base import NAME as BENCHMARK_BASE
 from torchstone.counting import describe_counted
+from torchstone.disk import fault_of_file
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.measure.plan import Listing
 from torchstone.measure.sources import Source, list_packages
 from torchstone.model import Variant
 from torchstone.suites import BUILT_IN, load_suite
 
+LARGEST_SOURCE = 64 << 20
 FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
 _SHORT_HASH = 16
 
@@ -129,15 +131,17 @@ def _file(path: str) -> Source:
         raise InputError("no such file", path=path)
     if not path.endswith(".py"):
         raise InputError("expected a Python file with benchmarks in it, such as bench_mine.py", path=path)
+    if fault := fault_of_file(path, LARGEST_SOURCE):
+        raise InputError(fault, path=path)
     name = os.path.basename(path).removesuffix(".py")
     return {"kind": "file", "name": name, "path": os.path.abspath(path), "hash": hash_file(path)}
 
 
 def hash_file(path: str) -> str:
     """The SHA-256 of a file's content, in hexadecimal; empty where there is no regular file that can be read."""
+    if fault_of_file(path, LARGEST_SOURCE):
+        return ""
     try:
-        if not os.path.isfile(path):
-            return ""
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

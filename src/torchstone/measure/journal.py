@@ -10,7 +10,15 @@ from collections.abc import Callable
 from msgspec import structs
 
 from torchstone.codec import EndLine, OutcomeLine, decode_run, encode_line, encode_run
-from torchstone.disk import create_whole, make_folder, read_text, reason, write_whole
+from torchstone.disk import (
+    LARGEST,
+    create_whole,
+    fault_of_file,
+    make_folder,
+    read_text,
+    reason,
+    write_whole,
+)
 from torchstone.errors import InputError, UsageError
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.rescue import GONE, Loss, find_damage, lock, rescue, state_of, with_repro
@@ -201,6 +209,10 @@ def _check_readable(run: Run) -> None:
 
 def reopen_journal(path: str, tell: Tell = lambda _: None) -> tuple[Journal, Reading]:
     """An unfinished run file, to go on with; half a last line is cut off. ``tell`` is told if the file is taken away."""
+    if os.path.exists(path) and (fault := fault_of_file(path, LARGEST)):
+        raise InputError(
+            fault, path=path, advice="--resume takes a file that 'torchstone run' has begun to write"
+        )
     try:
         handle = os.open(path, os.O_RDWR)
     except OSError as error:

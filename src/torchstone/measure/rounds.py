@@ -7,7 +7,6 @@ from msgspec import Struct
 from torchstone.errors import UsageError
 from torchstone.units import count_of
 
-STRATEGIES = ("none", "ddp", "fsdp")
 DEFAULT_STRATEGIES = ("none", "ddp")
 DEFAULT_BUCKET = 25.0
 WARM_UP, COLLECTIVE_TIMEOUT = 5, 120.0

@@ -9,65 +9,15 @@ from typing import Any
 
 import msgspec
 
+from torchstone.disk import fault_of_file
 from torchstone.errors import InputError
+from torchstone.measure.collect import LARGEST_SOURCE
 from torchstone.model import Case, Run
 from torchstone.redaction import was_redacted
-from torchstone.vocabulary import Probe
+from torchstone.run_settings import Settings
+from torchstone.suites import BUILT_IN
 
-STARTS = ("auto", "fork", "spawn")
-CACHES = ("cold", "warm")
-
-
-class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
-
-    ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
-    ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
-    ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
-    ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
-    """
-
-    sources: dict[str, dict[str, str]] = {}
-    folder: str = ""
-    imports: tuple[str, ...] = ()
-    imported: dict[str, str] = {}
-    start: str = "auto"
-    cache: str = "cold"
-    threads: int | None = None
-    compile_threads: int | None = None
-    jobs: int | None = None
-    timeout: float = 1800.0
-    memory_limit: int | None = None
-    repeat: int | None = None
-    trials: int | None = None
-    precision: float | None = None
-    budget: float | None = None
-    size: str = "full"
-    compile_mode: str | None = None
-    fullgraph: bool = False
-    options: dict[str, Any] = {}
-    save_outputs: str = ""
-    compare_outputs: str = ""
-    batch_invariant: bool = False
-    scenarios: tuple[str, ...] = ()
-    save_artifacts: str = ""
-    load_artifacts: str = ""
-    counter: str = ""
-    profile: bool = False
-    pairing: dict[str, Any] = {}
-    ranks: tuple[int, ...] = ()
-    strategies: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-    collective: str = ""
-    collective_timeout: float | None = None
-    warm_up: int | None = None
-    rank_threads: int | None = None
-    layout: tuple[int, int] | None = None
-    self_measured: tuple[str, ...] = ()
-
-    def leaves_measuring_to(self, case: Case) -> bool:
-        """Whether a case is counted work that measures itself."""
-        return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in self.self_measured
+__all__ = ["Settings", "case_file", "make_job", "settings_of_run"]
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -79,18 +29,22 @@ def settings_of_run(run: Run, path: str) -> Settings:
             line=1,
             column="settings",
         )
-    if run.settings.get("pairing"):
+    pairing = run.settings.get("pairing")
+    if pairing:
+        command = pairing.get("command") if isinstance(pairing, dict) else None
         raise InputError(
             "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
             path=path,
             line=1,
             column="settings",
-            advice=f"both sides again: {run.settings['pairing'].get('command', 'torchstone ab')}",
+            advice=f"both sides again: {command or 'torchstone ab'}",
         )
     try:
         settings = msgspec.convert(run.settings, Settings)
     except msgspec.ValidationError as error:
-        raise InputError(f"settings that this torchstone does not know: {error}", path=path, line=1) from None
+        raise InputError(
+            f"settings that this torchstone does not know: {error}", path=path, line=1, column="settings"
+        ) from None
     for name, value in settings.options.items():
         if was_redacted(value):
             raise InputError(
@@ -100,12 +54,33 @@ def settings_of_run(run: Run, path: str) -> Settings:
                 column="settings",
                 advice="measure it with a new 'torchstone run'",
             )
-    for case in run.plan:
-        if not {"kind", "name"} <= settings.sources.get(case.suite, {}).keys():
+    for suite in {case.suite: None for case in run.plan} | settings.sources:
+        if problem := _fault_of_source(settings.sources.get(suite, {})):
             raise InputError(
-                f"nothing says where the suite {case.suite} comes from", path=path, line=1, column="settings"
+                f"the suite {suite}: {problem}", path=path, line=1, column=f"settings.sources.{suite}"
             )
+    for name in ("folder", "save_outputs", "compare_outputs", "save_artifacts", "load_artifacts"):
+        folder = getattr(settings, name)
+        if "\0" in folder or (os.path.exists(folder) and not os.path.isdir(folder)):
+            raise InputError(f"{folder} is no folder", path=path, line=1, column=f"settings.{name}")
     return settings
+
+
+def _fault_of_source(source: dict[str, str]) -> str:
+    """Why benchmarks cannot come from there; what a file names must be a file, not a device or a pipe that never ends."""
+    if not {"kind", "name"} <= source.keys():
+        return "nothing says where it comes from"
+    match source["kind"]:
+        case "suite" if source["name"] not in BUILT_IN:
+            return f"there is no suite {source['name']}; there are {', '.join(BUILT_IN)}"
+        case "suite" | "package":
+            return ""
+        case "file":
+            place = source.get("path", "")
+            fault = fault_of_file(place, LARGEST_SOURCE) if place else "no path"
+            return f"{place}: {fault}" if fault else ""
+        case kind:
+            return f"of the kind {kind}, expected suite, file or package"
 
 
 def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:

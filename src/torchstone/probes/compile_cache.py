@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torchstone.define import Check, Work
+from torchstone.disk import LARGEST, fault_of_file
 from torchstone.probes.cache_events import listening, read_look_ups
 from torchstone.probes.capture import read_capture, reset_capture
 from torchstone.probes.compile_phases import read_phases
@@ -167,6 +168,8 @@ def _forget_artifacts() -> None:
 
 def _load_artifacts(path: str, made_here: str) -> float:
     """Load a file of artifacts, and no other bytes than those that were found to be made here, where that matters; gives the seconds without the finding out."""
+    if fault := fault_of_file(path, LARGEST):
+        raise Stopped("fail_to_run", f"the artifacts in {path} cannot be loaded: {fault}")
     try:
         began = time.perf_counter()
         with open(path, "rb") as file:

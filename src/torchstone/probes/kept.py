@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from torchstone.disk import LARGEST, fault_of_file
 from torchstone.probes.reply import tell
 from torchstone.probes.similarity import find_bitwise_difference
 
@@ -35,6 +36,8 @@ def load_outputs(path: str) -> tuple[dict[str, Any], str]:
     """The outputs in a file, and why there are none, if so."""
     if not os.path.exists(path):
         return {}, f"no outputs were kept for this case in {path}"
+    if fault := fault_of_file(path, LARGEST):
+        return {}, f"the outputs kept in {path} cannot be read: {fault}"
     try:
         kept = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001  (a damaged file can raise anything)
