@@ -171,3 +171,10 @@ def test_every_report_says_what_to_do_where_nothing_can_be_accepted(
     assert ran.code == 1
     assert "accept r.csv" not in ran.out
     assert "mend the case, or quarantine it" in " ".join(ran.out.split())
+
+
+def test_the_page_says_so_too(torchstone: Command, write: WriteFile) -> None:
+    write("e.csv", "name,compression_ratio\na,1.1\n")
+    write("r.csv", "dev,name,batch_size,speedup,abs_latency,compression_ratio\ncuda,a,0,0.0,0.0\n")
+    assert torchstone("report", "r.csv", "--baseline", "e.csv", "-o", "page.html").code == 0
+    assert "What now: mend the case, or quarantine it" in Path("page.html").read_text()

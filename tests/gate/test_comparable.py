@@ -213,3 +213,15 @@ def test_every_unit_is_known_to_be_a_count_or_to_depend_on_the_machine() -> None
         assert known.unit in COUNTED_UNITS | measured, f"decide whether {known.unit} depends on the machine"
         assert depends_on_environment(known.name) == (known.unit in measured)
     assert depends_on_environment("a_metric_of_my_own")
+
+
+def test_what_accept_would_hold_back_is_not_offered(torchstone: Command, pair: Pair) -> None:
+    """A time of another environment cannot become one row among others that stay."""
+    files = pair(HERE, OTHER_TORCH, metric("abs_latency", 3.0, 2.0), metric("graph_breaks", 3, 2))
+    ran = torchstone("check", *files, "--cross-environment", "--format", "json")
+    rows = {row["metric"]: row for row in json.loads(ran.out)["rows"] if row["blocks"]}
+    assert rows["abs_latency"]["accept"] is None
+    assert "measured in another environment" in rows["abs_latency"]["instead"]
+    assert torchstone(*shlex.split(rows["graph_breaks"]["accept"])[1:], "--yes").code == 0
+    again = json.loads(torchstone("check", *files, "--cross-environment", "--format", "json").out)
+    assert [row["metric"] for row in again["rows"] if row["blocks"]] == ["abs_latency"]
