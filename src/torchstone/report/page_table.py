@@ -109,8 +109,10 @@ def render_left_out(page: Page) -> Markup:
     named = ", ".join(_told_category(each) for each in left[:MOST_CATEGORIES])
     others = sum(each.cases for each in left[MOST_CATEGORIES:])
     more = f", and {others:,} others" if others else ""
-    how = f"{' '.join(map(quote, page.command))} --only 'PATTERN'" if page.command else ""
-    everything = f"{' '.join(map(quote, page.command))} --most-rows {len(page.rows)}" if page.command else ""
+    command = " ".join(map(quote, page.command))
+    how = f"{command} --only 'PATTERN'" if command else ""
+    every = " ".join(map(quote, (*page.selection, "--most-rows", str(len(page.rows)))))
+    everything = f"{command} {every}" if command else ""
     return element(
         "div",
         element(
