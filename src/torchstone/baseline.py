@@ -14,6 +14,8 @@ from torchstone.results import SETTABLE, is_selected, select
 from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 
 _ANY_VARIANT = Variant()
+MANY_ALIKE = 16
+"""Rows of one name that are looked at one by one; of more, an index is made."""
 
 
 class ExpectedRow(Struct, frozen=True, gc=False):
@@ -94,6 +96,7 @@ class Baseline:
         names = (outcome.case.benchmark for reading in readings for outcome in reading.run.outcomes)
         self._by_name: dict[str, int | list[int]] = dict(zip(names, range(self.size), strict=True))
         self._by_case: dict[Case, int] = {}
+        self._alike: dict[str, _Alike] = {}
         if len(self._by_name) < self.size:
             self._index_repeated_names()
         self._found_at = array("q", bytes(8 * self.size))
@@ -147,7 +150,7 @@ class Baseline:
                 return Match(row)
         elif case in self._by_case:
             return Match(self._row(self._by_case[case]))
-        numbers = found if isinstance(found, list) else [found]
+        numbers = self._candidates(case, found) if isinstance(found, list) else [found]
         rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
         if by_name_only and len(rows) == 1:
             return Match(rows[0])
@@ -160,6 +163,17 @@ class Baseline:
         return (
             matches[0] if len(matches) == 1 and matches[0].row.reading.kind != "expected-by-dtype" else None
         )
+
+    def _candidates(self, case: Case, numbers: Sequence[int]) -> Sequence[int]:
+        """The rows of a case's name that may be for it. Of many, as a sweep has them, those that agree with it; where none does, two of its probe, if there are as many: which is not one."""
+        if len(numbers) <= MANY_ALIKE:
+            return numbers
+        alike = self._alike.get(case.benchmark)
+        if alike is None:
+            alike = self._alike[case.benchmark] = _Alike(
+                [(number, self._outcome(number).case) for number in numbers]
+            )
+        return alike.agreeing(case) or alike.some_of(case.probe)
 
     def _closest(self, matches: list[Match], case: Case) -> list[Match]:
         """Of several rows that agree with a case, the one that states most of it; it must be one."""
@@ -223,6 +237,50 @@ class Baseline:
                 dtype = row.outcome.case.variant.dtype
                 found[dtype] = found.get(dtype, dtype in self._dtypes) or bool(at)
         return [dtype for dtype, measured in found.items() if not measured]
+
+
+_Values = frozenset[tuple[str, str]]
+
+
+class _Alike:
+    """The rows of one name, found by the values of the axes that they and a case both state; each set of axes is indexed once."""
+
+    def __init__(self, cases: Iterable[tuple[int, Case]]) -> None:
+        self._groups: dict[tuple[str, frozenset[str]], list[tuple[int, dict[str, str]]]] = {}
+        for number, case in cases:
+            stated = _stated(case)
+            self._groups.setdefault((case.probe, frozenset(stated)), []).append((number, stated))
+        self._indexes: dict[tuple[str, frozenset[str], frozenset[str]], dict[_Values, list[int]]] = {}
+
+    def some_of(self, probe: str) -> list[int]:
+        """The first rows that may speak of this probe: enough to tell whether there is just one."""
+        groups = (rows for (of, _), rows in self._groups.items() if of in {"", probe})
+        return sorted(number for rows in groups for number, _ in rows[:2])[:2]
+
+    def agreeing(self, case: Case) -> list[int]:
+        """The rows that state nothing otherwise than this case does."""
+        stated, found = _stated(case), list[int]()
+        for probe, axes in self._groups:
+            if probe in {"", case.probe}:
+                common = axes & stated.keys()
+                values = frozenset((axis, stated[axis]) for axis in common)
+                found += self._index(probe, axes, frozenset(common)).get(values, ())
+        return sorted(found)
+
+    def _index(self, probe: str, axes: frozenset[str], common: frozenset[str]) -> dict[_Values, list[int]]:
+        """The rows that state these axes, by the values of those that are looked at."""
+        index = self._indexes.get((probe, axes, common))
+        if index is None:
+            index = self._indexes[probe, axes, common] = {}
+            for number, stated in self._groups[probe, axes]:
+                values = frozenset((axis, stated[axis]) for axis in common)
+                index.setdefault(values, []).append(number)
+        return index
+
+
+def _stated(case: Case) -> dict[str, str]:
+    """All that a case says of itself besides its name and probe."""
+    return case.variant.axes() | ({"suite": case.suite} if case.suite else {})
 
 
 def select_pair(

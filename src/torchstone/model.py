@@ -346,3 +346,29 @@ class QuarantineEntry(Struct, frozen=True):
         if self.platform and self.platform not in platforms | {case.variant.device}:
             return False
         return matches(self.case, case)
+
+
+_SPECIAL = re.compile(r"[*?\[]")
+
+
+class EntriesByCase:
+    """Quarantine entries that may be about a case, found by what their patterns begin with: asking every entry about every row would take long where there are many of both."""
+
+    def __init__(self, entries: Sequence[QuarantineEntry]) -> None:
+        self._by_start: dict[str, list[tuple[int, QuarantineEntry]]] = {}
+        for number, entry in enumerate(entries):
+            start = _SPECIAL.split(entry.case, maxsplit=1)[0]
+            self._by_start.setdefault(start, []).append((number, entry))
+        self._lengths = sorted({len(start) for start in self._by_start})
+
+    def of(self, case: Case) -> list[QuarantineEntry]:
+        """The entries whose patterns may mean this case, in their order."""
+        if not self._lengths:
+            return []
+        found: dict[int, QuarantineEntry] = {}
+        for text in (case.benchmark, case.id):
+            for length in self._lengths:
+                if length > len(text):
+                    break
+                found.update(self._by_start.get(text[:length], ()))
+        return [found[number] for number in sorted(found)]

@@ -475,3 +475,27 @@ def test_a_page_of_very_many_rows_stays_usable(browser: Browser, tmp_path: Path)
     page.get_by_role("button", name="Show all").click()
     expect(page.locator("#shown")).to_have_text("1,200 cases shown")
     page.close()
+
+
+def test_a_page_that_left_out_cases_says_so_in_sight_and_its_links_work(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "bounded.html"
+    run = large_run(3_000)
+    results = merge([Reading("run.jsonl", "run", run, range(2, 3_002))])
+    path.write_text(
+        render_page(make_page(results, most_rows=600, command=("torchstone", "report", "run.jsonl")))
+    )
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    expect(page.locator("#shown")).to_have_text("600 cases, the first 500 shown", timeout=30_000)
+    told = page.get_by_text("The table holds 600 of 3,000 cases")
+    expect(told).to_be_in_viewport()
+    told.get_by_role("link", name="what is left out").click()
+    expect(page.locator("#left-out")).to_be_in_viewport()
+    expect(page.locator("#left-out")).to_contain_text("2,400 cases not in this table: 2,400 pass.")
+    expect(page.locator("#left-out code").last).to_have_text("torchstone report run.jsonl --most-rows 3000")
+    expect(page.locator(".chip", has_text="fail_to_run")).to_have_text("fail_to_run 300")
+    page.get_by_label("Find").fill("resnet50_1195")
+    expect(page.locator("#none-found")).to_be_visible()
+    page.close()

@@ -20,7 +20,7 @@ from torchstone.gate.judge import judge
 from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Row
-from torchstone.model import QuarantineEntry, Reading, Rule, ScopedRule
+from torchstone.model import EntriesByCase, QuarantineEntry, Reading, Rule, ScopedRule
 from torchstone.quarantine import (
     add_entry,
     read_quarantine,
@@ -275,7 +275,8 @@ def check_entries(
     with patience("judging"):
         expected = [read_file(name) for name in baselines]
         judged = [_judge(reading, expected) for reading in read_results(results, None, assignments)]
-    rows = [_verdict(entry, judged, frozenset(platforms), today) for entry in entries]
+    covered = [_covered(entries, rows, frozenset(platforms)) for rows in judged]
+    rows = [_verdict(entry, [by_entry[n] for by_entry in covered], today) for n, entry in enumerate(entries)]
     if not rows:
         print(f"{printable(path)}: no entries")
         return 0
@@ -292,16 +293,28 @@ def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
     return judge(merge([reading]), Baseline(expected), conditions).rows
 
 
+def _covered(
+    entries: Sequence[QuarantineEntry], rows: Sequence[Row], platforms: frozenset[str]
+) -> list[list[Row]]:
+    """The rows of one file that each entry covers."""
+    index, places = EntriesByCase(entries), {entry: n for n, entry in enumerate(entries)}
+    found: list[list[Row]] = [[] for _ in entries]
+    for row in rows:
+        for entry in index.of(row.case):
+            if entry.covers(row.case, row.metric, platforms):
+                found[places[entry]].append(row)
+    return found
+
+
 def _verdict(
-    entry: QuarantineEntry, judged: Sequence[Sequence[Row]], platforms: frozenset[str], today: date
+    entry: QuarantineEntry, by_file: Sequence[Sequence[Row]], today: date
 ) -> tuple[str, str, str, str]:
-    """The entry's state, its case, how often it passed, and what to do about it."""
-    by_file = [[row for row in rows if entry.covers(row.case, row.metric, platforms)] for rows in judged]
+    """The entry's state, its case, how often it passed, and what to do about it: from the rows that it covers in each file."""
     seen = [{row.case: True for row in rows} for rows in by_file]
     for rows, cases in zip(by_file, seen, strict=True):
         cases.update({row.case: False for row in rows if not _is_good(row)})
     passed, total = sum(sum(cases.values()) for cases in seen), sum(map(len, seen))
-    times = f"{passed} of {total}" if judged else ""
+    times = f"{passed} of {total}" if by_file else ""
     known = {case for cases in seen for case in cases}
     absent = sum(not known <= cases.keys() for cases in seen)
     if entry.is_expired(today):
@@ -311,7 +324,7 @@ def _verdict(
             times,
             f"ended {entry.expires}: mend the case, or add --replace with a new date",
         )
-    if judged and not total:
+    if by_file and not total:
         return "unused", entry.case, times, "nothing here was judged that it covers"
     if not total or passed < total:
         return "active", entry.case, times, "keep"

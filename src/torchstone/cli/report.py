@@ -37,7 +37,7 @@ from torchstone.gate.verdicts import Conditions
 from torchstone.model import QuarantineEntry, Reading
 from torchstone.report.accepting import find_terms
 from torchstone.report.page import fit_page, render_page
-from torchstone.report.page_rows import MOST_ROWS, make_page
+from torchstone.report.page_rows import MOST_ROWS, Page, make_page
 from torchstone.report.rows import Context, Report
 from torchstone.results import Results, merge, no_match, require_results
 from torchstone.units import count_of
@@ -116,9 +116,6 @@ def report_files(
     repeated += _repeat(*(("--set", assignment) for assignment in assignments))
     judging = Judging(load_settings(config), compare_anyway, cross_environment, repeated)
     most = parse_count("--most-rows", most_rows) or MOST_ROWS
-    flags = (("--compare-anyway", compare_anyway), ("--cross-environment", cross_environment))
-    command = ("torchstone", "report", *arguments, *_repeat(*(("--baseline", each) for each in baselines)))
-    command += (*(flag for flag, given in flags if given), *repeated, *_repeat(("--output", output)))
     with patience("making the report"):
         readings = read_results(arguments, kind, assignments)
         require_results(readings, kind)
@@ -128,9 +125,34 @@ def report_files(
         if not any(reading.run.plan for reading in (*chosen, *selected)):
             raise no_match(only, (*readings, *expected)) if only else UsageError("there are no cases")
         report = _judge(results, selected, expected, judging) if baselines else None
-        page = make_page(results, report, selected, most_rows=most, command=command)
+        page = make_page(
+            results,
+            report,
+            selected,
+            most_rows=most,
+            command=_command(arguments, baselines, output, judging),
+            selection=_repeat(*(("--only", pattern) for pattern in only)),
+        )
         page, lines = fit_page(page)
         write_text(path, render_page(page, lines))
+    _tell(page, path)
+    return 0
+
+
+def _command(
+    arguments: Sequence[str], baselines: Sequence[str], output: str | None, judging: Judging
+) -> tuple[str, ...]:
+    """The command that makes the same page, less the cases that it asked for."""
+    named = _repeat(*(("--baseline", each) for each in baselines), ("--output", output))
+    flags = (
+        *(("--compare-anyway",) if judging.compare_anyway else ()),
+        *(("--cross-environment",) if judging.cross_environment else ()),
+    )
+    return ("torchstone", "report", *arguments, *named, *flags, *judging.repeated)
+
+
+def _tell(page: Page, path: str) -> None:
+    """Say what the page says in short, and where it is."""
     for caution in page.cautions:
         sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     total, held = count_of(len(page.rows), "case"), len(page.shown)
@@ -138,7 +160,6 @@ def report_files(
         f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""
     )
     print(f"{page.headline}\nwrote {total} to {printable(path)}{in_table}")
-    return 0
 
 
 def _repeat(*options: tuple[str, str | None]) -> tuple[str, ...]:

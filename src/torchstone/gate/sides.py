@@ -82,21 +82,31 @@ def _join_fuller(found: _Places) -> _Places:
             alike.setdefault(key, []).append(case)
     joined = {case: list(places) for case, places in found.items()}
     for cases in alike.values():
-        for case in cases:
-            fuller = [other for other in cases if _says_more(other, case)]
+        for case, fuller in _find_fuller(cases).items():
             files = {id(reading) for reading, _ in found[case]}
             if len(fuller) == 1 and not files & {id(reading) for reading, _ in found[fuller[0]]}:
                 joined[fuller[0]] += joined.pop(case)
     return joined
 
 
-def _says_more(other: Case, case: Case) -> bool:
-    """Whether a case says all that another one does, and more."""
-    ours, theirs = (
-        {*each.variant.axes().items(), *([("suite", each.suite)] if each.suite else [])}
-        for each in (case, other)
-    )
-    return ours < theirs
+def _find_fuller(cases: Sequence[Case]) -> dict[Case, list[Case]]:
+    """For each case those that say all that it does, and more: looked up among those that state more axes, by the values of those that it states."""
+    stated = {case: case.variant.axes() | ({"suite": case.suite} if case.suite else {}) for case in cases}
+    by_axes: dict[frozenset[str], list[Case]] = {}
+    for case, axes in stated.items():
+        by_axes.setdefault(frozenset(axes), []).append(case)
+    found: dict[Case, list[Case]] = {case: [] for case in cases}
+    for few, of_few in by_axes.items():
+        for many, of_many in by_axes.items():
+            if not few < many:
+                continue
+            fuller: dict[frozenset[tuple[str, str]], list[Case]] = {}
+            for case in of_many:
+                said = frozenset(pair for pair in stated[case].items() if pair[0] in few)
+                fuller.setdefault(said, []).append(case)
+            for case in of_few:
+                found[case] += fuller.get(frozenset(stated[case].items()), ())
+    return found
 
 
 def gather(base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str]) -> tuple[Files, Files]:

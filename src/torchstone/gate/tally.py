@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torchstone.baseline import Baseline
 from torchstone.errors import UsageError
 from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Row
-from torchstone.model import Case, Outcome, QuarantineEntry, Rule
+from torchstone.model import Case, EntriesByCase, Outcome, QuarantineEntry, Rule
 from torchstone.results import Results
 from torchstone.units import count_of
 from torchstone.vocabulary import ACCURACY, Probe, Verdict, is_known_status
@@ -24,7 +24,8 @@ class Tally:
         entries, today = conditions.quarantine, conditions.today
         expired = [] if self._upstream else [entry for entry in entries if entry.is_expired(today)]
         self._expired = dict.fromkeys(expired, False)
-        self._active = [entry for entry in entries if self._upstream or entry.is_active(today)]
+        self._expired_of = EntriesByCase(expired)
+        self._active = EntriesByCase([e for e in entries if self._upstream or e.is_active(today)])
         self._counts = Counts()
         self._rows: list[Row] = []
         self._ignored: list[Row] = []
@@ -54,10 +55,10 @@ class Tally:
         platforms = self._conditions.platforms
         if not case.variant.device:  # a row that only the baseline has: it may be of any device measured here
             platforms |= self._devices
-        for expired, met in self._expired.items():
-            if not met and expired.covers(case, metric, platforms):
+        for expired in self._expired_of.of(case):
+            if not self._expired[expired] and expired.covers(case, metric, platforms):
                 self._expired[expired] = True
-        found = [entry for entry in self._active if entry.covers(case, metric, platforms)]
+        found = [entry for entry in self._active.of(case) if entry.covers(case, metric, platforms)]
         allowing = [entry for entry in found if entry.allow_missing] if needs_missing else []
         return next(iter(allowing or found), None)
 

@@ -11,6 +11,7 @@ from torchstone.report.compare_rows import (
 )
 from torchstone.report.github import annotation
 from torchstone.report.names import Names
+from torchstone.report.text import ALL_RED, MOST_RED
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -26,9 +27,11 @@ def render_compare_github(report: CompareReport) -> str:
     if report.environment:
         lines.append(annotation("warning", report.environment, title="other environment"))
     names = report.names
-    for row in report.red:
+    for row in report.red[:MOST_RED]:
         text = f"{describe_finding(row, report.confidence)}\nreproduce: {repro_command(row, report)}"
         lines.append(annotation("error", text, title=_title(row, names), **_location(row)))
+    if (left := len(report.red) - MOST_RED) > 0:
+        lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
     lines += [annotation("warning", caution, title="torchstone") for caution in report.compared.cautions]
     for verdict in [verdict for verdict in Verdict if verdict is not Verdict.PASS]:
         rows = report.of_verdict(verdict)

@@ -24,7 +24,7 @@ from torchstone.report.compare_rows import (
 )
 from torchstone.report.names import Names
 from torchstone.report.rows import ScalingTable
-from torchstone.report.text import INDENT, Page, scaling_lines
+from torchstone.report.text import ALL_RED, INDENT, Page, scaling_lines
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
@@ -52,7 +52,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
     for row in report.red[:MOST_RED]:
         lines += ["", *_red_block(report, row, names, page)]
     if (left := len(report.red) - MOST_RED) > 0:
-        lines += ["", f"... and {left:,} more red rows; {_MORE}"]
+        lines += ["", f"... and {left:,} more red rows; {ALL_RED}"]
     lines += _reasons(report, names, page)
     lines += _tables(report, names, page)
     for caution in compared.cautions:

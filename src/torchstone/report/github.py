@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torchstone.gate.verdicts import QUIET, Row
 from torchstone.report.rows import Report, describe, describe_finding, short_name
+from torchstone.report.text import ALL_RED, MOST_RED
 from torchstone.safe_text import escape_commands, escape_line, escape_lines
 from torchstone.vocabulary import Verdict
 
@@ -20,7 +21,10 @@ def render_github(report: Report) -> str:
             "error" if judgement.exit_code else "notice", f"{report.headline}\n{summary}", title="torchstone"
         )
     ]
-    lines += [_red(report, row) for row in judgement.red]
+    red = judgement.red
+    lines += [_red(report, row) for row in red[:MOST_RED]]
+    if (left := len(red) - MOST_RED) > 0:
+        lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
     for entry in judgement.expired:
         text = f"the quarantine of {entry.case} ended {entry.expires}: mend the case, or give the entry a new date"
         lines.append(
@@ -29,10 +33,13 @@ def render_github(report: Report) -> str:
     lines += [annotation("warning", caution, title="torchstone") for caution in judgement.cautions]
     for verdict in [verdict for verdict in Verdict if verdict not in QUIET]:
         level = "notice" if verdict is Verdict.IMPROVEMENT else "warning"
-        for row in report.of_verdict(verdict):
+        rows = report.of_verdict(verdict)
+        for row in rows[:MOST_RED]:
             title = f"{verdict}: {short_name(row.case)}"
             lines.append(annotation(level, describe_finding(row), title=title, **_location(row)))
-    for release in judgement.releases:
+        if (left := len(rows) - MOST_RED) > 0:
+            lines.append(annotation(level, f"{left:,} more rows: {verdict}; {ALL_RED}", title="torchstone"))
+    for release in judgement.releases[:MOST_RED]:
         text = f"passed in {release.passed} of {release.seen}: could be released"
         entry = release.entry
         location = {"file": entry.path, "line": str(entry.line)} if entry.line else {}

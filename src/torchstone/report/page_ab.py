@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -10,9 +11,12 @@ from msgspec import Struct
 from torchstone.report.markup import NOTHING, Markup, element
 from torchstone.report.page import render_document
 from torchstone.report.picture import draw_axis, draw_change, ratio_scale
-from torchstone.units import format_share
+from torchstone.units import count_of, format_share
 
 _COLORS = {"regression": "down", "improvement": "up"}
+_LAST = ("regression", "inconclusive", "improvement", "same")  # any other verdict comes before them
+MOST_ROWS = 2_000
+"""How many cases the page shows, each with a picture: more would be slow to open."""
 BADGES = {"regression": "fail", "improvement": "ok", "same": "ok", "inconclusive": "absent"}
 
 
@@ -49,37 +53,48 @@ def render_ab(page: AbPage) -> str:
         element("h1", page.headline),
         element("ul", items, class_="identity"),
     )
-    notes = [element("p", note, class_="alert") for note in page.notes]
-    main = element("main", notes, _plot(page), _table(page.rows), id="main")
+    shown = choose_rows(page.rows)
+    notes = [element("p", note, class_="alert") for note in (*page.notes, *_left_out(page.rows, shown))]
+    main = element("main", notes, _plot(shown, page.margin), _table(shown), id="main")
     return render_document(page.headline, (header, main), ())
 
 
-def _plot(page: AbPage) -> Markup:
+def choose_rows(rows: Sequence[AbRow], most: int = MOST_ROWS) -> list[AbRow]:
+    """The rows that the page shows, in their order: of very many, those that failed or got worse before those that did not."""
+    rank = {verdict: place for place, verdict in enumerate(_LAST)}
+    kept = sorted(range(len(rows)), key=lambda at: rank.get(rows[at].verdict, -1))[:most]
+    return [rows[at] for at in sorted(kept)]
+
+
+def _left_out(rows: Sequence[AbRow], shown: Sequence[AbRow]) -> list[str]:
+    """What the page does not show, where that is so."""
+    left = Counter(row.verdict for row in rows)
+    left.subtract(row.verdict for row in shown)
+    named = ", ".join(f"{number:,} {verdict}" for verdict, number in left.most_common() if number)
+    told = f"{count_of(len(rows) - len(shown), 'case')} of {len(rows):,} not on this page: {named}. The run files have them all: torchstone compare A.jsonl B.jsonl --format json"
+    return [told] if named else []
+
+
+def _plot(rows: Sequence[AbRow], margin: float) -> Markup:
     """B's cost as a multiple of A's: to the right is slower, as the signs of the numbers beside it are."""
-    shown = [row for row in page.rows if row.ratio]
+    shown = [row for row in rows if row.ratio]
     if not shown:
         return NOTHING
     intervals = {row: _drawn_interval(row) for row in shown}
     edges = [edge for interval in intervals.values() if interval for edge in interval]
-    scale = ratio_scale(
-        [*(row.ratio or 1.0 for row in shown), *edges, 1 + page.margin, 1 / (1 + page.margin)]
-    )
+    scale = ratio_scale([*(row.ratio or 1.0 for row in shown), *edges, 1 + margin, 1 / (1 + margin)])
     axis = element("div", element("span"), draw_axis(scale), element("span"), class_="axis-line")
     lines = [
         element(
             "li",
             row.name,
-            draw_change(
-                scale, row.ratio or 1.0, intervals[row], page.margin, _COLORS.get(row.verdict, "even")
-            ),
+            draw_change(scale, row.ratio or 1.0, intervals[row], margin, _COLORS.get(row.verdict, "even")),
             element("span", row.effect.partition(" ")[0], class_="value"),
         )
         for row in shown
     ]
     title = element("h2", "B's time as a multiple of A's", id="changes")
-    legend = (
-        f"Left of 1x B is faster, right of it slower; the band is the margin of {format_share(page.margin)}."
-    )
+    legend = f"Left of 1x B is faster, right of it slower; the band is the margin of {format_share(margin)}."
     plot = element("ol", lines, class_="plot dots-plot")
     return element("section", title, element("p", legend, class_="quiet"), axis, plot, axis)
 

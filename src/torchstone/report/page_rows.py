@@ -101,7 +101,7 @@ class Room(Struct, frozen=True):
 class Page(Struct, frozen=True):
     """What is on the page, from top to bottom. ``rows`` are all cases, and every number is over all of them; ``shown`` are those that the table holds, of at most ``most_rows``.
 
-    ``command`` is the one that made the page, for one that shows more of them.
+    ``command`` is the one that made the page, less the ``selection`` of cases that it asked for: what shows more of them begins with it.
     """
 
     headline: str
@@ -125,6 +125,7 @@ class Page(Struct, frozen=True):
     shown: tuple[CaseRow, ...]
     most_rows: int
     command: tuple[str, ...] = ()
+    selection: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> list[Category]:
@@ -147,6 +148,7 @@ def make_page(
     *,
     most_rows: int = MOST_ROWS,
     command: Sequence[str] = (),
+    selection: Sequence[str] = (),
 ) -> Page:
     """Decide what the page shows. ``report`` is what the gate says, where there are ``baselines``: the files themselves, for what is drawn beside them."""
     cases = [case for reading in results.readings for case in reading.run.plan]
@@ -183,6 +185,7 @@ def make_page(
         tuple(shown),
         most_rows,
         tuple(command),
+        tuple(selection),
     )
 
 

@@ -9,12 +9,12 @@ from shlex import quote
 from torchstone.report.markup import NOTHING, Markup, element, join
 from torchstone.report.page_case import CaseRow, format_metric, format_ratio, interval_of, unit_of
 from torchstone.report.page_details import render_details, verdict_badge
-from torchstone.report.page_rows import Category, Page
+from torchstone.report.page_rows import MOST_ROWS, Category, Page
 from torchstone.units import count_of, format_number
 from torchstone.vocabulary import Verdict
 
 BYTES_A_ROW = 3_000
-"""How much of the page a row may take on average, with all that it opens to: 15 MB for as many rows as there are usually at most."""
+"""How much of the page a row may take on average, with all that it opens to: 15 MB in all, unless more rows than usual are asked for."""
 MOST_CATEGORIES = 8
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
@@ -51,7 +51,7 @@ _SHORT = {
 
 def render_rows(page: Page) -> list[Markup]:
     """The rows of the table, each with its details: of those that it should hold as many as there is room for, so that the page stays one that a browser can open."""
-    room, lines = page.most_rows * BYTES_A_ROW, list[Markup]()
+    room, lines = max(page.most_rows, MOST_ROWS) * BYTES_A_ROW, list[Markup]()
     many_probes, width = _has_many_probes(page), len(_names(page)) + len(page.columns)
     for row in page.shown:
         line = _row(page, row, many_probes=many_probes, width=width)
@@ -109,8 +109,10 @@ def render_left_out(page: Page) -> Markup:
     named = ", ".join(_told_category(each) for each in left[:MOST_CATEGORIES])
     others = sum(each.cases for each in left[MOST_CATEGORIES:])
     more = f", and {others:,} others" if others else ""
-    how = f"{' '.join(map(quote, page.command))} --only 'PATTERN'" if page.command else ""
-    everything = f"{' '.join(map(quote, page.command))} --most-rows {len(page.rows)}" if page.command else ""
+    command = " ".join(map(quote, page.command))
+    how = f"{command} --only 'PATTERN'" if command else ""
+    every = " ".join(map(quote, (*page.selection, "--most-rows", str(len(page.rows)))))
+    everything = f"{command} {every}" if command else ""
     return element(
         "div",
         element(

@@ -15,6 +15,8 @@ from torchstone.safe_text import escape_commands, escape_lines
 from torchstone.units import count_of
 from torchstone.vocabulary import Verdict
 
+MOST_RED = 200  # blocks of several lines; a log with thousands of them is read by nobody
+ALL_RED = "they are all in --report json=FILE and --report junit=FILE"
 MOST_OTHERS = 20
 INDENT = 13
 
@@ -91,8 +93,11 @@ def render_text(report: Report, *, color: bool = False, width: int = 80) -> str:
     judgement = report.judgement
     headline = page.paint(report.headline, "bold", "red" if judgement.exit_code else "green")
     lines = [headline, "", *_summary_lines(report, page)]
-    for row in judgement.red:
+    red = judgement.red
+    for row in red[:MOST_RED]:
         lines += ["", *_red_block(report, row, page)]
+    if (left := len(red) - MOST_RED) > 0:
+        lines += ["", *page.wrap(f"... and {left:,} more red rows; {ALL_RED}", "", "  ")]
     for entry in judgement.expired:
         lines += ["", *_expired_block(entry, page)]
     lines += _others(report, page)
@@ -100,7 +105,7 @@ def render_text(report: Report, *, color: bool = False, width: int = 80) -> str:
         lines += page.wrap(caution, "caution: ", " " * 9)
     if report.scaling:
         lines += ["", *scaling_lines(report.scaling)]
-    if len(judgement.red) > 3:
+    if len(red) > 3:
         lines += ["", headline]
     return page.finish(lines)
 
