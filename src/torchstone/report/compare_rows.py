@@ -239,4 +239,4 @@ def repro_command(row: ComparedRow, report: CompareReport) -> str:
         for word in (flag, path)
     ]
     words = ("torchstone", "compare", report.base[0], report.new[0], *more, *report.options)
-    return redact(" ".join(map(quote, (*words, "--only", row.case.id))))
+    return " ".join(quote(redact(word)) for word in (*words, "--only", row.case.id))

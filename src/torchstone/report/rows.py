@@ -199,7 +199,7 @@ def _pattern(row: Row, context: Context) -> str:
 
 
 def _command(name: str, *arguments: str) -> str:
-    return redact(" ".join(_quote(word) for word in ("torchstone", name, *arguments)))
+    return " ".join(_quote(redact(word)) for word in ("torchstone", name, *arguments))
 
 
 def _quote(word: str) -> str:
