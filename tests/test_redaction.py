@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from pathlib import Path
+
 import pytest
 
+from torchstone.cli.run_options import OPTIONS, make_request
+from torchstone.codec import decode_run
+from torchstone.errors import InputError, UsageError
+from torchstone.measure.channel import Channel
+from torchstone.measure.journal import create_journal
+from torchstone.measure.launcher import LOG_KEPT, Worker
+from torchstone.measure.settings import settings_of_run
+from torchstone.model import Case, Run
 from torchstone.redaction import redact, redact_values, was_redacted
 
 
@@ -60,3 +72,46 @@ def test_every_text_of_a_value_is_redacted() -> None:
 def test_a_long_text_takes_no_time_that_grows_with_its_square() -> None:
     for text in ("a" * 300_000, "a://" * 50_000, "a://b:" * 50_000, "?" * 300_000, "?token" * 50_000):
         assert redact(f"{text} :// @ =?&").startswith(text[:5])
+
+
+def test_an_option_is_used_as_it_is_and_recorded_without_its_credentials(tmp_path: Path) -> None:
+    unset = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
+    given = {**unset, "compile_options": ("url=https://u:geheim@x", "max_autotune=true")}
+    request = make_request(("smoke",), given)
+    assert request.settings.options["url"] == "https://u:geheim@x"
+    assert dict(request.axes.further) == {"url": "https://***@x", "max_autotune": "true"}
+    sources = {"smoke": {"kind": "suite", "name": "smoke"}}
+    settings = {"sources": sources, "options": request.settings.options}
+    path = str(tmp_path / "run.jsonl")
+    create_journal(path, Run("x", (Case("mlp", "performance", "smoke"),), (), settings=settings)).close()
+    text = Path(path).read_text()
+    assert "geheim" not in text
+    with pytest.raises(InputError, match="the value of the option url was not kept"):
+        settings_of_run(decode_run(path, text).run, path)
+
+
+def test_an_error_message_has_no_credentials_in_it() -> None:
+    error = UsageError("no https://u:geheim@x", advice="try https://y?token=geheim")
+    assert str(error) == "no https://***@x\n  try https://y?token=***"
+    assert error.args == ("no https://***@x",)
+    assert str(InputError("no", path="https://u:geheim@x")) == "https://***@x: no"
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_a_log_that_is_cut_within_a_url_shows_nothing_of_it(cut: int) -> None:
+    url = b"https://user:geheim@example.com/x"
+    read, write = os.pipe()
+    ours, theirs = socket.socketpair()
+    worker = Worker(0, Channel(ours), read)
+    try:
+        end = b" the end\n"
+        os.write(
+            write, b"x" * 2000 + b" " + url + end + b"." * (LOG_KEPT - len(url) - len(end) - 1 + cut) + b"\n"
+        )
+        os.close(write)
+        text = worker.log_tail()
+    finally:
+        worker.close()
+        theirs.close()
+    assert "geheim" not in text
+    assert "bytes before this are not kept" in text

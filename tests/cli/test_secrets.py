@@ -84,7 +84,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     (folder / "results.csv").write_text("name,accuracy\nmlp,fail_accuracy\n")
     (folder / "expected.csv").write_text("name,accuracy\nmlp,pass\n")
     for style in STYLES:
-        told = ("--set", f"suite={URL}", "--format", style)
+        told = ("--kind", "expected", "--set", f"suite={URL}", "--format", style)
         assert there.run("check", "results.csv", "--baseline", "expected.csv", *told) == 1
     assert there.run("check", "run.jsonl", "--baseline", "run.jsonl", "--set", f"suite={URL}") == 2
     assert there.run("report", "run.jsonl", "-o", "report.html") in {0, 1}

@@ -428,7 +428,7 @@ def _command(targets: tuple[str, ...], given: dict[str, Any]) -> str:
         words += [
             word for each in values for word in ((option.flag, each) if option.metavar else (option.flag,))
         ]
-    return redact(join_words(words))
+    return join_words(map(redact, words))
 
 
 ab_command = make_command("ab", compare_sides, OPTIONS, "[TARGETS]...", required=False)

@@ -11,7 +11,7 @@ from torchstone.cli.quantities import parse_count
 from torchstone.cli.trusting import trust_run
 from torchstone.errors import UsageError
 from torchstone.fingerprint import differences, unknowns
-from torchstone.measure.runner import choose_limits, find_edits, look_again
+from torchstone.measure.runner import choose_limits, find_edited_files, find_edits, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.model import Case, Outcome, Reading, Run
@@ -37,6 +37,7 @@ def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trus
     settings = structs.replace(
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
+    _refuse_changes(find_edited_files(run))  # no trust would help
     trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust)
     _refuse_changes(find_edits(run))
     display = make_display()

@@ -21,7 +21,15 @@ from torchstone.measure.collect import resolve_targets
 from torchstone.measure.hosts import Place, wait_for_leader
 from torchstone.measure.job import Job, follow, join, own_place
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
-from torchstone.measure.runner import Request, check_same_world, default_output, measure, prepare_run
+from torchstone.measure.runner import (
+    Request,
+    check_same_world,
+    default_output,
+    find_edited_files,
+    measure,
+    prepare_run,
+    refuse_to_finish,
+)
 from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.measure.supervisor import Limits
@@ -171,6 +179,7 @@ def _go_on(
 ) -> Finished:
     done = {outcome.case for outcome in run.outcomes}
     left = [case for case in run.plan if case not in done]
+    refuse_to_finish(find_edited_files(run))  # no trust would help
     trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
     with Session(settings.start, settings.cache, display.say) as session:
         session.trusts_artifacts = trusts_artifacts

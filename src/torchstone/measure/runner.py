@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -245,6 +245,11 @@ def check_same_world(run: Run, session: Session) -> None:
     changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
     session.cautions += unknowns(found["environment"], run.environment)
     check_hosts(run, run.plan, session)
+    refuse_to_finish(changed)
+
+
+def refuse_to_finish(changed: Sequence[str]) -> None:
+    """Refuse to finish a run that has changed in any way."""
     if changed:
         raise UsageError(
             f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"
@@ -276,7 +281,12 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
         changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
     elif dirty_too and then.dirty is False and now.dirty:
         changed.append("files of the revision have been changed since")
-    return changed + [
+    return changed + find_edited_files(run)
+
+
+def find_edited_files(run: Run) -> list[str]:
+    """The files of benchmarks that are not what they were; nothing is executed to find that out."""
+    return [
         f"{source['path']} has been edited since"
         for source in run.settings.get("sources", {}).values()
         if source.get("hash") and not same_hash(source["hash"], hash_file(source.get("path", "")))

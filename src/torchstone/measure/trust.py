@@ -19,7 +19,6 @@ from torchstone.measure.settings import Settings, case_file
 from torchstone.model import Case
 from torchstone.probes.own_artifacts import is_made_here
 from torchstone.redaction import redact
-from torchstone.suites import BUILT_IN
 from torchstone.vocabulary import Probe
 
 CHANGED = "changed since the run"
@@ -117,15 +116,13 @@ def find_executed(settings: Settings, suites: Collection[str]) -> Iterator[Execu
 
 
 def _of_source(source: dict[str, str]) -> Iterator[Executed]:
+    """What a source stands for. Whatever is neither a file nor a package can only be a suite of our own."""
     kind, name = source.get("kind", ""), source.get("name", "")
     if kind == "file":
         path = source.get("path", "")
         yield _file(f"the file {_shown(path)}", path, source.get("hash", ""))
-    elif kind == "package":
-        if not is_installed_suite(name):
-            yield Executed(f"the suite {_shown(name)} of another package", problem=NOT_INSTALLED)
-    elif name not in BUILT_IN:
-        yield Executed(f"the suite {_shown(name)}", problem=NOT_INSTALLED)
+    elif kind == "package" and not is_installed_suite(name):
+        yield Executed(f"the suite {_shown(name)} of another package", problem=NOT_INSTALLED)
 
 
 def _of_module(name: str, settings: Settings) -> Iterator[Executed]:

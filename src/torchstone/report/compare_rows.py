@@ -256,4 +256,4 @@ def repro_command(row: ComparedRow, report: CompareReport) -> str:
         for word in (flag, path)
     ]
     words = ("torchstone", "compare", report.base[0], report.new[0], *more, *report.options)
-    return redact(join_words((*words, "--only", row.case.id)))
+    return join_words(map(redact, (*words, "--only", row.case.id)))

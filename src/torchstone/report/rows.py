@@ -196,4 +196,4 @@ def _pattern(row: Row, context: Context) -> str:
 
 
 def _command(name: str, *arguments: str) -> str:
-    return redact(join_words(("torchstone", name, *arguments)))
+    return join_words(map(redact, ("torchstone", name, *arguments)))
