@@ -65,9 +65,11 @@ def render_reference() -> str:
         "## Exit codes\n\n",
         table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in EXIT_CODES.items())),
         "Ctrl-C ends a command with 130, and nothing is written.\n\n",
-        "If standard output cannot be written, for example because the disk is full, the code is 2 instead of 0 or 1, because the report is lost; files are written as usual, "
-        "and a run is measured to its end. A reader that stops reading (`| head`) and a closed stream (`>&-`) are no errors: the command ends with its own code. "
-        "Messages that standard error does not take are dropped.\n\n",
+        (
+            "If standard output cannot be written, for example because the disk is full, the code is 2 instead of 0 or 1, because the report is lost; files are written as usual, "
+            "and a run is measured to its end. A reader that stops reading (`| head`) and a closed stream (`>&-`) are no errors: the command ends with its own code. "
+            "Messages that standard error does not take are dropped.\n\n"
+        ),
         "## Verdicts\n\nFrom worst to best. What blocks is what makes the exit code 1; `--block` and `--allow` change it.\n\n",
         table(
             ("verdict", "meaning", "blocks (strict)"),
