@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from conftest import Command
 from torchstone.codec import decode_run, encode_run
@@ -140,6 +140,29 @@ def test_every_command_that_reads_it_says_where_and_what_was_expected(
         assert code == 2
         assert f"bad.jsonl:1: {told}" in err
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("axes", "told"),
+    [
+        ({}, "strategy=None, expected one of none, ddp, fsdp"),
+        ({"strategy": "x"}, "strategy=x, expected one of none, ddp, fsdp"),
+        ({"strategy": "ddp", "ranks": "1000000000"}, "expected a number from 1 to 65536"),
+        ({"strategy": "ddp", "ranks": "0"}, "expected a number from 1 to 65536"),
+        ({"strategy": "ddp", "bucket_mb": "x"}, "expected a number above 0"),
+        ({"strategy": "ddp", "ranks": "2", "bucket_mb": "25"}, ""),
+        ({"strategy": "none", "bucket_mb": "0.5"}, ""),
+    ],
+)
+def test_a_round_that_cannot_be_meant_is_refused(run: Run, axes: dict[str, str], told: str) -> None:
+    variant = Variant("cpu", "none", "training", "float32", further=tuple(sorted(axes.items())))
+    scaled = structs.replace(run, plan=(*run.plan, Case("one", "scaling", "bench_a", variant)))
+    if not told:
+        assert settings_of_run(scaled, "bad.jsonl").sources
+        return
+    with pytest.raises(InputError, match=told) as caught:
+        settings_of_run(scaled, "bad.jsonl")
+    assert caught.value.place == "bad.jsonl:1: column plan"
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "fifo.py", "folder.py", "huge.py", "gone.py", "\0"])

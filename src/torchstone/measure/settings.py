@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from torchstone.disk import fault_of_file
-from torchstone.errors import InputError
+from torchstone.errors import InputError, printable
 from torchstone.measure.collect import LARGEST_SOURCE
 from torchstone.model import Case, Run
 from torchstone.redaction import was_redacted
-from torchstone.run_settings import Settings
+from torchstone.run_settings import STRATEGIES, Settings
 from torchstone.suites import BUILT_IN
+from torchstone.vocabulary import Probe
 
 __all__ = ["Settings", "case_file", "make_job", "settings_of_run"]
 
@@ -45,25 +46,53 @@ def settings_of_run(run: Run, path: str) -> Settings:
         raise InputError(
             f"settings that this torchstone does not know: {error}", path=path, line=1, column="settings"
         ) from None
+    _check_options(settings, path)
+    _check_parts(run, settings, path)
+    return settings
+
+
+def _check_options(settings: Settings, path: str) -> None:
+    """Refuse options whose values the run file does not hold."""
     for name, value in settings.options.items():
         if was_redacted(value):
             raise InputError(
-                f"the value of the option {name} was not kept, for it has credentials in it",
+                f"the value of the option {name} was not kept, because it has credentials in it",
                 path=path,
                 line=1,
                 column="settings",
                 advice="measure it with a new 'torchstone run'",
             )
+
+
+def _check_parts(run: Run, settings: Settings, path: str) -> None:
+    """Refuse sources, rounds and folders that cannot be meant: a run file may come from anywhere."""
     for suite in {case.suite: None for case in run.plan} | settings.sources:
         if problem := _fault_of_source(settings.sources.get(suite, {})):
             raise InputError(
                 f"the suite {suite}: {problem}", path=path, line=1, column=f"settings.sources.{suite}"
             )
+    for case in run.plan:
+        if problem := _fault_of_round(case):
+            raise InputError(f"{printable(case.id)}: {problem}", path=path, line=1, column="plan")
     for name in ("folder", "save_outputs", "compare_outputs", "save_artifacts", "load_artifacts"):
         folder = getattr(settings, name)
         if "\0" in folder or (os.path.exists(folder) and not os.path.isdir(folder)):
             raise InputError(f"{folder} is no folder", path=path, line=1, column=f"settings.{name}")
-    return settings
+
+
+def _fault_of_round(case: Case) -> str:
+    """The axis of a scaling case that cannot be meant, with what was expected; empty for all other cases."""
+    if case.probe != Probe.SCALING:
+        return ""
+    axes = dict(case.variant.further)
+    ranks, bucket = axes.get("ranks", "1"), axes.get("bucket_mb", "1")
+    if axes.get("strategy") not in STRATEGIES:
+        return f"strategy={axes.get('strategy')}, expected one of {', '.join(STRATEGIES)}"
+    if not (re.fullmatch("[0-9]{1,5}", ranks) and 1 <= int(ranks) <= 65_536):
+        return f"ranks={ranks}, expected a number from 1 to 65536"
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e[-+]?[0-9]{1,2})?", bucket) or float(bucket) <= 0:
+        return f"bucket_mb={bucket}, expected a number above 0"
+    return ""
 
 
 def _fault_of_source(source: dict[str, str]) -> str:
