@@ -90,7 +90,7 @@ def test_a_quarantine_entry_with_the_old_name_covers_it(torchstone: Command, wri
     write("old.jsonl", performance(10.0, OLD))
     write(
         "quarantine.toml",
-        f'[[quarantine]]\ncase = "net"\nreason = "slow"\nowner = "me"\nmetrics = ["{OLD}"]\nexpires = 2999-01-01\n',
+        f'[[quarantine]]\ncase = "net"\nreason = "slow"\nowner = "me"\nmetric = ["{OLD}"]\nexpires = 2999-01-01\n',
     )
     arguments = ("check", "new.jsonl", "--baseline", "old.jsonl")
     ran = torchstone(*arguments)

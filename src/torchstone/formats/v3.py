@@ -239,20 +239,17 @@ def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any]
     A name that would not be written again is kept beside the numbers.
     """
     written = _written_name(current_name(metric), probe)
-    meant = COMPILE_SECONDS if written == metric == "compilation_latency" and _is_by_timers(probe) else metric
+    meant = (
+        COMPILE_SECONDS if written == metric == "compilation_latency" and probe == Probe.ACCURACY else metric
+    )
     if written != metric:
         extra = extra | {"v3": _merge({"metric": {"name": metric}}, extra.get("v3", {}))}
     return brought_up_to_date(Measurement(meant, samples, extra or None))
 
 
-def _is_by_timers(probe: str) -> bool:
-    """Whether ``compilation_latency`` in records of this probe is what torch's own timers say."""
-    return probe == Probe.ACCURACY
-
-
 def _written_name(metric: str, probe: str) -> str:
     """The name of a metric in records of a probe."""
-    return "compilation_latency" if metric == COMPILE_SECONDS and _is_by_timers(probe) else metric
+    return "compilation_latency" if metric == COMPILE_SECONDS and probe == Probe.ACCURACY else metric
 
 
 def _of_failure(group: _Group) -> dict[str, Any] | None:
