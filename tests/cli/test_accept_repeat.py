@@ -92,7 +92,7 @@ def counted_run(**values: int) -> str:
         Outcome(Case(name, "instructions", "suite"), "pass", (Measurement(CALLS, (value,)),))
         for name, value in values.items()
     )
-    settings = {"sources": {"suite": {"kind": "package", "name": "suite"}}, "counter": "python"}
+    settings = {"sources": {"suite": {"kind": "suite", "name": "smoke"}}, "counter": "python"}
     return encode_run(Run("run", tuple(o.case for o in outcomes), outcomes, settings=settings))
 
 
