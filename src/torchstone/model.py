@@ -161,7 +161,7 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
     def trials(self) -> tuple[tuple[Number, ...], ...]:
         """The samples of each trial: ``extra["trials"]`` says how many each gave. Where it says nothing that fits, all are of one trial."""
         counts = self.extra.get(TRIALS) if self.extra else None
-        if not isinstance(counts, list) or not all(type(count) is int and count > 0 for count in counts):
+        if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
             return (self.samples,)
         if sum(counts) != len(self.samples):
             return (self.samples,)
@@ -171,7 +171,10 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
     @property
     def trial_values(self) -> tuple[Number, ...]:
         """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
-        return tuple(estimate(self.metric, samples) for samples in self.trials)
+        trials = self.trials
+        if len(trials) == len(self.samples):  # one sample each
+            return self.samples
+        return tuple(estimate(self.metric, samples) for samples in trials)
 
 
 def brought_up_to_date(measurement: Measurement) -> Measurement:

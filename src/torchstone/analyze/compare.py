@@ -165,8 +165,7 @@ def _compare_by_welch(base: Side, new: Side, alpha: float) -> Comparison:
         parts[0] ** 2 / (len(base.values) - 1) + parts[1] ** 2 / (len(new.values) - 1)
     )
     freedom = min(freedom, _most_freedom(len(base.values), len(new.values)))
-    near = whole_t_quantile(alpha, max(1, round(freedom)))
-    reach = t_quantile(alpha, freedom, near) * error
+    reach = t_quantile(alpha, freedom, _near_quantile(alpha, freedom)) * error
     return Comparison(
         base,
         new,
@@ -176,6 +175,13 @@ def _compare_by_welch(base: Side, new: Side, alpha: float) -> Comparison:
         _exp(effect + reach),
         two_sided_p(effect / error, freedom),
     )
+
+
+def _near_quantile(alpha: float, freedom: float) -> float:
+    """About the t quantile: interpolated, over 1 / freedom, between those of the whole numbers around it."""
+    below = max(1, int(freedom))
+    low, high = whole_t_quantile(alpha, below), whole_t_quantile(alpha, below + 1)
+    return low + (high - low) * (below + 1) * max(0.0, 1 - below / freedom)
 
 
 def _most_freedom(ours: int, theirs: int) -> float:

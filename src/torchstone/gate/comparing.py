@@ -176,7 +176,7 @@ class _Comparing:
         apart = self._apart(base, new)
         there = {measurement.metric: measurement for measurement in new.outcome.measurements}
         before = {measurement.metric: measurement for measurement in base.outcome.measurements}
-        self._seen |= there.keys() | before.keys()
+        self._seen.update(there, before)
         self._only_new.update(m for m in there if m not in before and self._standard(m, case).is_wanted)
         for metric, measured in before.items():
             if metric in wrong or not self._standard(metric, case).is_wanted:
@@ -283,9 +283,9 @@ class _Comparing:
         ratios: dict[str, list[float]] = {}
         better: dict[str, str] = {}
         for row in rows:
-            passed = all(outcome and outcome.status in {PASSED, ""} for outcome in (row.base, row.new))
-            if passed and row.ratio and row.ratio > 0 and not self._is_exact(row):
-                ratios.setdefault(row.metric, []).append(row.ratio)
+            ratio = row.ratio if row.comparison else None
+            if ratio and ratio > 0 and _both_passed(row) and not self._is_exact(row):
+                ratios.setdefault(row.metric, []).append(ratio)
                 better.setdefault(row.metric, row.better)
         return [
             MetricMean(metric, better[metric], mean_effect(found, self._terms.alpha))
@@ -375,6 +375,10 @@ def _no_outcome(side: Files) -> UsageError:
         f"nothing can be compared: no outcome of {planned} is in {paths}{f' ({cautions})' if cautions else ''}",
         advice=f"torchstone run --resume {side.readings[0].path} goes on with it",
     )
+
+
+def _both_passed(row: ComparedRow) -> bool:
+    return bool(row.base and row.base.status in _PASSED and row.new and row.new.status in _PASSED)
 
 
 def _main_metric(found: Gathered) -> str:

@@ -12,12 +12,19 @@ _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute
 _RATIO_TOLERANCE = 0.01
 _OF_MEMORY = ("eager_peak_mem", "dynamo_peak_mem", "compression_ratio")
 _COUNTED = frozenset(name for name, metric in METRICS.items() if Probe.INSTRUCTIONS in metric.probes)
+_RELATED = frozenset(f"{name}{ending}" for name in _COUNTED for ending in ("", "_tree")) | {
+    "graph_breaks",
+    "unique_graph_breaks",
+    "unique_graphs",
+    "calls_captured",
+}
+"""The metrics whose values are held against each other."""
 _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
 
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """The metrics that cannot be right, and why."""
-    values = {measurement.metric: measurement.value for measurement in measurements}
+    values = {each.metric: each.value for each in measurements if each.metric in _RELATED}
     for measurement in measurements:
         metric, least = measurement.metric, min(measurement.samples)
         if least == 0 and metric in _NEVER_ZERO:

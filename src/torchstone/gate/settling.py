@@ -28,11 +28,15 @@ def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
     # The next change is believed at this level: one of as many as are certain, and itself, among all that were tested.
     called = sum(value <= terms.alpha for value in adjusted.values())
     level = max(_LEAST_ALPHA, terms.alpha * (called + 1) / max(called + 1, len(adjusted)))
+    decided: dict[tuple[object, ...], dict[str, Any]] = {}  # rows of equal counts share one comparison
     rows = []
     for n, row in enumerate(drafts):
-        changes = (
-            _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level)) if row.comparison else {}
-        )
+        changes: dict[str, Any] = {}
+        if row.comparison:
+            key = id(row.comparison), adjusted.get(n), row.metric, row.better, row.margin, row.tolerance
+            if key not in decided:
+                decided[key] = _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level))
+            changes = decided[key]
         severity = _severity(row, changes.get("verdict", row.verdict))
         rows.append(structs.replace(row, **changes, blocks=is_blocking(terms.policy, severity)))
     return rows
