@@ -172,9 +172,9 @@ def test_suggested_commands_mean_what_they_say(torchstone: Command, folder: Path
     rows = json.loads(torchstone(*JUDGE, "--format", "json").out)["rows"]
     assert len(rows) >= len(NAMES)
     for row in rows:
-        for key in ("reproduce", "accept"):
-            words = pasted(row[key], folder)
-            assert words[-2:] == ["--only", row["name"]]
+        commands = [row["reproduce"], *([row["accept"]] if row["accept"] else [])]
+        for command in commands:
+            assert pasted(command, folder)[-2:] == ["--only", row["name"]]
     wrapped = torchstone(*JUDGE).out
     lines = wrapped[wrapped.index("  reproduce  ") + len("  reproduce  ") :].split("\n  accept")[0]
     assert pasted(lines, folder)[0] == "check"

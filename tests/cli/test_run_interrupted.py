@@ -28,6 +28,7 @@ from live_processes import (
     wait_until,
 )
 from torchstone.codec import encode_run
+from torchstone.measure.collect import hash_file
 from torchstone.measure.journal import reopen_journal
 from torchstone.measure.kinship import list_children
 from torchstone.measure.session import Session
@@ -64,7 +65,8 @@ def unfinished(folder: Path) -> Path:
     """The file of a run of two cases, of which one has ended."""
     variant = Variant("cpu", "none", "inference", "float32")
     plan = tuple(Case(f"slow(number={number})", "performance", "bench_slow", variant) for number in (0, 1))
-    source = {"kind": "file", "name": "bench_slow", "path": str(folder / "bench_slow.py")}
+    path = folder / "bench_slow.py"
+    source = {"kind": "file", "name": "bench_slow", "path": str(path), "hash": hash_file(str(path))}
     settings = Settings({"bench_slow": source}, str(folder), threads=1, repeat=20)
     environment = {"versions": {"torch": metadata.version("torch")}}
     run = Run("id", plan, (Outcome(plan[0], "pass"),), Revision(), environment, to_builtins(settings), False)
@@ -300,7 +302,7 @@ def test_a_damaged_file_is_not_gone_on_with(unfinished: Path, tmp_path: Path, to
         "damaged.jsonl:1: ": [head.replace('"benchmark"', '"bunchmark"'), outcome],
         "damaged.jsonl:3: a second outcome of": [head, outcome, outcome],
         "damaged.jsonl:1: column format: ": [head.replace('"format":1', '"format":99'), outcome],
-        "damaged.jsonl:1: settings that this torchstone does not know": [
+        "damaged.jsonl:1: column settings.repeat: expected": [
             head.replace('"repeat":20', '"repeat":"often"'),
             outcome,
         ],
@@ -328,7 +330,10 @@ def test_a_run_can_be_finished_from_another_folder(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    ran = torchstone("run", "--resume", str(unfinished))
+    refused = torchstone("run", "--resume", str(unfinished))
+    assert refused.code == 2
+    assert "bench_slow.py: outside of this folder and its repository" in refused.err
+    ran = torchstone("run", "--resume", str(unfinished), "--trust")
     assert ran.code == 0, ran.err
     assert len(read_run(unfinished).run.outcomes) == 2
     assert (tmp_path / "notes").exists()  # the model worked in the folder that it was begun in

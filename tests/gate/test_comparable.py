@@ -195,16 +195,34 @@ def test_the_suggested_command_repeats_the_option(torchstone: Command, pair: Pai
 @pytest.mark.parametrize(
     "environment",
     [
-        {"machine": 3, "versions": ["torch"], "variables": "x", "accelerators": {}, "software": None},
-        {"machine": {"cores": {"allowed": "many", "quota": None}}, "accelerators": [1, {}], "threads": {}},
         {"versions": {"torch": {"version": "2\n3"}}, "variables": {"OMP_X": None}},
+        {"machine": {"cores": {"allowed": "many", "quota": None}}, "accelerators": [{}]},
     ],
 )
-def test_an_environment_of_any_shape_can_be_judged(
+def test_facts_of_any_shape_can_be_judged(
     environment: dict[str, Any], torchstone: Command, pair: Pair
 ) -> None:
     for one, other in ((environment, HERE), (HERE, environment)):
         assert torchstone("check", *pair(one, other, SPEEDUP)).code in {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("environment", "field"),
+    [
+        ({"machine": 3}, "machine"),
+        ({"versions": ["torch"]}, "versions"),
+        ({"variables": "x"}, "variables"),
+        ({"accelerators": [1, {}]}, "accelerators[0]"),
+        ({"software": None}, "software"),
+    ],
+)
+def test_an_environment_of_another_shape_is_refused_with_its_place(
+    environment: dict[str, Any], field: str, torchstone: Command, pair: Pair
+) -> None:
+    for one, other in ((environment, HERE), (HERE, environment)):
+        ran = torchstone("check", *pair(one, other, SPEEDUP))
+        assert ran.code == 2
+        assert f".jsonl:1: column environment.{field}: expected" in ran.err
 
 
 def test_every_unit_is_known_to_be_a_count_or_to_depend_on_the_machine() -> None:

@@ -154,7 +154,7 @@ def test_the_process_that_forks_has_a_single_thread(bench: Bench) -> None:
 def test_workers_can_be_started_without_a_keeper(tmp_path: Path) -> None:
     spawner = Spawner(surroundings.worker_variables(str(tmp_path)))
     answer = answer_of(spawner.launch({"job": "survey", "torch": False}), spawner, 60)
-    assert answer == {"survey": {"sources": [], "libraries": []}}
+    assert answer == {"survey": {"sources": [], "files": [], "libraries": []}}
     worker = spawner.launch({"job": "survey", "torch": False})
     spawner.close()
     worker.close()

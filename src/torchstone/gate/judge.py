@@ -11,6 +11,7 @@ from torchstone.errors import InputError, UsageError, printable
 from torchstone.gate.comparable import Apart, Comparability, counter_of
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import (
+    BY_OWN_MARGIN,
     NEEDS_NO_BASELINE,
     SHARES,
     decide_number,
@@ -19,6 +20,7 @@ from torchstone.gate.rules import (
     is_our_ratio,
     limits_of,
     numbers_count,
+    use_own_margin,
 )
 from torchstone.gate.sanity import contradictions
 from torchstone.gate.tally import Tally
@@ -27,7 +29,6 @@ from torchstone.model import Case, Measurement, Number, Outcome, Reading, Rule, 
 from torchstone.results import Results
 from torchstone.vocabulary import ACCURACY, FAILED, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
-_BY_OWN_MARGIN = Rule("margin")
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 NEAR_EDGE = 0.8
 """The share of what a rule allows from which on a value that passes is worth a caution."""
@@ -208,7 +209,7 @@ class _Judging:
                     and (self._wanted is None or measurement.metric in self._wanted)
                     and not self._rules.ignores(measurement.metric, outcome.case)
                 ):
-                    rule = self._rules.find(measurement.metric, outcome.case) or _BY_OWN_MARGIN
+                    rule = self._rules.find(measurement.metric, outcome.case) or BY_OWN_MARGIN
                     detail = "no baseline row for this metric"
                     yield self._row(
                         Verdict.NEW, outcome.case, measurement.metric, outcome, None, rule, detail
@@ -384,7 +385,7 @@ class _Judging:
         for metric in metrics:
             wanted = _measurement(outcome, metric)
             rule = self._with_own_margin(self._rules.find(metric, case), metric, wanted)
-            rule = rule or (_BY_OWN_MARGIN if wanted else None)
+            rule = rule or (BY_OWN_MARGIN if wanted else None)
             row = self._row(Verdict.MISSING, case, metric, None, outcome, rule)
             rows.append(self._place(row, None, None, expected))
         return rows
@@ -419,17 +420,6 @@ class _Judging:
         told = row.remarks
         remarks = Remarks(told.detail, place, expected.place if expected else "", told.quarantine, repro)
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
-
-
-def use_own_margin(rule: Rule | None, margin: float | None) -> Rule | None:
-    """The rule for a number whose baseline row states a margin: the usual ratio gives way to it, and it will do where there is no rule at all."""
-    if margin is None:
-        return rule
-    if rule is None:
-        return _BY_OWN_MARGIN
-    if not is_our_ratio(rule):
-        return rule
-    return Rule(rule.kind, ratio=1 - margin if rule.kind == "ratio_floor" else 1 + margin)
 
 
 def _told_by(outcome: Outcome) -> str:

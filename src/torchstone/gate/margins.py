@@ -14,8 +14,7 @@ from torchstone.baseline import has_numbers
 from torchstone.baseline_edit import Change
 from torchstone.errors import printable
 from torchstone.gate.comparable import WAYS, counter_of, other_counter
-from torchstone.gate.judge import use_own_margin
-from torchstone.gate.rules import margin_of
+from torchstone.gate.rules import margin_of, use_own_margin
 from torchstone.gate.sanity import contradictions
 from torchstone.model import COUNTER, Case, Measurement, Number, Outcome, Rule
 from torchstone.units import count_of, truncate_digits

@@ -291,3 +291,17 @@ def _describe_count(rule: Rule) -> str:
         )
     side, sign = ("at most", "+") if rule.better == "lower" else ("at least", "-")
     return f"{side} expected" + (f" {sign} {format_number(rule.tolerance)}" if rule.tolerance else "")
+
+
+BY_OWN_MARGIN = Rule("margin")
+
+
+def use_own_margin(rule: Rule | None, margin: float | None) -> Rule | None:
+    """The rule for a number whose baseline row states a margin: the usual ratio gives way to it, and it will do where there is no rule at all."""
+    if margin is None:
+        return rule
+    if rule is None:
+        return BY_OWN_MARGIN
+    if not is_our_ratio(rule):
+        return rule
+    return Rule(rule.kind, ratio=1 - margin if rule.kind == "ratio_floor" else 1 + margin)

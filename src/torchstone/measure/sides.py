@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -94,15 +95,17 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
     )
 
 
-_SWITCHES = frozenset({"", "0", "1", "on", "off", "yes", "no", "true", "false", "none"})
+_NO_SECRET = re.compile(
+    r"(?:on|off|yes|no|true|false|none|[0-9]{1,6}|[0-9]{1,3}\.[0-9]{1,3})?", re.IGNORECASE
+)
 
 
 def _without_secret(text: str, name: str = "") -> str:
-    """What was said, as it may be shown and kept: of a variable that is not known to be a setting, only a value that switches something on or off."""
+    """What was said, as it may be shown and kept. Of a variable that is not known to be a setting: only a switch or a short number."""
     key, _, value = text.partition("=")
     kind, _, variable = key.partition(":")
     name = name or (variable if kind == "env" else "")
-    if not name or value.lower() in _SWITCHES:
+    if not name or _NO_SECRET.fullmatch(value):
         return redact(text)
     return f"{key}={shown_value(name, value)}"
 
