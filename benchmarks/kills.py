@@ -2,6 +2,7 @@
 
     python benchmarks/kills.py                         # 300 rounds: one to two hours on two cores
     python benchmarks/kills.py --rounds 20 --only ab --seed 7
+    python benchmarks/kills.py --jobs 12               # on a machine with as many cores
 
 A round starts a command on tiny benchmarks, sends a signal at a random moment of its life to the command itself, to its keeper (the zygote), to a worker, or to
 command and keeper together, and then looks: every outcome that was announced is in the run file, which can be read; no process is left; '--resume' finishes the run
@@ -24,7 +25,8 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -396,36 +398,58 @@ def choose(names: list[str]) -> list[Command]:
     return [each for each in COMMANDS if not names or each.name in names]
 
 
-def play(
-    asked: argparse.Namespace, base: Path, chance: random.Random, stop: Callable[[], bool]
-) -> list[tuple[Round, bool]]:
-    """All rounds; each line says how one went."""
+@dataclass(frozen=True)
+class Plan:
+    """What is to happen in a round: which command is struck how, when, and whether its caches are empty."""
+
+    number: int
+    command: Command
+    blow: tuple[str, str, signal.Signals]
+    moment: float
+    is_fresh: bool
+
+
+def draw(number: int, commands: Sequence[Command], lifetimes: Sequence[float], chance: random.Random) -> Plan:
+    """A round at random; commands take turns."""
+    at = number % len(commands)
+    (blow,) = chance.choices(BLOWS, _WEIGHTS)
+    return Plan(number, commands[at], blow, chance.uniform(0, lifetimes[at]), chance.random() < FRESH_CACHES)
+
+
+def carry_out(plan: Plan, base: Path, cache: Path) -> tuple[Round, bool]:
+    """One round; prints a line that says how it went."""
+    name, target, sent = plan.blow
+    folder = base / f"round-{plan.number}"
+    done = Round(plan.command, name, folder, folder / "cache" if plan.is_fresh else cache)
+    began = time.monotonic()
+    was_struck = kill_once(done, plan.moment, target, sent)
+    told = "; ".join(f"{kind}: {what}" for kind, what in done.problems) or "well"
+    when = f"{plan.moment:.1f} s" if was_struck else "too late"
+    fresh = ", fresh cache" if plan.is_fresh else ""
+    took = time.monotonic() - began
+    print(f"{plan.number} {plan.command.name} {name} ({when}{fresh}, {took:.0f} s): {told}", flush=True)
+    if not done.problems:
+        shutil.rmtree(folder)
+    return done, was_struck
+
+
+def play(asked: argparse.Namespace, base: Path, chance: random.Random) -> list[tuple[Round, bool]]:
+    """All rounds, as many at a time as asked for; lifetimes are measured with as many at a time, too."""
     cache = base / "cache"
     commands = choose(asked.only)
     rehearse(COMMANDS[0], base, cache)  # which fills the template
-    lifetimes = {command: rehearse(command, base, cache) for command in commands}
-    rounds: list[tuple[Round, bool]] = []
-    for number in range(asked.rounds):
-        if stop():
-            print(f"stopped after {number} rounds: the time is over")
-            break
-        command = commands[number % len(commands)]
-        name, target, sent = chance.choices(BLOWS, _WEIGHTS)[0]
-        moment, is_fresh = chance.uniform(0, lifetimes[command]), chance.random() < FRESH_CACHES
-        folder = base / f"round-{number}"
-        done = Round(command, name, folder, folder / "cache" if is_fresh else cache)
-        began = time.monotonic()
-        was_struck = kill_once(done, moment, target, sent)
-        rounds.append((done, was_struck))
-        told = "; ".join(f"{kind}: {what}" for kind, what in done.problems) or "well"
-        when = f"{moment:.1f} s" if was_struck else "too late"
-        fresh = ", fresh cache" if is_fresh else ""
-        print(
-            f"{number} {command.name} {name} ({when}{fresh}, {time.monotonic() - began:.0f} s): {told}",
-            flush=True,
-        )
-        if not done.problems:
-            shutil.rmtree(folder)
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        lifetimes = list(pool.map(lambda command: rehearse(command, base, cache), commands))
+        until = time.monotonic() + 60 * asked.minutes if asked.minutes else float("inf")
+
+        def carry_out_in_time(plan: Plan) -> tuple[Round, bool] | None:
+            return carry_out(plan, base, cache) if time.monotonic() < until else None
+
+        plans = [draw(number, commands, lifetimes, chance) for number in range(asked.rounds)]
+        done = list(pool.map(carry_out_in_time, plans))
+    rounds = [each for each in done if each is not None]
+    if len(rounds) < asked.rounds:
+        print(f"stopped after {len(rounds)} rounds: the time is over")
     return rounds
 
 
@@ -445,15 +469,15 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=0, help="start no round after so long; 0 is no limit"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="how many rounds at a time; one core each")
     asked = parser.parse_args()
     # What a shell starts in the background ignores Ctrl-C, and so would everything that is started here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     base = Path(tempfile.mkdtemp(prefix="torchstone-kills-"))
     print(f"seed {asked.seed}, in {base}", flush=True)
-    until = time.monotonic() + 60 * asked.minutes
     chance = random.Random(asked.seed)  # noqa: S311  (no secret)
-    rounds = play(asked, base, chance, lambda: bool(asked.minutes) and time.monotonic() > until)
+    rounds = play(asked, base, chance)
     is_well = report(rounds)
     if is_well:
         shutil.rmtree(base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -176,8 +177,8 @@ def test_suggested_commands_mean_what_they_say(torchstone: Command, folder: Path
         for command in commands:
             assert pasted(command, folder)[-2:] == ["--only", row["name"]]
     wrapped = torchstone(*JUDGE).out
-    lines = wrapped[wrapped.index("  reproduce  ") + len("  reproduce  ") :].split("\n  accept")[0]
-    assert pasted(lines, folder)[0] == "check"
+    command, *_ = re.split(r"\n  (?:accept|what now)", wrapped.partition("  reproduce  ")[2])
+    assert pasted(command, folder)[0] == "check"
 
 
 def test_a_command_that_a_file_suggests_is_shown_only_if_it_is_one_of_ours(
