@@ -17,7 +17,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # From the bottom up: a module imports from its own package and from layers below, never from a neighbour.
 LAYERS: list[set[str]] = [
     {"clock", "redaction", "safe_text", "units"},
-    {"errors"},
+    {"errors", "known_variables"},
     {"vocabulary", "disk", "fingerprint"},
     {"model"},
     {"run_settings"},
@@ -79,7 +79,7 @@ IN_WORKERS = {
     "measure/kinship.py",
     "measure/machine.py",
     "measure/scratch.py",
-    "measure/variables.py",
+    "known_variables.py",
     "redaction.py",
 }
 

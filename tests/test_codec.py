@@ -197,3 +197,21 @@ def test_a_number_that_is_not_finite_is_never_written(sample: float) -> None:
 
 def test_a_line_is_whole_with_its_end() -> None:
     assert encode_line(EndLine(3)) == '{"kind":"end","outcomes":3}\n'
+
+
+def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read() -> None:
+    url = "https://me:geheim@example.com/x?access_token=abcdef"
+    head = json.loads(HEAD)
+    variables = {"TORCH_HUB_PASS": "geheim", "OMP_NUM_THREADS": "2", "TORCH_LOGS_OUT": url}
+    head |= {
+        "environment": {"variables": variables},
+        "settings": {"options": {"x": url}},
+        "revision": {"label": f"from {url}"},
+    }
+    sam = changed(SAM, failure={"message": url, "log": f"GET {url}"}, extra={"cautions": [url]}, repro=url)
+    run = decode_run("old.jsonl", json.dumps(head) + "\n" + sam + MOCO + END).run
+    assert "geheim" not in encode_run(run)
+    assert "abcdef" not in encode_run(run)
+    assert run.environment["variables"]["TORCH_HUB_PASS"] == "(hidden)"
+    assert run.environment["variables"]["OMP_NUM_THREADS"] == "2"
+    assert run.revision.label == "from https://***@example.com/x?access_token=***"

@@ -24,9 +24,11 @@ from msgspec import structs
 
 from torchstone.disk import BOM
 from torchstone.errors import InputError, printable
+from torchstone.known_variables import shown_value
 from torchstone.model import (
     REDEFINED,
     Case,
+    Failure,
     Measurement,
     Number,
     Outcome,
@@ -36,6 +38,7 @@ from torchstone.model import (
     Variant,
     brought_up_to_date,
 )
+from torchstone.redaction import redact, redact_values
 from torchstone.run_settings import fault_of_environment, fault_of_settings
 from torchstone.safe_text import escape_json, is_plain
 from torchstone.vocabulary import FORMER_NAMES
@@ -185,6 +188,8 @@ class _State:
                 )
             return
         outcome = _brought_up_to_date(decoded.outcome)
+        if "://" in line or "?" in line:
+            outcome = _without_credentials(outcome)
         if outcome.case in self._at:
             name = printable(outcome.case.id)
             problem = f"a second outcome of {name}; the first is in line {self._at[outcome.case]}"
@@ -238,7 +243,7 @@ def _decode_head(path: str, line: str) -> RunLine:
         if problem:
             column = f"{name}.{field}".rstrip(".")
             raise InputError(printable(problem), path=path, line=1, column=column)
-    return decoded
+    return _without_secrets(decoded)
 
 
 def _format_of(line: str) -> object:
@@ -275,6 +280,31 @@ def _check_plan(path: str, plan: Sequence[Case]) -> None:
         if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
             problem = f"{printable(case.id)} has a control character in it"
             raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
+
+
+def _without_credentials(outcome: Outcome) -> Outcome:
+    """An outcome as it would be recorded today; earlier versions kept the credentials of URLs."""
+    failure = outcome.failure
+    if failure is not None:
+        texts = (redact(text) for text in (failure.phase, failure.message, failure.traceback, failure.log))
+        failure = Failure(*texts)
+    extra = redact_values(outcome.extra)
+    return structs.replace(outcome, failure=failure, repro=redact(outcome.repro), extra=extra)
+
+
+def _without_secrets(head: RunLine) -> RunLine:
+    """The head of a run as it would be recorded today; earlier versions kept the values of more variables."""
+    environment = redact_values(head.environment)
+    if variables := environment.get("variables"):
+        known = {
+            name: shown_value(name, value) if isinstance(value, str) else value
+            for name, value in variables.items()
+        }
+        environment = environment | {"variables": known}
+    revision = structs.replace(head.revision, label=redact(head.revision.label))
+    return structs.replace(
+        head, environment=environment, settings=redact_values(head.settings), revision=revision
+    )
 
 
 def _brought_up_to_date(outcome: Outcome) -> Outcome:

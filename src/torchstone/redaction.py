@@ -19,7 +19,7 @@ _HALF_A_WORD = re.compile(rb"\S{0,4096}(?=\s)")
 
 # The user part of a URL: up to the last @ before the path; or, behind "user:", up to the last @ at all, for passwords are not always escaped.
 _USER_INFO = re.compile(
-    r"""(?<=[a-z0-9])://                                  # behind a scheme
+    r"""(?<=[a-z0-9])(:\\?/\\?/)                         # behind a scheme; JSON may have escaped the slashes
         (?: [^\s/?\#@:"<>]{0,500} : (?!\d+(?:[/?\#]|$))   # a user and a password (a port is none)
             [^\s"<>]{0,2000} @
           | [^\s/?\#"<>]{1,2000} @ )                      # a user or a token alone""",
@@ -42,8 +42,8 @@ def redact(text: str) -> str:
     >>> redact("GET https://example.com/a?user=me&access_token=abc&x=1")
     'GET https://example.com/a?user=me&access_token=***&x=1'
     """
-    if "://" in text and "@" in text:
-        text = _USER_INFO.sub(f"://{MASK}@", text)
+    if "@" in text and ("://" in text or ":\\/" in text):
+        text = _USER_INFO.sub(rf"\1{MASK}@", text)
     if "=" in text and ("?" in text or "&" in text or "#" in text):
         text = _SECRET_PARAMETER.sub(rf"\1{MASK}", text)
     return text

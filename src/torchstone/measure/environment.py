@@ -15,11 +15,10 @@ from collections.abc import Callable, Collection, Sequence
 from importlib import metadata
 from typing import Any
 
+from torchstone.known_variables import KNOWN, shown_value
 from torchstone.measure.accelerators import read_accelerators
 from torchstone.measure.asking import first_line
 from torchstone.measure.machine import read_machine
-from torchstone.measure.variables import KNOWN
-from torchstone.redaction import HIDDEN, redact
 
 _ALWAYS = ("numpy", "triton")
 _DISTRIBUTIONS = {"triton": ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu")}
@@ -117,15 +116,6 @@ def _version(name: str) -> str | None:
         except (metadata.PackageNotFoundError, ValueError):
             continue
     return None
-
-
-def shown_value(name: str, value: str) -> str:
-    """The value of an environment variable as it may be recorded: hidden, unless the variable is known to hold a setting.
-
-    >>> shown_value("OMP_NUM_THREADS", "8"), shown_value("TORCH_HUB_PASS", "geheim")
-    ('8', '(hidden)')
-    """
-    return redact(value) if name in KNOWN else HIDDEN
 
 
 def read_variables(own: Collection[str] = ()) -> dict[str, str]:

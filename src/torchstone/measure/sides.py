@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct, structs
 
 from torchstone.errors import InputError, UsageError
+from torchstone.known_variables import shown_value
 from torchstone.measure import surroundings
 from torchstone.measure.asking import ask
 from torchstone.measure.changes import Changes, find_changes
 from torchstone.measure.collect import hash_file
-from torchstone.measure.environment import shown_value
 from torchstone.measure.git import ask_git
 from torchstone.measure.kinship import undisturbed
 from torchstone.measure.runner import Request, prepare_run
@@ -99,13 +99,15 @@ _NO_SECRET = re.compile(
     r"(?:on|off|yes|no|true|false|none|[0-9]{1,6}|[0-9]{1,3}\.[0-9]{1,3})?", re.IGNORECASE
 )
 
+_SECRET_NAME = re.compile(r"PASS|PWD|PIN\b|TOKEN|KEY|SECRET|AUTH|CREDENTIAL", re.IGNORECASE)
+
 
 def _without_secret(text: str, name: str = "") -> str:
-    """What was said, as it may be shown and kept. Of a variable that is not known to be a setting: only a switch or a short number."""
+    """What was said, as it may be shown and kept. Of a variable that is not known to be a setting: only a switch, or a short number of one that is not called a password or the like."""
     key, _, value = text.partition("=")
     kind, _, variable = key.partition(":")
     name = name or (variable if kind == "env" else "")
-    if not name or _NO_SECRET.fullmatch(value):
+    if not name or (_NO_SECRET.fullmatch(value) and not _SECRET_NAME.search(name)):
         return redact(text)
     return f"{key}={shown_value(name, value)}"
 

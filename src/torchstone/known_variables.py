@@ -6,6 +6,8 @@ many of these. Collected from the sources of torch 2.13 and from the manuals of 
 
 from __future__ import annotations
 
+from torchstone.redaction import HIDDEN, redact
+
 _NAMES = """
 ATEN_CPU_CAPABILITY ATEN_NUM_THREADS ATEN_THREADING
 CUBLASLT_HEURISTICS_CACHE_CAPACITY CUBLASLT_LOG_LEVEL CUBLASLT_LOG_MASK CUBLASLT_WORKSPACE_SIZE
@@ -167,3 +169,12 @@ XLA_PERSISTENT_CACHE_PATH XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREAL
 """
 
 KNOWN = frozenset(_NAMES.split())
+
+
+def shown_value(name: str, value: str) -> str:
+    """The value of an environment variable as it may be recorded: hidden, unless the variable is known to hold a setting.
+
+    >>> shown_value("OMP_NUM_THREADS", "8"), shown_value("TORCH_HUB_PASS", "geheim")
+    ('8', '(hidden)')
+    """
+    return redact(value) if name in KNOWN else HIDDEN
