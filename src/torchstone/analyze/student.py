@@ -79,12 +79,13 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction, by Lentz: the ratio of numerators and that of denominators are kept, and 0 is never divided by."""
-    upper, lower = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or _TINY)
+    both = a + b
+    upper, lower = 1.0, 1 / ((1 - both * x / (a + 1)) or _TINY)
     value = lower
     for term in range(1, _MOST_TERMS):
         place = a + 2 * term
         even = term * (b - term) * x / ((place - 1) * place)
-        odd = -(a + term) * (a + b + term) * x / (place * (place + 1))
+        odd = -(a + term) * (both + term) * x / (place * (place + 1))
         lower = 1 / ((1 + even * lower) or _TINY)
         upper = (1 + even / upper) or _TINY
         value *= lower * upper

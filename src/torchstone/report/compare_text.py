@@ -188,7 +188,8 @@ def _effect(row: ComparedRow, found: Comparison) -> str:
     between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
     last = percent(row.margin)
     if row.verdict is Verdict.INCONCLUSIVE:
-        last = "" if row.more is None else f">{MOST_MORE}" if row.more > MOST_MORE else f"+{row.more}"
+        more = row.more
+        last = "" if more is None else f">{MOST_MORE}" if more > MOST_MORE else f"+{more}"
     return f"{change_of(found.ratio):>8}  {between:<18}  {last}"
 
 
