@@ -6,6 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct, structs
 
@@ -44,10 +45,13 @@ class Files:
             for index, outcome in enumerate(reading.run.outcomes):
                 found.setdefault(outcome.case, []).append((reading, index))
         self._found = _join_fuller(found) if len(self.readings) > 1 else found
-        seen, found = found, self._found
-        self.table = Baseline([self._distinct(reading) for reading in self.readings])
         planned = dict.fromkeys(case for reading in self.readings for case in reading.run.plan)
-        self.unmeasured = tuple(case for case in planned if case not in seen)
+        self.unmeasured = tuple(case for case in planned if case not in found)
+
+    @cached_property
+    def table(self) -> Baseline:
+        """The outcomes as rows that another side is compared with; only a base needs it."""
+        return Baseline([self._distinct(reading) for reading in self.readings])
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -57,10 +61,12 @@ class Files:
     def of(self, case: Case) -> Gathered:
         """What this side says of one of its cases."""
         found = self._found[case]
-        outcomes = [reading.run.outcomes[index] for reading, index in found]
         first, index = found[0]
+        if len(found) == 1:
+            return Gathered(first.run.outcomes[index], first.place(index), (first,))
+        outcomes = [reading.run.outcomes[index] for reading, index in found]
         return Gathered(
-            outcomes[0] if len(outcomes) == 1 else structs.replace(_join(outcomes), case=case),
+            structs.replace(_join(outcomes), case=case),
             first.place(index),
             tuple(reading for reading, _ in found),
         )
