@@ -30,14 +30,16 @@ _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """The metrics that cannot be right, and why."""
-    metrics = {measurement.metric for measurement in measurements}
     for measurement in measurements:
-        metric, least = measurement.metric, min(measurement.samples)
+        least = min(measurement.samples)
+        if least > 0:
+            continue
+        metric = measurement.metric
         if least == 0 and metric in _NEVER_ZERO:
             yield metric, "0 is no measurement"
         if least < 0 and metric in METRICS and not METRICS[metric].signed:
             yield metric, f"{format_number(least)} is negative"
-    if not metrics.isdisjoint(_DEPENDENT):
+    if not _DEPENDENT.isdisjoint([measurement.metric for measurement in measurements]):
         yield from _check_relations(measurements)
 
 

@@ -182,7 +182,11 @@ def are_paired(base: Measurement, new: Measurement) -> bool:
 def find_contradictions(found: Gathered, side: str) -> dict[str, str]:
     """The metrics of one side that cannot be right, and why."""
     measured = found.outcome.measurements
-    wild = {each.metric: f"{side}: a sample that is no finite number" for each in measured if _is_wild(each)}
+    wild = {
+        each.metric: f"{side}: a sample that is no finite number"
+        for each in measured
+        if not all(map(math.isfinite, each.samples))
+    }
     sound = tuple(each for each in measured if each.metric not in wild) if wild else measured
     return wild | {metric: f"{side}: {why}" for metric, why in contradictions(sound)}
 
@@ -191,7 +195,3 @@ def is_count(measurement: Measurement) -> bool:
     """Whether a measurement is one whole number, and nothing more is said of it: runs have the same ones again and again."""
     samples = measurement.samples
     return len(samples) == 1 and type(samples[0]) is int and measurement.extra is None
-
-
-def _is_wild(measurement: Measurement) -> bool:
-    return not all(map(math.isfinite, measurement.samples))
