@@ -113,6 +113,8 @@ def _axes_of_id(variant: Variant) -> str:
 
 
 def _escape(text: str) -> str:
+    if text.isidentifier():  # as most names are: letters, digits and underscores, with nothing to escape
+        return text
     return _NEEDS_ESCAPE.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), text)
 
 

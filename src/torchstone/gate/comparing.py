@@ -288,8 +288,10 @@ class _Comparing:
         ratios: dict[str, list[float]] = {}
         better: dict[str, str] = {}
         for row in rows:
-            ratio = row.ratio if row.comparison else None
-            if ratio and ratio > 0 and _both_passed(row) and not self._is_exact(row):
+            if row.comparison is None or self._is_exact(row):
+                continue
+            ratio = row.ratio
+            if ratio and ratio > 0 and _both_passed(row):
                 ratios.setdefault(row.metric, []).append(ratio)
                 better.setdefault(row.metric, row.better)
         return [

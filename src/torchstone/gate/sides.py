@@ -45,12 +45,14 @@ class Files:
             for index, outcome in enumerate(reading.run.outcomes):
                 found.setdefault(outcome.case, []).append((reading, index))
         self._found = _join_fuller(found) if len(self.readings) > 1 else found
-        planned = dict.fromkeys(case for reading in self.readings for case in reading.run.plan)
-        self.unmeasured = tuple(case for case in planned if case not in found)
+        planned = (case for reading in self.readings for case in reading.run.plan)
+        self.unmeasured = tuple(dict.fromkeys(case for case in planned if case not in found))
 
     @cached_property
     def table(self) -> Baseline:
         """The outcomes as rows that another side is compared with; only a base needs it."""
+        if len(self.readings) == 1:
+            return Baseline(self.readings)
         return Baseline([self._distinct(reading) for reading in self.readings])
 
     @property

@@ -66,9 +66,9 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
 
 def _summary(report: CompareReport, page: Page) -> Iterator[str]:
     """Counts, geometric means, pass rates."""
-    if report.summary:
+    if summary := report.summary:
         yield ""
-        counts = "   ".join(f"{name} {number:,}" for name, number in report.summary.items())
+        counts = "   ".join(f"{name} {number:,}" for name, number in summary.items())
         yield from page.wrap(counts, "  ", "  ")
     if report.compared.means:
         yield ""
