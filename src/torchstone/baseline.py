@@ -107,16 +107,16 @@ class Baseline:
     def _index_repeated_names(self) -> None:
         """Index rows that share a name with another; two for the very same case are refused."""
         self._by_name = {}
-        for number in range(self.size):
-            outcome = self._outcome(number)
-            first = self._by_case.setdefault(outcome.case, number)
+        cases = (outcome.case for reading in self.readings for outcome in reading.run.outcomes)
+        for number, case in enumerate(cases):
+            first = self._by_case.setdefault(case, number)
             if first != number:
                 self._refuse_second(first, number)
-            before = self._by_name.setdefault(outcome.case.benchmark, number)
+            before = self._by_name.setdefault(case.benchmark, number)
             if isinstance(before, list):
                 before.append(number)
             elif before != number:
-                self._by_name[outcome.case.benchmark] = [before, number]
+                self._by_name[case.benchmark] = [before, number]
 
     def _refuse_second(self, first: int, second: int) -> None:
         row = self._row(second)

@@ -75,6 +75,7 @@ class _Version(msgspec.Struct):
     format: Any = None
 
 
+_OUTDATED = frozenset(FORMER_NAMES) | REDEFINED
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.Decoder(
@@ -190,15 +191,14 @@ class _State:
         outcome = _brought_up_to_date(decoded.outcome)
         if "://" in line or "?" in line:
             outcome = _without_credentials(outcome)
-        if outcome.case in self._at:
-            name = printable(outcome.case.id)
-            problem = f"a second outcome of {name}; the first is in line {self._at[outcome.case]}"
-            raise self._error(number, problem)
         case = self._planned.get(outcome.case)
         if case is None:
             raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
+        first = self._at.setdefault(case, number)
+        if first != number:
+            problem = f"a second outcome of {printable(case.id)}; the first is in line {first}"
+            raise self._error(number, problem)
         _check_outcome(self._path, number, outcome)
-        self._at[case] = number
         self._outcomes.append(self._pool.outcome(case, outcome))
 
     def finish(self, torn: bool) -> Reading:
@@ -309,7 +309,7 @@ def _without_secrets(head: RunLine) -> RunLine:
 
 def _brought_up_to_date(outcome: Outcome) -> Outcome:
     """An outcome with the names and definitions of today; the same one where it has them already."""
-    if not any(each.metric in FORMER_NAMES or each.metric in REDEFINED for each in outcome.measurements):
+    if _OUTDATED.isdisjoint([measurement.metric for measurement in outcome.measurements]):
         return outcome
     return msgspec.structs.replace(outcome, measurements=tuple(map(brought_up_to_date, outcome.measurements)))
 

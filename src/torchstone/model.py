@@ -113,6 +113,8 @@ def _axes_of_id(variant: Variant) -> str:
 
 
 def _escape(text: str) -> str:
+    if text.isidentifier():  # as most names are: letters, digits and underscores, with nothing to escape
+        return text
     return _NEEDS_ESCAPE.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), text)
 
 
@@ -160,21 +162,23 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
     @property
     def trials(self) -> tuple[tuple[Number, ...], ...]:
         """The samples of each trial: ``extra["trials"]`` says how many each gave. Where it says nothing that fits, all are of one trial."""
-        counts = self.extra.get(TRIALS) if self.extra else None
-        if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
-            return (self.samples,)
-        if sum(counts) != len(self.samples):
-            return (self.samples,)
-        ends = list(accumulate(counts))
+        counts = self._trial_sizes()
+        ends = accumulate(counts)
         return tuple(self.samples[end - count : end] for count, end in zip(counts, ends, strict=True))
 
     @property
     def trial_values(self) -> tuple[Number, ...]:
         """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
-        trials = self.trials
-        if len(trials) == len(self.samples):  # one sample each
+        if len(self.samples) == len(self._trial_sizes()):  # one sample each
             return self.samples
-        return tuple(estimate(self.metric, samples) for samples in trials)
+        return tuple(estimate(self.metric, samples) for samples in self.trials)
+
+    def _trial_sizes(self) -> list[int]:
+        """How many samples each trial has."""
+        counts = self.extra.get(TRIALS) if self.extra else None
+        if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
+            return [len(self.samples)]
+        return counts if sum(counts) == len(self.samples) else [len(self.samples)]
 
 
 def brought_up_to_date(measurement: Measurement) -> Measurement:

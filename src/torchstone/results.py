@@ -42,9 +42,8 @@ class Results(Struct, frozen=True):
 def merge(readings: Iterable[Reading]) -> Results:
     """Several files as one. The same case twice is an error that names both places."""
     results = Results(tuple(_join_counts(list(readings))))
-    if len(
-        {outcome.case.benchmark for reading in results.readings for outcome in reading.run.outcomes}
-    ) == len(results):
+    cases = [outcome.case for reading in results.readings for outcome in reading.run.outcomes]
+    if len({case.benchmark for case in cases}) == len(cases) or len(set(cases)) == len(cases):
         return results  # the common case, and by far the quickest to find out
     seen: dict[Case, int] = {}
     for number, (reading, index, outcome) in enumerate(results):

@@ -79,13 +79,14 @@ def compare_trials(
     values = (*base.values, *new.values)
     if not all(map(math.isfinite, values)):
         return Comparison(base, new, obstacle="a value that is not finite", wrong=True)
-    if min(values) < 0:
+    least = min(values)
+    if least < 0:
         return Comparison(base, new, obstacle="a ratio needs values above 0, and one is below")
-    if counted and not (_varies(base) and _varies(new) and min(values) > 0):
+    if counted and not (_varies(base) and _varies(new) and least > 0):
         exact = _compare_exactly(base, new)
         if not exact.low <= 1 <= exact.high or not _can_be_tested(base, new):
             return exact
-    if min(values) == 0:
+    if least == 0:
         return Comparison(base, new, obstacle="a ratio needs values above 0, and one is 0")
     if why := _too_thin(base, new, repeats=counted or repeats):
         return Comparison(base, new, ratio=new.middle / base.middle, obstacle=why)
@@ -126,8 +127,9 @@ def _varies(side: Side) -> bool:
 
 def _can_be_tested(base: Side, new: Side) -> bool:
     """Whether there is a spread to hold a change against."""
-    sides = base, new
-    return all(len(side.values) > 1 and min(side.values) > 0 for side in sides) and any(map(_varies, sides))
+    if len(base.values) < 2 or len(new.values) < 2 or min(*base.values, *new.values) <= 0:
+        return False
+    return _varies(base) or _varies(new)
 
 
 def _compare_exactly(base: Side, new: Side) -> Comparison:
@@ -149,10 +151,11 @@ def _ratio(new: float, base: float) -> float:
 
 def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
     """Why there are too few trials to tell anything from; empty if there are enough."""
-    short = [name for name, side in (("of BASE", base), ("of NEW", new)) if len(side.values) < 2]
+    sides = ("BASE", base), ("NEW", new)
+    short = [name for name, side in sides if len(side.values) < 2]
     if short:
-        return ONE_TRIAL.format(side="a side" if len(short) == 2 else short[0])
-    flat = [name for name, side in (("BASE", base), ("NEW", new)) if not repeats and not _varies(side)]
+        return ONE_TRIAL.format(side="a side" if len(short) == 2 else f"of {short[0]}")
+    flat = [] if repeats else [name for name, side in sides if not _varies(side)]
     return NO_SPREAD.format(side=" and ".join(flat)) if flat else ""
 
 
@@ -194,7 +197,7 @@ def _log_moments(values: Sequence[float]) -> tuple[float, float]:
     """Mean and variance of the logarithms."""
     logs = [math.log(value) for value in values]
     mean = math.fsum(logs) / len(logs)
-    return mean, math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
+    return mean, math.fsum([(log - mean) ** 2 for log in logs]) / (len(logs) - 1)
 
 
 def more_trials(

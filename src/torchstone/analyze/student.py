@@ -12,7 +12,7 @@ from functools import cache
 _TINY = 1e-300
 _PRECISE = 1e-13
 _CLOSE = 1e-6  # of the last step: what is left is about its square
-_MOST_TERMS = 500
+_TERMS = tuple(map(float, range(1, 500)))  # Python computes faster with floats alone
 _MOST_STEPS = 60
 
 
@@ -79,19 +79,20 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction, by Lentz: the ratio of numerators and that of denominators are kept, and 0 is never divided by."""
-    upper, lower = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or _TINY)
+    both = a + b
+    upper, lower = 1.0, 1.0 / ((1.0 - both * x / (a + 1.0)) or _TINY)
     value = lower
-    for term in range(1, _MOST_TERMS):
-        place = a + 2 * term
-        even = term * (b - term) * x / ((place - 1) * place)
-        odd = -(a + term) * (a + b + term) * x / (place * (place + 1))
-        lower = 1 / ((1 + even * lower) or _TINY)
-        upper = (1 + even / upper) or _TINY
+    for term in _TERMS:
+        place = a + 2.0 * term
+        even = term * (b - term) * x / ((place - 1.0) * place)
+        odd = -(a + term) * (both + term) * x / (place * (place + 1.0))
+        lower = 1.0 / ((1.0 + even * lower) or _TINY)
+        upper = (1.0 + even / upper) or _TINY
         value *= lower * upper
-        lower = 1 / ((1 + odd * lower) or _TINY)
-        upper = (1 + odd / upper) or _TINY
+        lower = 1.0 / ((1.0 + odd * lower) or _TINY)
+        upper = (1.0 + odd / upper) or _TINY
         step = lower * upper
         value *= step
-        if -_PRECISE < step - 1 < _PRECISE:
+        if -_PRECISE < step - 1.0 < _PRECISE:
             break
     return value

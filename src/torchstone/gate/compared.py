@@ -7,7 +7,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import EXACT, Comparison, Mean
+from torchstone.analyze.compare import EXACT, Comparison, Mean, more_trials
 from torchstone.analyze.scaling import RoundChange
 from torchstone.gate.policy import Policy
 from torchstone.model import Case, Outcome
@@ -24,6 +24,7 @@ class ComparedRow(Struct, frozen=True, gc=False):
     """The verdict on one metric of one case of both sides, and all that led to it.
 
     ``tolerance`` is by how much a count may be off, where that is said in its own unit. ``adjusted`` is the p-value made larger for the number of rows; ``is_significant`` is about it alone, ``relevance`` about the margin alone.
+    ``levels`` are those at which a row that was left open would be decided: as ``same``, and as changed.
     """
 
     verdict: Verdict
@@ -38,7 +39,7 @@ class ComparedRow(Struct, frozen=True, gc=False):
     adjusted: float | None = None
     is_significant: bool = False
     relevance: str = ""
-    more: int | None = None
+    levels: tuple[float, float] | None = None
     detail: str = ""
     base_place: str = ""
     new_place: str = ""
@@ -59,6 +60,14 @@ class ComparedRow(Struct, frozen=True, gc=False):
         """New over base, where there is such a number."""
         ratio = self.comparison.ratio if self.comparison else math.nan
         return ratio if math.isfinite(ratio) else None
+
+    @property
+    def more(self) -> int | None:
+        """About how many more trials a side would settle a row that was left open. Not kept: most reports show a few rows of many, and each takes a search."""
+        if self.comparison is None or self.levels is None:
+            return None
+        alpha, certain_at = self.levels
+        return more_trials(self.comparison, margin=self.margin, alpha=alpha, certain_at=certain_at)
 
 
 def _value(outcome: Outcome | None, metric: str) -> str | float | None:

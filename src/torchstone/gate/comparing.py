@@ -177,7 +177,8 @@ class _Comparing:
         there = {measurement.metric: measurement for measurement in new.outcome.measurements}
         before = {measurement.metric: measurement for measurement in base.outcome.measurements}
         self._seen.update(there, before)
-        self._only_new.update(m for m in there if m not in before and self._standard(m, case).is_wanted)
+        if not there.keys() <= before.keys():
+            self._only_new.update(m for m in there if m not in before and self._standard(m, case).is_wanted)
         for metric, measured in before.items():
             if metric in wrong or not self._standard(metric, case).is_wanted:
                 continue
@@ -202,8 +203,11 @@ class _Comparing:
     def _apart(self, base: Gathered, new: Gathered) -> Apart | None:
         """How the environments of any two of the files differ that have trials of this case."""
         files = (*new.readings, *base.readings)
-        pairs = ((one, other) for index, other in enumerate(files) for one in files[:index])
-        return next((apart for pair in pairs if (apart := self._comparability.between(*pair))), None)
+        for index, other in enumerate(files):
+            for one in files[:index]:
+                if apart := self._comparability.between(one, other):
+                    return apart
+        return None
 
     def _compare(
         self, base: Gathered, new: Gathered, before: Measurement, after: Measurement, apart: Apart | None
@@ -252,10 +256,11 @@ class _Comparing:
 
     def _mixed(self, measurement: Measurement) -> str:
         """How the trials of one side were measured in different ways; of counters that matters whatever is asked for."""
-        mixed = (measurement.extra or {}).get(MIXED) or {}
-        return next(
-            (why for way, why in mixed.items() if way == COUNTER or not self._terms.compare_anyway), ""
-        )
+        mixed = measurement.extra.get(MIXED) if measurement.extra else None
+        for way, why in (mixed or {}).items():
+            if way == COUNTER or not self._terms.compare_anyway:
+                return str(why)
+        return ""
 
     def _missing(self) -> Iterator[ComparedRow]:
         """The rows of cases that the new side should have: those of the base, and those that it planned itself."""
@@ -283,8 +288,10 @@ class _Comparing:
         ratios: dict[str, list[float]] = {}
         better: dict[str, str] = {}
         for row in rows:
-            ratio = row.ratio if row.comparison else None
-            if ratio and ratio > 0 and _both_passed(row) and not self._is_exact(row):
+            if row.comparison is None or self._is_exact(row):
+                continue
+            ratio = row.ratio
+            if ratio and ratio > 0 and _both_passed(row):
                 ratios.setdefault(row.metric, []).append(ratio)
                 better.setdefault(row.metric, row.better)
         return [

@@ -19,18 +19,33 @@ _RELATED = frozenset(f"{name}{ending}" for name in _COUNTED for ending in ("", "
     "calls_captured",
 }
 """The metrics whose values are held against each other."""
+_DEPENDENT = frozenset(f"{name}_tree" for name in _COUNTED) | {
+    "unique_graph_breaks",
+    "calls_captured",
+    "compression_ratio",
+}
+"""The metrics that can contradict another one: without any of them there is no relation to check."""
 _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
 
 
 def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """The metrics that cannot be right, and why."""
-    values = {each.metric: each.value for each in measurements if each.metric in _RELATED}
     for measurement in measurements:
-        metric, least = measurement.metric, min(measurement.samples)
+        least = min(measurement.samples)
+        if least > 0:
+            continue
+        metric = measurement.metric
         if least == 0 and metric in _NEVER_ZERO:
             yield metric, "0 is no measurement"
         if least < 0 and metric in METRICS and not METRICS[metric].signed:
             yield metric, f"{format_number(least)} is negative"
+    if not _DEPENDENT.isdisjoint([measurement.metric for measurement in measurements]):
+        yield from _check_relations(measurements)
+
+
+def _check_relations(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
+    """Metrics whose values do not fit together."""
+    values = {each.metric: each.value for each in measurements if each.metric in _RELATED}
     breaks, unique = values.get("graph_breaks"), values.get("unique_graph_breaks")
     if breaks is not None and unique is not None and unique > breaks:
         yield (

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from torchstone.analyze.compare import EXACT, Comparison, more_trials
+from torchstone.analyze.compare import EXACT, Comparison
 from torchstone.analyze.discovery import adjust
 from torchstone.baseline import has_ended_well
 from torchstone.gate.compared import WITHIN, ComparedRow, is_blocking, relevance_of
@@ -28,24 +28,28 @@ def settle(drafts: Sequence[ComparedRow], terms: Terms) -> list[ComparedRow]:
     # The next change is believed at this level: one of as many as are certain, and itself, among all that were tested.
     called = sum(value <= terms.alpha for value in adjusted.values())
     level = max(_LEAST_ALPHA, terms.alpha * (called + 1) / max(called + 1, len(adjusted)))
+    levels = terms.alpha, level
+    blocking = {verdict for verdict in Verdict if is_blocking(terms.policy, verdict)}
     decided: dict[tuple[object, ...], dict[str, Any]] = {}  # rows of equal counts share one comparison
     rows = []
     for n, row in enumerate(drafts):
-        changes: dict[str, Any] = {}
-        if row.comparison:
-            key = id(row.comparison), adjusted.get(n), row.metric, row.better, row.margin, row.tolerance
-            if key not in decided:
-                decided[key] = _decide(row, row.comparison, adjusted.get(n), (terms.alpha, level))
-            changes = decided[key]
-        severity = _severity(row, changes.get("verdict", row.verdict))
-        rows.append(structs.replace(row, **changes, blocks=is_blocking(terms.policy, severity)))
+        if not (found := row.comparison):
+            blocks = _severity(row) in blocking
+            rows.append(structs.replace(row, blocks=True) if blocks else row)
+            continue
+        key = id(found), row.metric, row.better, row.margin, row.tolerance
+        if (changes := decided.get(key)) is None:
+            changes = _decide(row, found, adjusted.get(n), levels)
+            changes["blocks"] = changes.get("verdict", row.verdict) in blocking
+            decided[key] = changes
+        rows.append(structs.replace(row, **changes))
     return rows
 
 
-def _severity(row: ComparedRow, verdict: Verdict) -> Verdict:
-    """The verdict that decides whether a row blocks: what is new and failed is as bad as any failure."""
-    failed = verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
-    return Verdict.REGRESSION if failed else verdict
+def _severity(row: ComparedRow) -> Verdict:
+    """The verdict that decides whether a row without a comparison blocks: what is new and failed is as bad as any failure."""
+    failed = row.verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
+    return Verdict.REGRESSION if failed else row.verdict
 
 
 def _adjust(drafts: Sequence[ComparedRow]) -> dict[int, float]:
@@ -82,16 +86,15 @@ def _decide(
     if relevance == WITHIN:
         return known | {"verdict": Verdict.PASS}
     if not certain:
-        return known | _leave_open(row, found, *levels)
+        return known | _leave_open(found, levels)
     if not row.better:
         return known | {"detail": _NO_DIRECTION.format(metric=row.metric)}
     is_better = (found.ratio < 1) == (row.better == "lower") and row.better != "equal"
     return known | {"verdict": Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION}
 
 
-def _leave_open(row: ComparedRow, found: Comparison, alpha: float, level: float) -> dict[str, Any]:
-    """What a row that cannot be decided says: why, and how many more trials would do."""
+def _leave_open(found: Comparison, levels: tuple[float, float]) -> dict[str, Any]:
+    """What a row that cannot be decided says: why, and at which levels more trials would decide it."""
     if found.method == EXACT:
         return {"detail": _UNSETTLED}
-    more = more_trials(found, margin=row.margin, alpha=alpha, certain_at=level)
-    return {"more": more, "detail": "" if found.low <= 1 <= found.high else _AMONG_MANY}
+    return {"levels": levels, "detail": "" if found.low <= 1 <= found.high else _AMONG_MANY}

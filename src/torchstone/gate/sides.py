@@ -6,6 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct, structs
 
@@ -44,10 +45,15 @@ class Files:
             for index, outcome in enumerate(reading.run.outcomes):
                 found.setdefault(outcome.case, []).append((reading, index))
         self._found = _join_fuller(found) if len(self.readings) > 1 else found
-        seen, found = found, self._found
-        self.table = Baseline([self._distinct(reading) for reading in self.readings])
-        planned = dict.fromkeys(case for reading in self.readings for case in reading.run.plan)
-        self.unmeasured = tuple(case for case in planned if case not in seen)
+        planned = (case for reading in self.readings for case in reading.run.plan)
+        self.unmeasured = tuple(dict.fromkeys(case for case in planned if case not in found))
+
+    @cached_property
+    def table(self) -> Baseline:
+        """The outcomes as rows that another side is compared with; only a base needs it."""
+        if len(self.readings) == 1:
+            return Baseline(self.readings)
+        return Baseline([self._distinct(reading) for reading in self.readings])
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -57,10 +63,12 @@ class Files:
     def of(self, case: Case) -> Gathered:
         """What this side says of one of its cases."""
         found = self._found[case]
-        outcomes = [reading.run.outcomes[index] for reading, index in found]
         first, index = found[0]
+        if len(found) == 1:
+            return Gathered(first.run.outcomes[index], first.place(index), (first,))
+        outcomes = [reading.run.outcomes[index] for reading, index in found]
         return Gathered(
-            outcomes[0] if len(outcomes) == 1 else structs.replace(_join(outcomes), case=case),
+            structs.replace(_join(outcomes), case=case),
             first.place(index),
             tuple(reading for reading, _ in found),
         )
@@ -176,7 +184,11 @@ def are_paired(base: Measurement, new: Measurement) -> bool:
 def find_contradictions(found: Gathered, side: str) -> dict[str, str]:
     """The metrics of one side that cannot be right, and why."""
     measured = found.outcome.measurements
-    wild = {each.metric: f"{side}: a sample that is no finite number" for each in measured if _is_wild(each)}
+    wild = {
+        each.metric: f"{side}: a sample that is no finite number"
+        for each in measured
+        if not all(map(math.isfinite, each.samples))
+    }
     sound = tuple(each for each in measured if each.metric not in wild) if wild else measured
     return wild | {metric: f"{side}: {why}" for metric, why in contradictions(sound)}
 
@@ -185,7 +197,3 @@ def is_count(measurement: Measurement) -> bool:
     """Whether a measurement is one whole number, and nothing more is said of it: runs have the same ones again and again."""
     samples = measurement.samples
     return len(samples) == 1 and type(samples[0]) is int and measurement.extra is None
-
-
-def _is_wild(measurement: Measurement) -> bool:
-    return not all(map(math.isfinite, measurement.samples))

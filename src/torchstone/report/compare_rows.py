@@ -94,7 +94,7 @@ class CompareReport(Struct, frozen=True, dict=True):
                 return sorted(by_name, key=_size)
             case _:
                 places = {verdict: place for place, verdict in enumerate(ORDER)}
-                return sorted(by_name, key=lambda row: (places[row.verdict], _size(row)))
+                return sorted(sorted(by_name, key=_size), key=lambda row: places[row.verdict])
 
     @cached_property
     def red(self) -> list[ComparedRow]:

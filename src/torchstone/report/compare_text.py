@@ -66,9 +66,9 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
 
 def _summary(report: CompareReport, page: Page) -> Iterator[str]:
     """Counts, geometric means, pass rates."""
-    if report.summary:
+    if summary := report.summary:
         yield ""
-        counts = "   ".join(f"{name} {number:,}" for name, number in report.summary.items())
+        counts = "   ".join(f"{name} {number:,}" for name, number in summary.items())
         yield from page.wrap(counts, "  ", "  ")
     if report.compared.means:
         yield ""
@@ -188,7 +188,8 @@ def _effect(row: ComparedRow, found: Comparison) -> str:
     between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
     last = percent(row.margin)
     if row.verdict is Verdict.INCONCLUSIVE:
-        last = "" if row.more is None else f">{MOST_MORE}" if row.more > MOST_MORE else f"+{row.more}"
+        more = row.more
+        last = "" if more is None else f">{MOST_MORE}" if more > MOST_MORE else f"+{more}"
     return f"{change_of(found.ratio):>8}  {between:<18}  {last}"
 
 
