@@ -11,6 +11,7 @@ from sample_files import RUN, assert_sound
 from torchstone.codec import FORMAT, EndLine, OutcomeLine, decode_run, encode_line, encode_run
 from torchstone.errors import InputError
 from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.redaction import is_hidden
 from torchstone.safe_text import is_plain
 
 HEAD, SAM, MOCO, END = RUN.splitlines(keepends=True)
@@ -212,6 +213,6 @@ def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read
     run = decode_run("old.jsonl", json.dumps(head) + "\n" + sam + MOCO + END).run
     assert "geheim" not in encode_run(run)
     assert "abcdef" not in encode_run(run)
-    assert run.environment["variables"]["TORCH_HUB_PASS"] == "(hidden)"
+    assert is_hidden(run.environment["variables"]["TORCH_HUB_PASS"])
     assert run.environment["variables"]["OMP_NUM_THREADS"] == "2"
     assert run.revision.label == "from https://***@example.com/x?access_token=***"
