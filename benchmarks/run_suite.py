@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 
 from torchstone.measure.collect import list_built_in
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
-from torchstone.measure.session import KEPT_CACHE, Session
+from torchstone.measure.session import Session
 from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits
+from torchstone.measure.surroundings import warm_cache_folder
 from torchstone.model import Case, Outcome
 
 MODELS = (
@@ -122,7 +123,7 @@ def measure_suite() -> bool:
     for cache, wanted in (("cold", COLD_SHARE), ("warm", WARM_SHARE)):
         settings = Settings(sources("huggingface"), cache=cache, threads=1, size="small", repeat=30)
         if cache == "warm":
-            shutil.rmtree(KEPT_CACHE, ignore_errors=True)
+            shutil.rmtree(warm_cache_folder(), ignore_errors=True)
             run_cases(cases, settings, start="spawn", jobs=2)  # fills the cache for both sides
         _, fresh = run_cases(cases, settings, start="spawn", jobs=1)
         _, ours = run_cases(cases, settings, start="fork", jobs=2)

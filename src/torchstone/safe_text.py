@@ -52,8 +52,12 @@ _HARMLESS = bytes(range(0x20, 0x7F))
 _FORMULA = r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?|inf|nan)\s*|-+"
 
-_WORD = r"""(?:\w|[@%+=:,./-]|'[^']*'|"'"|\$'(?:\\.|[^'\\])*')+"""
-_SIMPLE_COMMAND = rf"(?:torchstone|python benchmarks/[\w/]+\.py)(?: {_WORD})*"
+_WORD = r"""(?:\w|[@%+=:,./-]|'[^']*'|"'"|\$'(?:\\x[0-9a-f]{2}|\\['\\]|[^'\\])*')+"""
+_NO_OPTION = r"""(?!['"$]*(?:-|\\x2d))"""
+_SIMPLE_COMMAND = (
+    rf"torchstone repro {_NO_OPTION}{_WORD} {_NO_OPTION}{_WORD}"
+    rf"|python benchmarks/[\w/]+\.py(?: (?!['$]*--trust){_WORD})*"
+)
 
 
 def escape_line(text: str) -> str:
@@ -160,9 +164,10 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def simple_command(text: str) -> str:
-    """A command that a file suggests, if it is one that may be suggested again: torchstone or a script of Python with plain words; else nothing.
+    """A command that a file suggests, if it is one that may be suggested again; else nothing.
 
-    A shell must find nothing in it to expand, chain or redirect: it has to be quoted as ``quote_word`` does.
+    That is ``torchstone repro RUNFILE CASE`` without options, which asks before it executes what is not the user's own, or a benchmark script
+    of a PyTorch checkout. A shell must find nothing in it to expand, chain or redirect: it has to be quoted as ``quote_word`` does.
 
     >>> simple_command("torchstone repro run.jsonl 'a[x]'"), simple_command("torchstone repro $(id)")
     ("torchstone repro run.jsonl 'a[x]'", '')

@@ -193,6 +193,15 @@ def test_a_command_that_a_file_suggests_is_shown_only_if_it_is_one_of_ours(
         "f": "python -c 'import os'",
         "g": "torchstone repro `id`",
         "h": "torchstone repro x > ~/.bashrc",
+        "i": "torchstone repro /tmp/evil.jsonl mlp --trust",
+        "j": "torchstone repro --trust /tmp/evil.jsonl",
+        "k": "torchstone repro /tmp/evil.jsonl $'\\x2d-trust'",
+        "l": "torchstone repro /tmp/evil.jsonl $'\\055-trust'",
+        "m": "torchstone repro '--trust' mlp",
+        "n": "torchstone run /tmp/evil/bench.py",
+        "o": "torchstone repro $'/tmp/a \\x1b' $'o\\x1b\\\\'",
+        "p": "python benchmarks/dynamo/torchbench.py --trust",
+        "q": "torchstone repro ''--trust mlp",
     }
     cases = {name: Case(name, "performance", "smoke") for name in said}
     for file, value in (("base.jsonl", 2.0), ("new.jsonl", 1.0)):
@@ -203,7 +212,7 @@ def test_a_command_that_a_file_suggests_is_shown_only_if_it_is_one_of_ours(
         (tmp_path / file).write_text(encode_run(Run("r", tuple(cases.values()), outcomes)))
     rows = json.loads(torchstone(*JUDGE, "--format", "json").out)["rows"]
     shown = {row["name"]: row["reproduce"] for row in rows}
-    assert {name for name, command in shown.items() if command == said[name]} == {"a", "e"}
+    assert {name for name, command in shown.items() if command == said[name]} == {"a", "e", "o"}
     assert shown["b"].startswith("torchstone check ")
     torchstone("report", "new.jsonl", "-o", "page.html")
     assert "curl" not in (tmp_path / "page.html").read_text()

@@ -32,6 +32,7 @@ class Attack:
         self.file.write_text(self.code)
         (evil / "evil_module.py").write_text(self.code)
         Path(case_file(str(evil), CACHED, "artifacts")).write_bytes(b"whatever torch would unpickle")
+        (here / ".torchstone" / "cache").mkdir(parents=True)  # as an archive may bring it along
 
     def write(self, case: Case, settings: dict[str, Any]) -> str:
         run = Run("attack", (case,), (), settings={"sources": {"smoke": SMOKE}, **settings}, finished=False)
@@ -60,7 +61,13 @@ class Attack:
                 f"the folder {self.evil} with all in it: outside of",
             ),
             "an option": (CASE, {"options": {"cpp.cxx": [program]}}, "the option cpp.cxx="),
-            "artifacts": (CACHED, {"load_artifacts": str(self.evil)}, "not made by this machine"),
+            "artifacts": (CACHED, {"load_artifacts": str(self.evil)}, "not created on this machine"),
+            "a warm cache": (
+                CASE,
+                {"cache": "warm"},
+                f"the warm cache {self.here}/.torchstone/cache: not created on this machine",
+            ),
+            "an installed module": (CASE, {"imports": ["this"]}, "the module this ("),
             "a package": (
                 CASE,
                 {"sources": {"smoke": {"kind": "package", "name": "evil"}}},
@@ -76,6 +83,8 @@ WAYS = [
     "a folder",
     "an option",
     "artifacts",
+    "a warm cache",
+    "an installed module",
     "a package",
 ]
 
@@ -107,6 +116,37 @@ def test_a_run_file_from_elsewhere_executes_nothing_unless_it_is_trusted(
     assert Path(before).read_bytes() == content
 
 
+@pytest.mark.slow  # the real commands, which load torch: this is what the tests above prevent
+@pytest.mark.parametrize("command", [("repro", "run.jsonl", "mlp"), ("run", "--resume", "run.jsonl")])
+@pytest.mark.parametrize("way", ["a suite that is another file", "imports from a folder"])
+def test_the_same_attacks_succeed_where_they_are_trusted(
+    attack: Attack, way: str, command: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    case, settings, told = attack.settings(way)
+    attack.write(case, settings)
+    ran = call(attack.here, *command)
+    assert ran.returncode == 2
+    assert not attack.mark.exists()
+    ran = call(attack.here, *command, "--trust")
+    assert "--trust: continuing without confirmation:\n" in ran.stderr
+    assert told in ran.stderr
+    assert attack.mark.exists()
+
+
+@pytest.mark.parametrize("name", ["save_outputs", "save_artifacts"])
+def test_resuming_writes_to_no_folder_that_only_the_run_file_names(
+    torchstone: Command, attack: Attack, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(attack.here)
+    place = attack.evil / "written"
+    attack.write(CASE, {name: str(place)})
+    ran = torchstone("run", "--resume", "run.jsonl")
+    assert ran.code == 2
+    assert f"writing to the folder {place}: outside of" in ran.err
+    assert not place.exists()
+
+
 def test_repeats_for_accepting_ask_the_same(
     torchstone: Command, attack: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,11 +161,11 @@ def test_repeats_for_accepting_ask_the_same(
     assert told in ran.err
     assert not attack.mark.exists()
     ran = torchstone("accept", "run.jsonl", "--baseline", "expected.csv", "--trust")
-    assert "--trust is for --repeat" in ran.err
+    assert "--trust requires --repeat" in ran.err
 
 
 def test_trust_has_no_place_where_nothing_needs_it(torchstone: Command) -> None:
-    assert "--trust is for --resume and --load-artifacts" in torchstone("run", "smoke", "--trust").err
+    assert "--trust requires --resume or --load-artifacts" in torchstone("run", "smoke", "--trust").err
 
 
 @pytest.mark.parametrize("answer", ["", "n", "nonsense"])
@@ -188,7 +228,10 @@ def test_what_one_has_measured_is_measured_again_without_a_question_while_it_is_
     assert "bench_own.py" not in ran.stderr
     ran = call(tmp_path, "repro", "run.jsonl", "linear", "--trust")
     assert ran.returncode == 0, ran.stderr
-    assert "--trust: going on" in ran.stderr
+    assert (
+        f"--trust: continuing without confirmation:\n  the module {tmp_path / 'helper.py'}: changed"
+        in ran.stderr
+    )
 
 
 @pytest.mark.slow  # compiles for real
@@ -203,7 +246,7 @@ def test_artifacts_that_this_machine_made_are_loaded_and_others_are_not(tmp_path
     (tmp_path / "cache").rename(tmp_path / "another machine")
     ran = call(tmp_path, *measured, "--load-artifacts", "kept", "-o", "refused.jsonl")
     assert ran.returncode == 2
-    assert "not made by this machine" in ran.stderr
+    assert "not created on this machine" in ran.stderr
     assert not (tmp_path / "refused.jsonl").exists()
     ran = call(tmp_path, "repro", "loaded.jsonl", "linear")
     assert ran.returncode == 2

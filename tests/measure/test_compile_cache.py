@@ -581,7 +581,7 @@ def test_a_worker_loads_no_artifacts_that_this_machine_has_not_made(
     scenarios = ("cold", "portable")
     outcome = measure(bench, trouble, "plain", scenarios, load_artifacts=str(tmp_path))
     assert outcome.status == "fail_to_run"
-    assert "this machine has not made them, so that they need --trust" in said(outcome)
+    assert "not created on this machine; pass --trust to load them" in said(outcome)
     assert "portable_load_seconds" not in samples(outcome)
 
 

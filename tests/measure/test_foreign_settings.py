@@ -15,6 +15,7 @@ from torchstone.codec import decode_run, encode_run
 from torchstone.define import SIZES
 from torchstone.errors import InputError
 from torchstone.measure.collect import hash_file
+from torchstone.measure.runner import find_edited_files
 from torchstone.measure.settings import Settings, settings_of_run
 from torchstone.model import Case, Outcome, Revision, Run, Variant
 from torchstone.vocabulary import COUNTERS, SCENARIOS
@@ -181,6 +182,44 @@ def test_a_source_that_is_no_regular_file_is_never_read(
         assert code == 2
         assert "bad.jsonl:1: column settings.sources.bench_a: the suite bench_a: " in err
     assert hash_file(place) == ""
+
+
+@pytest.mark.parametrize(("field", "value"), [("imports", ["a\0b"]), ("imported", {"/a\0b": "x"})])
+def test_a_module_whose_name_holds_nul_is_refused(
+    torchstone: Command, tmp_path: Path, run: Run, field: str, value: object
+) -> None:
+    (tmp_path / "bad.jsonl").write_text(text_with(run, "settings", field, value))
+    for command in (("run", "--resume", "bad.jsonl"), ("repro", "bad.jsonl", "one")):
+        code, _, err = torchstone(*command)
+        assert code == 2
+        assert f"bad.jsonl:1: column settings.{field}: NUL in the name of a module" in err
+
+
+def test_a_suite_of_ours_with_a_hash_but_no_path_is_no_edited_file(
+    torchstone: Command, tmp_path: Path, run: Run
+) -> None:
+    suite = {"kind": "suite", "name": "smoke", "hash": "x"}
+    settings = {"sources": {"bench_a": suite}, "imports": ["this"]}  # which is asked about next
+    foreign = structs.replace(run, settings=settings)
+    assert find_edited_files(foreign) == []
+    (tmp_path / "bad.jsonl").write_text(encode_run(foreign))
+    code, _, err = torchstone("run", "--resume", "bad.jsonl")
+    assert code == 2
+    assert "the module this (" in err
+
+
+def test_a_run_is_not_finished_with_a_module_that_was_edited_since(
+    torchstone: Command, tmp_path: Path, run: Run
+) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text("WIDTH = 2\n")
+    recorded = {**run.settings, "imported": {str(helper): hash_file(str(helper))}}
+    (tmp_path / "run.jsonl").write_text(encode_run(structs.replace(run, settings=recorded)))
+    helper.write_text("WIDTH = 3\n")
+    for trust in ((), ("--trust",)):
+        code, _, err = torchstone("run", "--resume", "run.jsonl", *trust)
+        assert code == 2
+        assert f"the run was begun elsewhere: {helper} has been edited since" in err
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/full"])

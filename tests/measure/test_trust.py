@@ -11,13 +11,16 @@ import pytest
 from msgspec import structs
 
 from torchstone.measure.collect import hash_file
-from torchstone.measure.locating import is_installed_suite, locate
+from torchstone.measure.locating import Located, extends_torch, is_installed_suite, locate
 from torchstone.measure.settings import Settings, case_file
+from torchstone.measure.surroundings import make_case_folder
 from torchstone.measure.trust import (
     CHANGED,
     FOREIGN_ARTIFACTS,
+    INSTALLED,
     NO_HASH,
     NOT_A_FILE,
+    NOT_FOUND,
     NOT_INSTALLED,
     OUTSIDE,
     PROGRAM,
@@ -143,18 +146,16 @@ def test_suites_are_our_own_or_those_of_installed_packages() -> None:
     assert not is_installed_suite("smoke")
 
 
-def test_modules_that_are_imported_first_are_installed_or_recorded(folder: Path, tmp_path: Path) -> None:
+def test_modules_of_ones_own_that_are_imported_first_are_recorded(folder: Path, tmp_path: Path) -> None:
     marker = tmp_path / "executed"
     code = f"open({str(marker)!r}, 'w')\n"
     package = folder / "mine"
     package.mkdir()
     (package / "__init__.py").write_text(code)
     (package / "backend.py").write_text(code)
-    settings = Settings(
-        folder=str(folder), imports=("mine.backend", "json.decoder", "msgspec", "no_such_module")
-    )
+    settings = Settings(folder=str(folder), imports=("mine.backend",))
     files = [str(package / "__init__.py"), str(package / "backend.py")]
-    assert locate("mine.backend", str(folder)) == files
+    assert locate("mine.backend", str(folder)) == Located(tuple(files), is_installed=False, is_complete=True)
     assert reasons(settings) == [NO_HASH, NO_HASH]
     recorded = {file: hash_file(file) for file in files}
     assert reasons(structs.replace(settings, imported=recorded)) == []
@@ -162,6 +163,83 @@ def test_modules_that_are_imported_first_are_installed_or_recorded(folder: Path,
     assert set(reasons(structs.replace(settings, imported=recorded))) == {CHANGED}
     assert not marker.exists()
     assert "mine" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "reason"),
+    [
+        ("this", "this.py", INSTALLED),
+        ("json.decoder", "json/decoder.py", INSTALLED),
+        ("msgspec", "msgspec/__init__.py", INSTALLED),
+        ("time", "(built-in)", INSTALLED),
+        ("no_such_module", "no_such_module", NOT_FOUND),
+        ("json.no_such_module", "json.no_such_module", NOT_FOUND),
+    ],
+)
+def test_installed_modules_that_are_imported_first_are_named(
+    folder: Path, name: str, file: str, reason: str
+) -> None:
+    settings = Settings(folder=str(folder), imports=(name,))
+    (doubt, *others) = find_doubts(find_executed(settings, ()), trusted_roots())
+    assert not [each for each in others if each.reason != OUTSIDE]
+    assert doubt.reason == reason
+    assert file in doubt.what
+    path = doubt.what.rpartition("(")[2].rstrip(")")
+    if os.path.isfile(path):  # a run file that brings the hash of it, too, gains nothing
+        recorded = structs.replace(settings, imported={path: hash_file(path)})
+        assert reason in reasons(recorded) or OUTSIDE in reasons(recorded)
+
+
+def test_an_installed_package_that_extends_torch_is_trusted_and_its_neighbours_are_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    for name, group in (("extends", "torch_dynamo_backends"), ("other", "console_scripts")):
+        (packages / name).mkdir(parents=True)
+        (packages / name / "__init__.py").write_text("raise SystemExit\n")
+        about = packages / f"{name}-1.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}:register\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    assert extends_torch("extends.inner")
+    settings = Settings(folder=str(folder), imports=("extends", "other"))
+    doubts = find_doubts(find_executed(settings, ()), trusted_roots())
+    file = packages / "other" / "__init__.py"
+    assert doubts == [Doubt(f"the module other ({file})", INSTALLED)]
+    assert not {"extends", "other"} & set(sys.modules)
+
+
+def test_a_warm_cache_is_trusted_if_it_was_made_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(folder.parent / "kept"))
+    settings = Settings(cache="warm")
+    assert reasons(settings) == []  # nothing to load
+    cache = folder / ".torchstone" / "cache"
+    make_case_folder(str(folder), 1, "", str(cache))
+    assert reasons(settings) == []
+    cache.rename(folder / "moved")
+    cache.mkdir()
+    assert reasons(settings) == [FOREIGN_ARTIFACTS]
+    assert reasons(Settings(cache="cold")) == []
+    make_case_folder(str(folder), 2, "", str(cache))  # it is used as it is, which does not make it ours
+    assert reasons(settings) == [FOREIGN_ARTIFACTS]
+    (cache / "torchstone-made-here").write_bytes(b"guessed")
+    assert reasons(settings) == [FOREIGN_ARTIFACTS]
+    (cache / "torchstone-made-here").unlink()
+    cache.rmdir()
+    (folder / "moved").rename(cache)
+    assert reasons(settings) == []
+    cache.chmod(0o777)
+    assert reasons(settings) == [FOREIGN_ARTIFACTS]
+
+
+@pytest.mark.parametrize("name", ["save_outputs", "save_artifacts"])
+def test_a_run_file_does_not_say_where_else_to_write(folder: Path, tmp_path: Path, name: str) -> None:
+    assert reasons(structs.replace(Settings(), **{name: str(folder / "kept")})) == []
+    assert reasons(structs.replace(Settings(), **{name: str(tmp_path / "kept")})) == [OUTSIDE]
+    assert reasons(structs.replace(Settings(), **{name: "kept"})) == [RELATIVE]
+    (folder / "link").symlink_to(tmp_path)
+    assert reasons(structs.replace(Settings(), **{name: str(folder / "link" / "kept")})) == [OUTSIDE]
 
 
 def test_what_the_benchmarks_import_is_recorded_as_far_as_it_is_the_users_own(

@@ -160,7 +160,7 @@ def _require_sense(
     if repeat is not None and past:
         raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
     if trust and repeat is None:
-        raise UsageError("--trust is for --repeat: nothing else is executed", advice="leave it out")
+        raise UsageError("--trust requires --repeat", advice="leave it out")
 
 
 def _read_results(

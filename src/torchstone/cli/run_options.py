@@ -101,7 +101,7 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
         )
     _check_probe_options(given)
     if given["trust"] and not given["load_artifacts"]:
-        raise UsageError("--trust is for --resume and --load-artifacts", advice="leave it out")
+        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
     if given["durations"] and not given["shard"]:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     settings = _settings(given, resolved.sources)

@@ -11,7 +11,6 @@ from torchstone.measure.settings import Settings
 from torchstone.measure.surroundings import made_here_folder
 from torchstone.measure.trust import Doubt, find_artifacts, find_doubts, find_executed, trusted_roots
 from torchstone.model import Case
-from torchstone.units import count_of
 
 TRUST = Option(
     "--trust",
@@ -38,25 +37,18 @@ def trust_artifacts(settings: Settings, cases: Sequence[Case], *, trust: bool) -
 def _require(doubts: Sequence[Doubt], *, trust: bool) -> bool:
     if not doubts:
         return trust
+    lines = [printable(f"{doubt.what}: {doubt.reason}", 1000) for doubt in doubts]
+    listed = "".join(f"  {line}\n" for line in lines)
     if trust:
-        sys.stderr.write(
-            f"--trust: going on with {count_of(len(doubts), 'thing')} that would have to be confirmed\n"
-        )
+        sys.stderr.write(f"--trust: continuing without confirmation:\n{listed}")
         return True
-    lines = [f"{doubt.what}: {doubt.reason}" for doubt in doubts]
     if sys.stdin.isatty() and sys.stderr.isatty():
-        sys.stderr.write("This would execute, on your machine:\n")
-        sys.stderr.writelines(f"  {printable(line, 1000)}\n" for line in lines)
-        sys.stderr.write("Go on? [y/N] ")
+        sys.stderr.write(f"This would execute, on your machine:\n{listed}Go on? [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() in {"y", "yes"}:
             return True
         raise UsageError("nothing was executed")
     error = UsageError("this would execute code that is not known to be yours")
-    shown = [
-        printable(line, 1000) for line in lines
-    ]  # lines of our own: what an error is given is put on one line
-    error.advice = "\n  ".join(
-        [*shown, "if you trust it, add --trust; docs/trust.md says what is trusted without"]
-    )
+    advice = "add --trust if you trust it; docs/trust.md lists what is trusted by default"
+    error.advice = "\n  ".join([*lines, advice])  # set here: the constructor would put it on one line
     raise error

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder
 
+from msgspec import Struct, structs
+
 from torchstone.suites import ENTRY_POINTS
+
+_OF_TORCH = frozenset({"torch_dynamo_backends", "torch.backends"})
 
 
 def installed_path() -> list[str]:
@@ -27,32 +31,52 @@ def is_installed_suite(name: str) -> bool:
     )
 
 
-def locate(name: str, folder: str) -> list[str]:
-    """The files of a module and of the packages around it that importing it would execute, if they are found only with the help of ``folder``.
+class Located(Struct, frozen=True):
+    """The files that importing a module would execute, outermost package first, and whether they are installed; ``is_complete`` is false if the module was not found."""
 
-    None where it is installed, or where there is no such module.
-    """
-    top = name.partition(".")[0]
-    if _find_installed(top) is not None:
-        return []
+    files: tuple[str, ...]
+    is_installed: bool
+    is_complete: bool
+
+
+def locate(name: str, folder: str) -> Located:
+    """Where a module would be imported from by a worker, which searches ``folder`` after everything that is installed."""
+    found = _walk(name, installed_path())
+    if found.files:
+        return structs.replace(found, is_installed=True)
+    return _walk(name, [*installed_path(), folder])
+
+
+def _walk(name: str, search: Sequence[str]) -> Located:
+    """The packages around a module one after the other, as the import system would look for them."""
     files: list[str] = []
-    search: Sequence[str] | None = [folder]
     full = ""
     for part in name.split("."):
-        full = f"{full}.{part}".lstrip(".")
-        spec = PathFinder.find_spec(full, search) if search else None
+        spec = _find(full, part, search)
         if spec is None:
-            break
-        if spec.has_location and spec.origin:
-            files.append(os.path.realpath(spec.origin))
+            return Located(tuple(files), is_installed=False, is_complete=False)
+        full = f"{full}.{part}".lstrip(".")
+        if spec.origin:
+            files.append(os.path.realpath(spec.origin) if spec.has_location else f"({spec.origin})")
         search = list(spec.submodule_search_locations or ())
-    return files
+    return Located(tuple(files), is_installed=False, is_complete=True)
 
 
-def _find_installed(name: str) -> ModuleSpec | None:
-    """How a top-level module would be imported without the run's folder."""
-    spec = PathFinder.find_spec(name, installed_path())
-    if spec is not None and spec.origin is not None:
+def _find(parent: str, part: str, search: Sequence[str]) -> ModuleSpec | None:
+    """How a module of a package is found, or a top-level one: those may be built in, frozen, or offered by an installed finder."""
+    name = f"{parent}.{part}".lstrip(".")
+    spec = PathFinder.find_spec(name, search) if search else None
+    if parent or (spec is not None and spec.origin is not None):
         return spec
     others = (each for each in sys.meta_path if each is not PathFinder and hasattr(each, "find_spec"))
-    return next((found for each in others if (found := each.find_spec(name, None)) is not None), None)
+    return next((found for each in others if (found := each.find_spec(name, None)) is not None), spec)
+
+
+def extends_torch(name: str) -> bool:
+    """Whether a module belongs to an installed package that registers a backend of torch.compile or a device with torch, which torch would import anyway."""
+    top = name.partition(".")[0]
+    return any(
+        entry.group in _OF_TORCH and entry.value.partition(":")[0].partition(".")[0].strip() == top
+        for distribution in metadata.distributions(path=installed_path())
+        for entry in distribution.entry_points
+    )

@@ -285,11 +285,14 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
 
 
 def find_edited_files(run: Run) -> list[str]:
-    """The files of benchmarks that are not what they were; nothing is executed to find that out."""
+    """The files of benchmarks, and modules of the user's that these import, that are not what they were; nothing is executed to find that out."""
+    sources = run.settings.get("sources", {}).values()
+    recorded = {each.get("path", ""): each.get("hash", "") for each in sources if each.get("kind") == "file"}
+    recorded |= run.settings.get("imported", {})
     return [
-        f"{source['path']} has been edited since"
-        for source in run.settings.get("sources", {}).values()
-        if source.get("hash") and not same_hash(source["hash"], hash_file(source.get("path", "")))
+        f"{path} has been edited since"
+        for path, known in recorded.items()
+        if known and not same_hash(known, hash_file(path))
     ]
 
 

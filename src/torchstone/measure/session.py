@@ -33,7 +33,6 @@ from torchstone.model import Case
 from torchstone.redaction import redact
 from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
 
-KEPT_CACHE = os.path.join(".torchstone", "cache")
 SURVEY_TIMEOUT = 600.0
 LEAST_SURVEY_TIMEOUT = 30.0
 _LOG_SHOWN = 4000
@@ -56,7 +55,7 @@ class Session:
     ) -> None:
         self._start = start
         self.world = world
-        self._kept_cache = os.path.abspath(KEPT_CACHE) if cache == "warm" else None
+        self._kept_cache = surroundings.warm_cache_folder() if cache == "warm" else None
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False

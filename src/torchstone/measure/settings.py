@@ -78,6 +78,9 @@ def _check_parts(run: Run, settings: Settings, path: str) -> None:
         folder = getattr(settings, name)
         if "\0" in folder or (os.path.exists(folder) and not os.path.isdir(folder)):
             raise InputError(f"{folder} is no folder", path=path, line=1, column=f"settings.{name}")
+    for name, texts in (("imports", settings.imports), ("imported", settings.imported)):
+        if any("\0" in text for text in texts):
+            raise InputError("NUL in the name of a module", path=path, line=1, column=f"settings.{name}")
 
 
 def _fault_of_round(case: Case) -> str:

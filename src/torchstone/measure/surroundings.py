@@ -19,6 +19,7 @@ from importlib import metadata
 
 from torchstone.errors import InputError
 from torchstone.measure.environment import read_compiler
+from torchstone.probes.own_artifacts import make_cache
 
 OWN = (
     "KMP_DUPLICATE_LIB_OK",
@@ -120,8 +121,18 @@ def _kept_folder() -> str:
     )
 
 
+def is_in_packages(path: str) -> bool:
+    """Whether a file lies in a folder for installed packages."""
+    return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
+
+
+def warm_cache_folder() -> str:
+    """Where --cache warm keeps compiled code between runs."""
+    return os.path.abspath(os.path.join(".torchstone", "cache"))
+
+
 def made_here_folder() -> str:
-    """Where this machine keeps account of the compile artifacts that it has made."""
+    """Where this machine keeps account of the compile artifacts and warm caches that it has made."""
     return os.path.abspath(os.path.join(_kept_folder(), "made-here"))
 
 
@@ -143,6 +154,8 @@ def template_folder(processor: str = "", world: World = HERE) -> str:
 def make_case_folder(scratch: str, number: int, template: str, kept_cache: str | None) -> dict[str, str]:
     """The variables for one case: its own temporary files, and a cold cache made from the template, or the kept one."""
     own = _made(os.path.join(scratch, f"case-{number}"))
+    if kept_cache:
+        make_cache(kept_cache, made_here_folder())
     cache = kept_cache or _copy_template(template, os.path.join(own, "cache"))
     return {"TMPDIR": _made(os.path.join(own, "tmp")), **cache_variables(cache)}
 

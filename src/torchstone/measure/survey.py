@@ -14,7 +14,7 @@ from torchstone.define import Benchmark
 from torchstone.measure import sources
 from torchstone.measure.environment import probe_environment
 from torchstone.measure.sources import EmptySourceError, Source, SourceError, import_modules, load_source
-from torchstone.measure.surroundings import OWN, PACKAGE
+from torchstone.measure.surroundings import OWN, PACKAGE, is_in_packages
 
 
 def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -122,12 +122,8 @@ def _own_files(modules: list[str]) -> list[str]:
     return sorted(
         path
         for path in files
-        if os.path.isfile(path) and not path.startswith(tuple(installed)) and not _is_in_packages(path)
+        if os.path.isfile(path) and not path.startswith(tuple(installed)) and not is_in_packages(path)
     )
-
-
-def _is_in_packages(path: str) -> bool:
-    return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
 
 
 def _third_party(modules: list[str]) -> list[str]:
@@ -143,4 +139,4 @@ def _is_installed_package(name: str) -> bool:
     except (ImportError, ValueError):
         return False
     origin = (spec.origin or "") if spec else ""
-    return _is_in_packages(origin)
+    return is_in_packages(origin)

@@ -12,23 +12,26 @@ from typing import Any
 from msgspec import Struct
 
 from torchstone.errors import printable
-from torchstone.measure.asking import ask
 from torchstone.measure.collect import hash_file, same_hash
-from torchstone.measure.locating import is_installed_suite, locate
+from torchstone.measure.git import ask_git
+from torchstone.measure.locating import extends_torch, is_installed_suite, locate
 from torchstone.measure.settings import Settings, case_file
+from torchstone.measure.surroundings import is_in_packages, made_here_folder, warm_cache_folder
 from torchstone.model import Case
-from torchstone.probes.own_artifacts import is_made_here
+from torchstone.probes.own_artifacts import is_cache_made_here, is_made_here
 from torchstone.redaction import redact
 from torchstone.vocabulary import Probe
 
 CHANGED = "changed since the run"
 OUTSIDE = "outside of this folder and its repository"
 NO_HASH = "the run recorded no hash of it"
-RELATIVE = "not an absolute path, so that it may mean several files"
+RELATIVE = "not an absolute path, so it is ambiguous"
 NOT_A_FILE = "not a regular file"
 NOT_INSTALLED = "no installed package offers it"
-FOREIGN_ARTIFACTS = "not made by this machine, and loading it unpickles"
-PROGRAM = "a text, which may name a program to execute"
+FOREIGN_ARTIFACTS = "not created on this machine; loading it can execute code"
+PROGRAM = "not a number or boolean, so it may name a program to run"
+INSTALLED = "installed, but it registers no backend or device with torch"
+NOT_FOUND = "not found, so it is not known what importing it would execute"
 
 # Options of torch.compile that are texts, and of which torch executes or loads nothing.
 _HARMLESS_TEXTS = frozenset(
@@ -91,7 +94,7 @@ def is_below(path: str, folder: str) -> bool:
 
 def trusted_roots() -> list[str]:
     """The current folder, and the top of the repository that it is in, if git takes it for one."""
-    top = ask(["git", "rev-parse", "--show-toplevel"]).out.strip()
+    top = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
     return list(dict.fromkeys(os.path.realpath(each) for each in (os.getcwd(), top) if each))
 
 
@@ -108,6 +111,7 @@ def find_executed(settings: Settings, suites: Collection[str]) -> Iterator[Execu
         yield _file(f"the module {_shown(path)}", path, recorded)
     for name in settings.imports:
         yield from _of_module(name, settings)
+    yield from _of_folders(settings)
     for name, value in settings.options.items():
         if not _is_harmless(name, value):
             yield Executed(
@@ -126,11 +130,37 @@ def _of_source(source: dict[str, str]) -> Iterator[Executed]:
 
 
 def _of_module(name: str, settings: Settings) -> Iterator[Executed]:
-    """The files of a module that is imported first, beyond those that the run recorded. Nothing where it is installed: it would be imported without the run, too."""
+    """The files of a module that is imported first, beyond those that the run recorded; one that is installed may do anything, too, when it is imported."""
     recorded = {os.path.realpath(path) for path in settings.imported}
-    for path in locate(name, settings.folder or os.getcwd()):
+    found = locate(name, settings.folder or os.getcwd())
+    if not found.is_complete:
+        yield Executed(f"the module {_shown(name)}", problem=NOT_FOUND)
+    elif found.is_installed:
+        place = found.files[-1]
+        trusted = extends_torch(name) or (place in recorded and not is_in_packages(place))
+        problem = "" if trusted else INSTALLED
+        yield Executed(f"the module {_shown(name)} ({_shown(place)})", problem=problem)
+        return
+    for path in found.files:
         if path not in recorded:
             yield _file(f"the module {_shown(name)} ({_shown(path)})", path, "")
+
+
+def _of_folders(settings: Settings) -> Iterator[Executed]:
+    """The folders that would be written to, and the one with compiled code that would be loaded."""
+    for folder in (settings.save_outputs, settings.save_artifacts):
+        if folder:
+            problem = "" if os.path.isabs(folder) else RELATIVE
+            yield Executed(
+                f"writing to the folder {_shown(folder)}", (os.path.realpath(folder),), problem=problem
+            )
+    cache = warm_cache_folder()
+    if (
+        settings.cache == "warm"
+        and os.path.lexists(cache)
+        and not is_cache_made_here(cache, made_here_folder())
+    ):
+        yield Executed(f"the warm cache {_shown(cache)}", problem=FOREIGN_ARTIFACTS)
 
 
 def _file(what: str, path: str, recorded: str) -> Executed:

@@ -176,7 +176,7 @@ def _load_artifacts(path: str, made_here: str) -> float:
             content = file.read()
         seconds = time.perf_counter() - began
         if made_here and not is_made_here(made_here, content):
-            raise PermissionError("this machine has not made them, so that they need --trust")
+            raise PermissionError("not created on this machine; pass --trust to load them")
         began = time.perf_counter()
         info = torch.compiler.load_cache_artifacts(content)
         seconds += time.perf_counter() - began
