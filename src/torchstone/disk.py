@@ -12,6 +12,7 @@ from typing import BinaryIO
 from torchstone.errors import InputError
 
 _BLOCK = 4096  # bytes: what a file system gives out at a time
+_BLOCK_READ = 1 << 26
 BOM = "\ufeff"
 LARGEST = 16 << 30
 _LARGEST_STREAM = 1 << 30
@@ -366,6 +367,28 @@ def write_whole(handle: int, data: bytes) -> None:
     while view:
         view = view[os.write(handle, view) :]
     os.fsync(handle)
+
+
+def read_whole(handle: int) -> bytes:
+    """All of an open file, from its start; one call of the system returns at most 2 GiB."""
+    return b"".join(_blocks(handle))
+
+
+def holds(handle: int, text: bytes | bytearray) -> bool:
+    """Whether an open file holds exactly this."""
+    place, view = 0, memoryview(text)
+    for block in _blocks(handle):
+        if view[place : place + len(block)] != block:
+            return False
+        place += len(block)
+    return place == len(text)
+
+
+def _blocks(handle: int) -> Iterator[bytes]:
+    place = 0
+    while block := os.pread(handle, _BLOCK_READ, place):
+        yield block
+        place += len(block)
 
 
 def reason(error: Exception) -> str:
