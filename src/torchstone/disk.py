@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from torchstone.errors import InputError
+from torchstone.safe_text import quote_word
 
 _BLOCK = 4096  # bytes: what a file system gives out at a time
 _BLOCK_READ = 1 << 26
@@ -75,7 +76,7 @@ def _read_all(file: BinaryIO, path: str, *, is_regular: bool) -> bytes:
         size += len(part)
         if size > _LARGEST_STREAM:
             raise InputError(
-                f"more than {_LARGEST_STREAM >> 20} MiB came through this pipe",
+                f"more than {_LARGEST_STREAM >> 20} MiB read from a pipe",
                 path=path,
                 advice="name a file",
             )
@@ -203,10 +204,8 @@ def try_folder(path: str) -> None:
 
 
 def _no_folder(path: str, folder: str) -> InputError:
-    import shlex  # noqa: PLC0415  (only for this message)
-
-    advice = f"create it: mkdir -p {shlex.quote(folder)}"
-    return InputError("the folder that it should be in does not exist", path=path, advice=advice)
+    advice = f"create it: mkdir -p {quote_word(folder)}"
+    return InputError("the parent folder does not exist", path=path, advice=advice)
 
 
 def _nearest(folder: str) -> str:
@@ -221,7 +220,7 @@ def make_folder(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise InputError(f"no folder can be made there: {reason(error)}", path=path) from None
+        raise InputError(f"cannot create the folder: {reason(error)}", path=path) from None
 
 
 def _try_inside(folder: str) -> None:
