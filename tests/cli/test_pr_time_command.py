@@ -260,7 +260,7 @@ def test_an_interrupted_run_writes_no_rows_and_says_how_to_get_them(tmp_path: Pa
     [
         (["not_there.py"], "not_there.py"),
         (["--output=results.csv"], "FILES"),
-        (["smoke", "--output=no_such_folder/results.csv"], "the folder that it should be in does not exist"),
+        (["smoke", "--output=no_such_folder/results.csv"], "the parent folder does not exist"),
         (["smoke", "--output=."], "a folder"),
         (["smoke", "--output=results.json"], "the rows are CSV"),
         (["smoke", "--counter=fingers"], "fingers"),

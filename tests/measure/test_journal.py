@@ -79,7 +79,7 @@ def test_nobody_else_can_write_a_file_that_is_being_written(tmp_path: Path) -> N
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="no folder can be made there"):
+    with pytest.raises(InputError, match="cannot create the folder"):
         create_journal(str(tmp_path / "file" / "run.jsonl"), RUN)
     with pytest.raises(InputError, match="cannot be created"):
         create_journal("/proc/run.jsonl", RUN)
