@@ -102,6 +102,16 @@ def test_two_hidden_values_are_unknown_and_neither_equal_nor_different(marker: s
     assert unknowns(shown, shown) == []
 
 
+def test_of_many_environments_each_unknown_variable_is_named_once() -> None:
+    one = changed({"TORCH_X": "1", "TORCH_Y": "(hidden)", "TORCH_Z": "(hidden)"}, "variables")
+    other = changed({"TORCH_X": "(hidden)", "TORCH_Y": "2"}, "variables")
+    told = [
+        "TORCH_X and TORCH_Y are set in several environments, but their values are hidden: they may differ"
+    ]
+    assert unknowns(one, other, ENVIRONMENT, other) == told
+    assert unknowns(one, ENVIRONMENT, ENVIRONMENT) == []
+
+
 def test_a_variable_that_is_hidden_here_and_absent_there_is_a_difference() -> None:
     hidden, absent = changed({"TORCH_X": "(hidden)"}, "variables"), changed({}, "variables")
     assert differences(hidden, absent) == ["TORCH_X is (hidden), was not set"]

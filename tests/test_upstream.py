@@ -127,7 +127,7 @@ def test_a_version_without_the_policy_is_refused(torchstone: Command, write: Wri
     write_pair(write, "e.csv", "sam")
     ran = torchstone("check", "r.csv", "--baseline", "e.csv", "--upstream-version", "2.13")
     assert ran.code == 2
-    assert "--upstream-version is for the policy upstream" in ran.err
+    assert "--upstream-version requires --policy upstream" in ran.err
 
 
 def test_the_settings_may_choose_the_version_and_the_command_line_another(

@@ -171,9 +171,7 @@ def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, wish: Wi
         return f"no value: {failed}"
     if wants_metric(ACCURACY, wish) or not ending:
         return ""
-    return (
-        f"the case failed otherwise than its row says: {failed}, expected {ending}; accept its accuracy too"
-    )
+    return f"failed with {failed} where the baseline expects {ending}; accept its accuracy as well"
 
 
 def is_voted_on(metric: str, rule: Rule, values: Sequence[Number]) -> bool:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from torchstone.errors import InputError
+from torchstone.safe_text import quote_word
 
 _BLOCK = 4096  # bytes: what a file system gives out at a time
+_BLOCK_READ = 1 << 26
 BOM = "\ufeff"
 LARGEST = 16 << 30
 _LARGEST_STREAM = 1 << 30
@@ -74,7 +76,7 @@ def _read_all(file: BinaryIO, path: str, *, is_regular: bool) -> bytes:
         size += len(part)
         if size > _LARGEST_STREAM:
             raise InputError(
-                f"more than {_LARGEST_STREAM >> 20} MiB came through this pipe",
+                f"more than {_LARGEST_STREAM >> 20} MiB read from a pipe",
                 path=path,
                 advice="name a file",
             )
@@ -202,10 +204,8 @@ def try_folder(path: str) -> None:
 
 
 def _no_folder(path: str, folder: str) -> InputError:
-    import shlex  # noqa: PLC0415  (only for this message)
-
-    advice = f"create it: mkdir -p {shlex.quote(folder)}"
-    return InputError("the folder that it should be in does not exist", path=path, advice=advice)
+    advice = f"create it: mkdir -p {quote_word(folder)}"
+    return InputError("the parent folder does not exist", path=path, advice=advice)
 
 
 def _nearest(folder: str) -> str:
@@ -220,7 +220,7 @@ def make_folder(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise InputError(f"no folder can be made there: {reason(error)}", path=path) from None
+        raise InputError(f"cannot create the folder: {reason(error)}", path=path) from None
 
 
 def _try_inside(folder: str) -> None:
@@ -366,6 +366,28 @@ def write_whole(handle: int, data: bytes) -> None:
     while view:
         view = view[os.write(handle, view) :]
     os.fsync(handle)
+
+
+def read_whole(handle: int) -> bytes:
+    """All of an open file, from its start; one call of the system returns at most 2 GiB."""
+    return b"".join(_blocks(handle))
+
+
+def holds(handle: int, text: bytes | bytearray) -> bool:
+    """Whether an open file holds exactly this."""
+    place, view = 0, memoryview(text)
+    for block in _blocks(handle):
+        if view[place : place + len(block)] != block:
+            return False
+        place += len(block)
+    return place == len(text)
+
+
+def _blocks(handle: int) -> Iterator[bytes]:
+    place = 0
+    while block := os.pread(handle, _BLOCK_READ, place):
+        yield block
+        place += len(block)
 
 
 def reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ millisecond counts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,30 +55,32 @@ def differences(one: Environment, other: Environment) -> list[str]:
     ]
 
 
-def unknowns(one: Environment, other: Environment) -> list[str]:
-    """What cannot be compared, in words: variables that are set in both environments, but whose values were not recorded in both.
+def unknowns(*environments: Environment) -> list[str]:
+    """What cannot be compared, in words: variables that are set in both environments, or in several of more, but whose values were not recorded in all of these.
 
     >>> unknowns({"variables": {"TORCH_X": "(hidden)"}}, {"variables": {"TORCH_X": "(hidden)"}})
     ['TORCH_X is set in both environments, but its value is hidden: it may differ']
     """
-    names = _unknown(one, other)
+    names = _unknown(*environments)
+    where = "both" if len(environments) == 2 else "several"
     if len(names) == 1:
-        return [f"{_told(names[0])} is set in both environments, but its value is hidden: it may differ"]
+        return [f"{_told(names[0])} is set in {where} environments, but its value is hidden: it may differ"]
     listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}" if names else ""
     return (
-        [f"{listed} are set in both environments, but their values are hidden: they may differ"]
+        [f"{listed} are set in {where} environments, but their values are hidden: they may differ"]
         if names
         else []
     )
 
 
-def _unknown(one: Environment, other: Environment) -> list[str]:
-    ours, theirs = _variables(one), _variables(other)
-    return [
-        name
-        for name, value in ours.items()
-        if name in theirs and (is_hidden(value) or is_hidden(theirs[name]))
-    ]
+def _unknown(*environments: Environment) -> list[str]:
+    """The variables that are set in more than one environment, and hidden in one of them."""
+    times, hidden = Counter[str](), set[str]()
+    for environment in environments:
+        variables = _variables(environment)
+        times.update(variables.keys())
+        hidden |= {name for name, value in variables.items() if is_hidden(value)}
+    return [name for name, count in times.items() if count > 1 and name in hidden]
 
 
 def _deciding(environment: Environment) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def test_suggested_commands_mean_what_they_say(torchstone: Command, folder: Path
         for command in commands:
             assert pasted(command, folder)[-2:] == ["--only", row["name"]]
     wrapped = torchstone(*JUDGE).out
-    command, *_ = re.split(r"\n  (?:accept|what now)", wrapped.partition("  reproduce  ")[2])
+    command, *_ = re.split(r"\n  (?:accept|next step)", wrapped.partition("  reproduce  ")[2])
     assert pasted(command, folder)[0] == "check"
 
 
@@ -375,9 +375,9 @@ class TestCells:
 
     def test_raw_cells_are_for_tables(self, run_file: str, torchstone: Command) -> None:
         ran = torchstone("export", run_file, "--to", "v3", "--raw-cells")
-        assert (ran.code, "--raw-cells is for CSV" in ran.err) == (2, True)
+        assert (ran.code, "--raw-cells applies only to CSV formats" in ran.err) == (2, True)
         ran = torchstone("run", "smoke", "--raw-cells")
-        assert (ran.code, "--raw-cells is about the files of --csv" in ran.err) == (2, True)
+        assert (ran.code, "--raw-cells requires --csv" in ran.err) == (2, True)
 
     def test_a_defused_file_is_judged_like_the_original(self, torchstone: Command, tmp_path: Path) -> None:
         (tmp_path / "r.csv").write_text(f"{self.HEADER}cpu,=a,1,2.0,1.0\ncpu,-b,1,2.0,1.0\n")

@@ -105,7 +105,7 @@ def test_trying_leaves_nothing_behind_and_changes_nothing(
     name: str, flag: str, metavar: str, torchstone: Command, tmp_path: Path
 ) -> None:
     new = "place" if metavar == "DIR" else "place.csv" if name == "pr-time" else "place.out"
-    only = ["-m", "gone"] if name == "cachebench" else []
+    only = ["--timeout", "gone"] if name == "cachebench" else []
     command = torchstone(*_WORDS[name], *only, flag, _value(metavar, new))
     assert command.code == 2
     assert "gone" in command.err  # it got as far as its inputs

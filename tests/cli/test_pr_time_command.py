@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -202,7 +203,7 @@ def test_if_nothing_passed_nothing_is_written(torchstone: Command, tmp_path: Pat
     assert list(tmp_path.glob("*.json")) == []
 
 
-def test_two_files_with_one_name_are_refused_and_the_run_is_kept(
+def test_two_files_with_one_name_are_refused_before_anything_is_measured(
     torchstone: Command, tmp_path: Path, additions: str
 ) -> None:
     other = tmp_path / "again.py"
@@ -213,8 +214,21 @@ def test_two_files_with_one_name_are_refused_and_the_run_is_kept(
     )
     assert done.code == 2
     assert "broken is in additions and in again" in done.err
-    assert only_run_file(tmp_path).name in done.err
+    assert not (tmp_path / ".torchstone").exists()
     assert not output.exists()
+
+
+def test_a_record_that_could_not_be_written_is_told_before_anything_is_measured(
+    torchstone: Command, tmp_path: Path, additions: str
+) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "broken.json").mkdir()
+    asked = ("pr-time", additions, "-k", "broken", "--counter=python", "--output")
+    done = torchstone(*asked, "results/rows.csv")
+    assert done.code == 2
+    assert f"{tmp_path}/results/broken.json: this is a folder, expected a file" in done.err
+    assert not (tmp_path / ".torchstone").exists()
+    assert os.listdir(tmp_path / "results") == ["broken.json"]
 
 
 def test_an_interrupted_run_writes_no_rows_and_says_how_to_get_them(tmp_path: Path) -> None:
@@ -246,7 +260,7 @@ def test_an_interrupted_run_writes_no_rows_and_says_how_to_get_them(tmp_path: Pa
     [
         (["not_there.py"], "not_there.py"),
         (["--output=results.csv"], "FILES"),
-        (["smoke", "--output=no_such_folder/results.csv"], "the folder that it should be in does not exist"),
+        (["smoke", "--output=no_such_folder/results.csv"], "the parent folder does not exist"),
         (["smoke", "--output=."], "a folder"),
         (["smoke", "--output=results.json"], "the rows are CSV"),
         (["smoke", "--counter=fingers"], "fingers"),

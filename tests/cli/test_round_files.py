@@ -245,4 +245,4 @@ class TestWriteDdp:
     ) -> None:
         ran = torchstone("run", "scaling::mlp", "--device", "cpu", "--ddp-json", "nowhere/ddp.json")
         assert ran.code == 2
-        assert "nowhere/ddp.json: the folder that it should be in does not exist" in ran.err
+        assert "nowhere/ddp.json: the parent folder does not exist" in ran.err

@@ -71,7 +71,7 @@ def test_a_files_path_is_absolute_so_that_it_is_found_from_anywhere(folder: Path
         (["gone.py"], "gone.py: no such file"),
         (["./gone"], "./gone: no such file"),
         (["./notes.txt"], "./notes.txt: expected a Python file with benchmarks in it"),
-        (["./smoke.py"], "/smoke.py would be a second suite smoke\n  rename the file"),
+        (["./smoke.py"], "/smoke.py: the name smoke is taken by a built-in suite\n  rename the file"),
         (["bench_a.py", "twin/bench_a.py"], "would both be the suite bench_a\n  rename one of the two files"),
         (["."], "would both be the suite bench_a"),
         (["empty"], "empty: there is no Python file (*.py) in this folder"),

@@ -530,7 +530,7 @@ def test_a_cache_folder_that_cannot_be_made_for_a_later_scenario_keeps_the_earli
     outcome = measure(bench, trouble, "in_the_way", backend="eager", load_artifacts=str(trouble.parent))
     assert outcome.status == "fail_to_run"
     assert said(outcome).startswith("in the portable scenario: ")
-    assert "no folder can be made there" in said(outcome)
+    assert "cannot create the folder" in said(outcome)
     assert {"cold_compile_seconds", "warm_compile_seconds"} <= set(samples(outcome))
     assert "portable_compile_seconds" not in samples(outcome)
 

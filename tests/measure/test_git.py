@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from torchstone.errors import UsageError
 from torchstone.measure.changes import find_changes
 from torchstone.measure.revision import read_revision
 from torchstone.measure.scratch import Scratch, make_scratch
@@ -144,6 +146,55 @@ def test_settings_that_a_job_gives_to_git_in_variables_stay(
     repository.arm()
     with check_out("HEAD", scratch) as tree:
         assert os.path.exists(tree.path)
+    assert repository.ran == []
+
+
+def test_a_partial_clone_fetches_nothing(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scratch: Scratch
+) -> None:
+    git(repository.folder, "config", "uploadpack.allowFilter", "true")
+    clone = ("clone", "-q", "--filter=blob:none", f"file://{repository.folder}", "partial")
+    git(tmp_path, *clone)
+    partial = tmp_path / "partial"
+    git(partial, "config", "remote.origin.uploadpack", f"touch '{repository.traces}/fetch'; git-upload-pack")
+    monkeypatch.chdir(partial)
+    with check_out("HEAD", scratch) as tree:  # its files are there
+        assert Path(tree.path, "model.py").read_text() == "version = 1\n"
+    with pytest.raises(UsageError, match="could not fetch") as refused, check_out("HEAD~1", scratch):
+        pass
+    assert repository.ran == []
+    command = refused.value.advice.partition("first: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    assert repository.ran == ["fetch"]
+    with check_out("HEAD~1", scratch) as tree:
+        assert Path(tree.path, "model.py").read_text() == "version = 0\n"
+
+
+@pytest.mark.parametrize(("version", "has_scope"), [("2.25.1", False), ("2.30.2", True)])
+def test_a_git_that_cannot_turn_filters_off_is_refused(
+    version: str,
+    has_scope: bool,
+    repository: Repository,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scratch: Scratch,
+) -> None:
+    """An older git: it does not know --show-scope, or takes no settings from variables."""
+    repository.arm()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "git"
+    scope = "" if has_scope else 'case "$*" in *--show-scope*) exit 129;; esac\n'
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = version ] && echo git version {version} && exit\n{scope}unset GIT_CONFIG_COUNT\nexec {shutil.which("git")} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(UsageError, match=r"git 2\.31 or newer is needed"), check_out("HEAD~1", scratch):
+        pass
+    revision = read_revision(str(repository.folder))
+    assert revision.commit
+    assert revision.dirty is None
     assert repository.ran == []
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -77,7 +79,7 @@ def test_nobody_else_can_write_a_file_that_is_being_written(tmp_path: Path) -> N
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="no folder can be made there"):
+    with pytest.raises(InputError, match="cannot create the folder"):
         create_journal(str(tmp_path / "file" / "run.jsonl"), RUN)
     with pytest.raises(InputError, match="cannot be created"):
         create_journal("/proc/run.jsonl", RUN)
@@ -147,7 +149,7 @@ def rename(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    (path.parent / "copy").write_bytes(path.read_bytes())
+    (path.parent / "copy").write_bytes(path.read_bytes()[:-1] + b" ")
     (path.parent / "copy").rename(path)
 
 
@@ -230,6 +232,80 @@ def test_a_file_that_was_only_touched_or_linked_to_is_no_loss(tmp_path: Path) ->
     assert read_run(path).run.outcomes == tuple(OUTCOMES[:2])
 
 
+@pytest.mark.parametrize("is_copy", [True, False], ids=["copied", "renumbered"])
+def test_a_file_that_only_looks_replaced_is_written_on(
+    is_copy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy with the same text; and a file system whose files have another number each time somebody looks."""
+    path = tmp_path / "run.jsonl"
+    journal = create_journal(str(path), RUN)
+    if not is_copy:
+        monkeypatch.setattr(os.path, "samestat", lambda _one, _other: False)
+    for outcome in OUTCOMES:
+        if is_copy:
+            shutil.copyfile(path, tmp_path / "copy")
+            (tmp_path / "copy").rename(path)
+        journal.append(outcome)
+    with pytest.raises(UsageError, match="another run is writing"):
+        reopen_journal(str(path))
+    journal.finish()
+    journal.close()
+    assert journal.loss is None
+    assert os.listdir(tmp_path) == ["run.jsonl"]
+    assert read_run(path).run.outcomes == tuple(OUTCOMES)
+
+
+def test_a_copy_that_another_run_writes_is_left_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    journal = create_journal(str(path), RUN)
+    shutil.copyfile(path, tmp_path / "copy")
+    (tmp_path / "copy").rename(path)
+    other, _ = reopen_journal(str(path))
+    journal.append(OUTCOMES[0])
+    other.append(OUTCOMES[1])
+    journal.close()
+    other.close()
+    assert journal.path == str(tmp_path / "run-rescued.jsonl")
+    assert read_run(path).run.outcomes == (OUTCOMES[1],)
+
+
+def test_ctrl_c_does_not_disturb_the_rescue_from_a_disk_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = []
+    tell = lambda _: handlers.append(signal.getsignal(signal.SIGINT))  # noqa: E731
+    journal = create_journal(str(tmp_path / "run.jsonl"), RUN, "", tell)
+
+    def fail(_handle: int, _data: bytes) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("torchstone.measure.journal.write_whole", fail)
+    journal.append(OUTCOMES[0])
+    assert handlers == [signal.SIG_IGN]
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    journal.close()
+    assert read_run(tmp_path / "run-rescued.jsonl").run.outcomes == (OUTCOMES[0],)
+
+
+def test_a_file_is_read_whole_where_the_system_gives_only_a_part_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does with files over 2 GiB."""
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda handle, size, place: read(handle, min(size, 7), place))
+    path = tmp_path / "run.jsonl"
+    journal = create_journal(str(path), RUN)
+    journal.append(OUTCOMES[0])
+    journal.secure(thoroughly=True)
+    assert journal.loss is None
+    path.unlink()
+    journal.append(OUTCOMES[1])
+    overwrite(tmp_path / "run-rescued.jsonl")
+    journal.append(OUTCOMES[2])
+    journal.close()
+    assert read_run(tmp_path / "run-rescued-rescued.jsonl").run.outcomes == tuple(OUTCOMES)
+
+
 def test_a_run_whose_folder_is_removed_goes_on_in_the_working_folder_or_among_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +341,6 @@ def test_a_resumed_run_that_loses_its_file_keeps_what_was_in_it_and_its_commands
     journal.secure()
     journal.append(structs.replace(OUTCOMES[1], repro=repro_command(journal.path, CASES[1])))
     assert journal.loss
-    assert journal.loss.resume == "torchstone run --resume run-rescued.jsonl"
     with pytest.raises(UsageError, match="another run is writing"):
         reopen_journal("run-rescued.jsonl")
     journal.close()
@@ -292,5 +367,5 @@ def test_a_run_that_can_write_nowhere_says_so(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     journal = create_journal("run.jsonl", RUN)
     shutil.rmtree(tmp_path / "runs")
-    with pytest.raises(CannotMeasureError, match="no new file can be written"):
+    with pytest.raises(CannotMeasureError, match="removed or replaced during the run, and no replacement"):
         journal.append(OUTCOMES[0])

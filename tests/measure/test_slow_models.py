@@ -67,7 +67,7 @@ def test_compile_seconds_are_right_where_calls_drown_the_difference(
     assert isinstance(seconds, float)
     phases = (outcome.extra or {})["phases"]
     assert 0 < seconds < phases["compile"] - 1.2  # five calls slept for 1.24 s or more
-    assert "compilation_latency is left out: five compiled calls less five eager ones is" in done.out
+    assert "compilation_latency is left out: five compiled calls minus five eager calls is" in done.out
     assert f"compile {seconds:.3g} s" in done.out
     assert (
         json.dumps(outcome.why_left_out("compilation_latency"))[1:-1] in (tmp_path / "run.jsonl").read_text()
@@ -111,4 +111,4 @@ def test_a_start_in_which_nothing_is_compiled_does_not_pass(
     (outcome,) = read_run(tmp_path / "run.jsonl").run.outcomes
     assert outcome.status == "fail_to_run"
     assert outcome.failure
-    assert "torch's timers saw no compiling in 5 calls" in outcome.failure.message
+    assert "torch's timers recorded no compilation in 5 calls" in outcome.failure.message

@@ -461,7 +461,7 @@ class TestCommand:
             (["none.jsonl"], "none.jsonl: no such file"),
             (["run.jsonl", "--output", "run.jsonl"], "run.jsonl is one of the files to read"),
             (["run.jsonl", "--baseline", "old.jsonl", "-o", "old.jsonl"], "old.jsonl is one of the files to read"),
-            (["run.jsonl", "--output", "no/such/folder/x.html"], "no/such/folder/x.html: the folder that it should be in does not exist"),
+            (["run.jsonl", "--output", "no/such/folder/x.html"], "no/such/folder/x.html: the parent folder does not exist"),
             (["run.jsonl", "--output", "."], "this is a folder, expected a file"),
             (["run.jsonl", "--only", "nothing*"], "--only nothing*: no case matches"),
             (["e.csv"], "e.csv holds expected values, not results"),

@@ -286,7 +286,7 @@ def _policy(settings: Settings, request: Request) -> Policy:
     name = request.policy or settings.policy
     if name != "upstream":
         if request.upstream_version is not None:
-            raise UsageError("--upstream-version is for the policy upstream", advice="add --policy upstream")
+            raise UsageError("--upstream-version requires --policy upstream", advice="add --policy upstream")
         return make_policy(name, blocked, allowed)
     version = find_version(request.upstream_version or settings.upstream_version)
     return make_policy(name, blocked, allowed, version.name)

@@ -83,7 +83,7 @@ def export_files(
     if not to:
         raise UsageError("which format?", advice=f"say --to and one of {', '.join(WRITTEN)}")
     if raw_cells and to not in TABLES:
-        raise UsageError(f"--raw-cells is for CSV, and {to} is not", advice=f"these are: {', '.join(TABLES)}")
+        raise UsageError("--raw-cells applies only to CSV formats", advice=f"these are: {', '.join(TABLES)}")
     return _convert(arguments, to, output, only, assignments, kind, lossy=lossy, raw_cells=raw_cells)
 
 

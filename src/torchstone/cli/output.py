@@ -42,11 +42,6 @@ class SafeStream:
         for line in lines:
             self.write(line)
 
-    def write_exactly(self, text: str) -> None:
-        """Write text as it is: workflow commands of our own, or data that somebody asked for as it is."""
-        self.stream.write(text)
-        self._begun = ""
-
     def _without_controls(self, text: str) -> str:
         if not self._allowed:
             return escape_lines(text)

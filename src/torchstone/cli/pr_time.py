@@ -17,12 +17,12 @@ from torchstone.cli.convert import RAW_CELLS
 from torchstone.cli.output import write_exactly
 from torchstone.cli.plain import FILE, Option
 from torchstone.cli.run import run_to_file
-from torchstone.disk import read_text, replace_text, write_text
+from torchstone.disk import read_text, replace_text, try_file, write_text
 from torchstone.errors import UsageError, printable
 from torchstone.formats import pr_time, read_file
 from torchstone.formats.table import defuse
 from torchstone.measure.runner import RUNS
-from torchstone.model import Outcome
+from torchstone.model import Case, Outcome, Run
 from torchstone.safe_text import quote_word
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, PASSED, Probe
@@ -64,7 +64,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     if output:
         _check_output(output)
     with contextlib.nullcontext() if output else contextlib.redirect_stdout(sys.stderr):
-        finished = run_to_file(targets, _request(new_run_file(), given))
+        finished = run_to_file(targets, _request(new_run_file(), given), lambda run: _check_plan(run, output))
     code, run_file = finished.code, finished.path
     if not run_file:
         return code
@@ -76,7 +76,6 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
         )
         return code
     outcomes = sorted(run.outcomes, key=lambda outcome: run.plan.index(outcome.case))
-    _refuse_namesakes(outcomes, run_file)
     counted = [outcome for outcome in outcomes if outcome.status == PASSED and outcome.measurements]
     write_rows(counted, output, raw_cells=given["raw_cells"])
     _name_missing([outcome for outcome in outcomes if outcome not in counted])
@@ -105,15 +104,27 @@ def _request(run_file: str, given: dict[str, Any]) -> dict[str, Any]:
     return request | passed_on | {"probes": (Probe.INSTRUCTIONS.value,), "output": run_file}
 
 
-def _refuse_namesakes(outcomes: Sequence[Outcome], run_file: str) -> None:
+def _check_plan(run: Run, output: str | None) -> None:
+    """Refuse, before anything is measured, names that rows or files cannot have."""
+    _refuse_namesakes(run.plan)
+    if output and (os.path.isfile(output) or not os.path.exists(output)):
+        for case in run.plan:
+            try_file(_records_file(output, case))
+
+
+def _records_file(output: str, case: Case) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(output)), file_name(case.benchmark))
+
+
+def _refuse_namesakes(cases: Sequence[Case]) -> None:
     """Refuse rows that nobody could tell apart: they have only a name."""
     suites: dict[str, str] = {}
-    for outcome in outcomes:
-        name, suite = outcome.case.benchmark, outcome.case.suite
+    for case in cases:
+        name, suite = case.benchmark, case.suite
         if name in suites:
             raise UsageError(
-                f"{printable(name)} is in {suites[name]} and in {suite}, so its rows could not be told apart; nothing was written",
-                advice=f"measure one of the two, or look into {run_file}, which has both",
+                f"{printable(name)} is in {suites[name]} and in {suite}, so their rows could not be told apart",
+                advice="measure one of the two",
             )
         suites[name] = suite
 
@@ -130,9 +141,8 @@ def write_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bo
     _append(output, rows)
     if not os.path.isfile(output):  # beside a pipe or a device nothing is written
         return
-    folder = os.path.dirname(os.path.abspath(output))
     for outcome in outcomes:
-        write_text(os.path.join(folder, file_name(outcome.case.benchmark)), pr_time.write_records(outcome))
+        write_text(_records_file(output, outcome.case), pr_time.write_records(outcome))
     print(
         f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each beside it"
     )

@@ -322,7 +322,7 @@ def _verdict(
             "expired",
             entry.case,
             times,
-            f"ended {entry.expires}: mend the case, or add --replace with a new date",
+            f"ended {entry.expires}: fix the case, or add --replace with a new date",
         )
     if by_file and not total:
         return "unused", entry.case, times, "nothing here was judged that it covers"

@@ -56,7 +56,7 @@ OPTIONS = (
         "--most-rows",
         "most_rows",
         "N",
-        f"How many cases the table holds at most, red and failed ones first; by default {MOST_ROWS:,}. All numbers and charts are of all cases.",
+        f"Maximum number of cases in the table (default {MOST_ROWS:,}), red and failed first. Totals and charts cover all cases.",
     ),
     SET,
     KIND,

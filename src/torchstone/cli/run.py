@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -70,27 +70,33 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
     return run_to_file(targets, given).code
 
 
-def run_to_file(targets: tuple[str, ...], given: dict[str, Any]) -> Finished:
-    """Measure as 'torchstone run' does; the result names the run file."""
+def run_to_file(
+    targets: tuple[str, ...], given: dict[str, Any], check_plan: Callable[[Run], None] = lambda _: None
+) -> Finished:
+    """Measure as 'torchstone run' does; the result names the run file. ``check_plan`` may refuse the plan before anything is measured."""
     if not targets and not given["resume"]:
         raise UsageError(
             "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
         )
     place = own_place() if may_scale(given) else None
     if place is None:
-        return _run(targets, given, None)
+        return _run(targets, given, None, check_plan)
     if place.local_rank:
         return Finished(wait_for_leader(place))
-    return _run_in_job(place, targets, given)
+    return _run_in_job(place, targets, given, check_plan)
 
 
-def _run_in_job(place: Place, targets: tuple[str, ...], given: dict[str, Any]) -> Finished:
+def _run_in_job(
+    place: Place, targets: tuple[str, ...], given: dict[str, Any], check_plan: Callable[[Run], None]
+) -> Finished:
     """Lead this host's part of a job: on the first host that is the run itself."""
     timeout = parse_seconds("--collective-timeout", given["collective_timeout"])
     with join(place, timeout, resolve_targets(targets).sources) as job:
         path = ""
         try:
-            finished = _run(targets, given, job) if place.index == 0 else Finished(_follow(job, given))
+            finished = (
+                _run(targets, given, job, check_plan) if place.index == 0 else Finished(_follow(job, given))
+            )
             job.code, path = finished.code, finished.path
         except TorchstoneError as error:  # told here: once the other processes know, torchrun ends this one
             sys.stderr.write(f"error: {error}\n")
@@ -113,11 +119,13 @@ def _follow(job: Job, given: dict[str, Any]) -> int:
     return 0
 
 
-def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Finished:
+def _run(
+    targets: tuple[str, ...], given: dict[str, Any], job: Job | None, check_plan: Callable[[Run], None]
+) -> Finished:
     if given["resume"]:
         return _resume(targets, given, job)
     if given["raw_cells"] and not given["csv"]:
-        raise UsageError("--raw-cells is about the files of --csv", advice="add --csv DIR, or leave it out")
+        raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
     refuse_taken(given["output"])
     request = make_request(targets, given)
     display = make_display()
@@ -131,6 +139,7 @@ def _run(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Fi
         if given["dry_run"]:
             print_plan(run)
             return Finished(0)
+        check_plan(run)
         settings = _settings(run)
         session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
         _show_cautions(session, display)

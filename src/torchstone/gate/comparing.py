@@ -318,11 +318,9 @@ class _Comparing:
         return list(found)
 
     def _unknown_variables(self) -> list[str]:
-        """The variables of which the environments of any two files do not both show the value."""
+        """The variables that are set in the environments of several files, and whose values not all of these show."""
         files = (*self._base.readings, *self._new.readings)
-        pairs = itertools.combinations(files, 2)
-        told = (unknowns(one.run.environment, other.run.environment) for one, other in pairs)
-        return list(dict.fromkeys(caution for found in told for caution in found))
+        return unknowns(*(reading.run.environment for reading in files))
 
     def _cautions(self) -> list[str]:
         files = (*self._base.readings, *self._new.readings)

@@ -15,6 +15,8 @@ _OF_A_HOOK = {
     "GIT_OBJECT_DIRECTORY",
     "GIT_COMMON_DIR",
 }
+_ONLY_LOCAL = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""A partial clone fetches what it lacks, by a program that the repository's configuration names."""
 
 
 class Answer(NamedTuple):
@@ -56,14 +58,16 @@ def ask(
 
 
 def _surroundings(program: str, git_config: Sequence[tuple[str, str]]) -> dict[str, str] | None:
-    """The variables of a program; None for all that this process has.
+    """The variables of a program; None for all that this process has. Git is to fetch nothing.
 
     A hook of git has the index of the commit that is being made. To git itself, asked about another tree, it would be that tree's.
     """
-    if program != "git" or ("GIT_INDEX_FILE" not in os.environ and not git_config):
+    if program != "git":
         return None
     left_out = _OF_A_HOOK if "GIT_INDEX_FILE" in os.environ else set()
-    variables = {name: value for name, value in os.environ.items() if name not in left_out}
+    variables = {name: value for name, value in os.environ.items() if name not in left_out} | _ONLY_LOCAL
+    if not git_config:
+        return variables
     given = variables.get("GIT_CONFIG_COUNT", "0")
     start = int(given) if given.isdecimal() else 0
     for number, (key, value) in enumerate(git_config, start):

@@ -89,7 +89,8 @@ def resolve_targets(targets: Sequence[str]) -> Targets:
 def _add_source(sources: dict[str, Source], source: Source) -> None:
     if source["kind"] == "file" and source["name"] in BUILT_IN:
         raise UsageError(
-            f"{source['path']} would be a second suite {source['name']}", advice="rename the file"
+            f"{source['path']}: the name {source['name']} is taken by a built-in suite",
+            advice="rename the file",
         )
     before = sources.setdefault(source["name"], source)
     if before != source:

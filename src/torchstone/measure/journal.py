@@ -16,12 +16,22 @@ from torchstone.disk import (
     fault_of_file,
     make_folder,
     read_text,
+    read_whole,
     reason,
     write_whole,
 )
 from torchstone.errors import InputError, UsageError
 from torchstone.measure.kinship import undisturbed
-from torchstone.measure.rescue import GONE, Loss, find_damage, lock, rescue, state_of, with_repro
+from torchstone.measure.rescue import (
+    GONE,
+    Loss,
+    find_damage,
+    lock,
+    reopen_equal,
+    rescue,
+    state_of,
+    with_repro,
+)
 from torchstone.model import Outcome, Reading, Run
 from torchstone.redaction import redact_values
 from torchstone.safe_text import quote_word
@@ -65,7 +75,7 @@ class Journal:
         problem = find_damage(self._handle, self._place, self._text, None if thoroughly else self._left)
         if problem:
             with undisturbed():
-                self._move(problem)
+                self._recover(problem)
         else:
             self._left = state_of(self._handle)
 
@@ -86,6 +96,15 @@ class Journal:
                 os.unlink(self._place)
         os.close(self._handle)
 
+    def _recover(self, problem: str) -> None:
+        """Go on with what is there now if it has the same text, else in a new file."""
+        there = reopen_equal(self._handle, self._place, self._text)
+        if there is None:
+            self._move(problem)
+            return
+        os.close(self._handle)
+        self._handle, self._left = there, state_of(there)
+
     def _move(self, problem: str) -> None:
         """Write everything to a new file, and go on there."""
         old = self.path
@@ -96,11 +115,11 @@ class Journal:
         handle, place = rescue(self._place, text_at)
         os.close(self._handle)
         self.path, self._place, self._handle = _shown(place, old), place, handle
-        self._text = bytearray(os.pread(handle, os.fstat(handle).st_size, 0))
+        self._text = bytearray(read_whole(handle))
         self._left = state_of(handle)
         if self._again == resume_command(old):
             self._again = resume_command(self.path)
-        self.loss = Loss(self.loss.path if self.loss else old, problem, self.path, self._again)
+        self.loss = Loss(self.loss.path if self.loss else old, problem, self.path)
         _sync_folder(os.path.dirname(place))
         self._tell(self.loss.text)
 
@@ -117,7 +136,8 @@ class Journal:
             self._cut_off(start)
             if error.errno in GONE:
                 self._text += data
-                self._move(f"can no longer be written ({reason(error)})")
+                with undisturbed():
+                    self._move(f"can no longer be written ({reason(error)})")
                 return
             raise InputError(
                 f"cannot be written: {reason(error)}",
@@ -165,9 +185,9 @@ def taken(path: str) -> UsageError:
 
 def _is_run_file(path: str) -> bool:
     """Whether a file begins as a run file does; nothing but its beginning is read."""
+    if fault_of_file(path, LARGEST):
+        return False
     try:
-        if not os.path.isfile(path):
-            return False
         with open(path, "rb") as file:
             return _begins_a_run(file.read(65_536).decode(errors="replace"))
     except OSError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct, structs
 
 from torchstone.codec import decode_run, encode_run
-from torchstone.disk import create_whole, reason
+from torchstone.disk import LARGEST, create_whole, fault_of_file, holds, reason
 from torchstone.errors import TorchstoneError
 from torchstone.measure.launcher import CannotMeasureError
 from torchstone.safe_text import quote_word
@@ -24,12 +24,11 @@ GONE = {errno.ESTALE, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS}
 
 
 class Loss(Struct, frozen=True):
-    """A run file that was taken away: what happened to it, where everything is now, and the command that goes on there."""
+    """A run file that was taken away: what happened to it and where everything is now."""
 
     path: str
     problem: str
     new_path: str
-    resume: str
 
     @property
     def text(self) -> str:
@@ -69,9 +68,30 @@ def find_damage(handle: int, place: str, text: bytes | bytearray, left: FileStat
         return f"was truncated from {len(text)} to {own.st_size} bytes"
     if own.st_size > len(text):
         return "was written to by another program"
-    if FileState(own.st_size, own.st_mtime_ns) != left and os.pread(handle, len(text) + 1, 0) != text:
+    if FileState(own.st_size, own.st_mtime_ns) != left and not holds(handle, text):
         return "was overwritten by another program"
     return ""
+
+
+def reopen_equal(handle: int, place: str, text: bytes | bytearray) -> int | None:
+    """A new, locked handle of what is at the path by now, if that is a file with exactly our text; then nothing needs to be rescued.
+
+    On some network file systems and overlays, a file that nobody has touched gets another number: it only looks replaced. ``handle``
+    loses its lock, which would be in the way then.
+    """
+    if fault_of_file(place, LARGEST):
+        return None
+    try:
+        there = os.open(place, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        lock(there)
+        if os.fstat(there).st_size == len(text) and holds(there, text):
+            return there
+    os.close(there)
+    return None
 
 
 def rescue(place: str, text_at: Callable[[str], bytes]) -> tuple[int, str]:
@@ -83,7 +103,7 @@ def rescue(place: str, text_at: Callable[[str], bytes]) -> tuple[int, str]:
         except OSError as error:
             tried.append(f"{folder}: {reason(error)}")
     raise CannotMeasureError(
-        f"{place} was taken away while the run was writing it, and no new file can be written",
+        f"{place} was removed or replaced during the run, and no replacement could be written",
         advice=f"tried {'; '.join(tried)}",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -40,8 +41,13 @@ class Scratch:
 
 def machine_tag() -> str:
     """What tells this machine from others that may use the same folder for temporary files."""
+    return _tag(socket.gethostname())
+
+
+@functools.cache
+def _tag(host: str) -> str:
     known = _read("/etc/machine-id") or _read("/proc/sys/kernel/random/boot_id")
-    return hashlib.sha256(f"{socket.gethostname()}\n{known}".encode()).hexdigest()[:8]
+    return hashlib.sha256(f"{host}\n{known}".encode()).hexdigest()[:8]
 
 
 def make_scratch() -> Scratch:

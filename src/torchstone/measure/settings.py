@@ -77,7 +77,7 @@ def _check_parts(run: Run, settings: Settings, path: str) -> None:
     for name in ("folder", "save_outputs", "compare_outputs", "save_artifacts", "load_artifacts"):
         folder = getattr(settings, name)
         if "\0" in folder or (os.path.exists(folder) and not os.path.isdir(folder)):
-            raise InputError(f"{folder} is no folder", path=path, line=1, column=f"settings.{name}")
+            raise InputError(f"not a folder: {folder}", path=path, line=1, column=f"settings.{name}")
     for name, texts in (("imports", settings.imports), ("imported", settings.imported)):
         if any("\0" in text for text in texts):
             raise InputError("NUL in the name of a module", path=path, line=1, column=f"settings.{name}")
@@ -101,7 +101,7 @@ def _fault_of_round(case: Case) -> str:
 def _fault_of_source(source: dict[str, str]) -> str:
     """Why benchmarks cannot come from there; what a file names must be a file, not a device or a pipe that never ends."""
     if not {"kind", "name"} <= source.keys():
-        return "nothing says where it comes from"
+        return "the source has no kind or no name"
     match source["kind"]:
         case "suite" if source["name"] not in BUILT_IN:
             return f"there is no suite {source['name']}; there are {', '.join(BUILT_IN)}"
@@ -112,7 +112,7 @@ def _fault_of_source(source: dict[str, str]) -> str:
             fault = fault_of_file(place, LARGEST_SOURCE) if place else "no path"
             return f"{place}: {fault}" if fault else ""
         case kind:
-            return f"of the kind {kind}, expected suite, file or package"
+            return f"unknown source kind '{kind}': expected suite, file or package"
 
 
 def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:

@@ -180,7 +180,12 @@ def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
         # If we are killed meanwhile, git goes on writing there: it holds the lock too.
         made = ask_git(["worktree", "add", "--detach", path, commit], root, GIT_TIMEOUT, keep=(scratch.lock,))
         if made.code != 0:
-            raise UsageError(f"rev={revision}: git cannot check it out: {made.err.strip()}")
+            is_partial = "promisor remote" in made.err
+            advice = (
+                f"files are missing in this partial clone; fetch them first: git archive {commit} >/dev/null"
+            )
+            problem = f"rev={revision}: git cannot check it out: {made.err.strip()}"
+            raise UsageError(problem, advice=advice if is_partial else "")
         yield Tree(path, root, commit)
     finally:
         remove_worktree(root, path)

@@ -235,9 +235,7 @@ def _made(folder: str) -> str:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         advice = "the variable TORCHSTONE_CACHE names another folder for what is kept between runs"
-        raise InputError(
-            f"no folder can be made there: {error.strerror}", path=folder, advice=advice
-        ) from None
+        raise InputError(f"cannot create the folder: {error.strerror}", path=folder, advice=advice) from None
     return folder
 
 

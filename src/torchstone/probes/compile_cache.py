@@ -125,7 +125,7 @@ def _add_seconds(result: Result) -> None:
     if not seconds > 0:
         raise Stopped(
             "fail_to_run",
-            f"torch's timers saw no compiling in {WARM_UP_CALLS} calls, so this start has no compile time: is dynamo disabled (TORCHDYNAMO_DISABLE)?",
+            f"torch's timers recorded no compilation in {WARM_UP_CALLS} calls; is dynamo disabled (TORCHDYNAMO_DISABLE)?",
         )
     result.add(COMPILE_SECONDS, seconds)
     for phase, spent in read_phases().items():

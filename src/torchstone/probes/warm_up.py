@@ -53,8 +53,8 @@ class Difference:
     def describe(self) -> str:
         """Why it says nothing about compiling."""
         return (
-            f"five compiled calls less five eager ones is {self.seconds:.3g} s, and running the model alone makes up to "
-            f"{self.scatter + self.faster:.3g} s of that (calls of {self.eager_seconds:.3g} s scatter: {self.scatter:.3g} s; "
+            f"five compiled calls minus five eager calls is {self.seconds:.3g} s, of which up to "
+            f"{self.scatter + self.faster:.3g} s is run-to-run variation (calls of {self.eager_seconds:.3g} s scatter: {self.scatter:.3g} s; "
             f"compiled ones are faster or slower: {self.faster:.3g} s)"
         )
 

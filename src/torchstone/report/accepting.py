@@ -55,7 +55,7 @@ class Offer(Struct, frozen=True):
 def find_offer(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     """What can be done about a row; ``baseline`` and ``results`` are the files that it would be accepted from and into."""
     if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
-        return Offer(None, "mend the case, or change the rule: its limit is in no baseline")
+        return Offer(None, "fix the case, or change the rule: its limit is in no baseline")
     match row.verdict:
         case Verdict.NEW:
             return _offer_new(row, terms, baseline, results)
@@ -92,9 +92,9 @@ def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     if row.remarks.expected_place:
         return Offer(None, f"remove the row at {row.remarks.expected_place} by hand, and accept it as new")
     if row.actual is None or not (row.actual.measurements or row.metric == ACCURACY):
-        return Offer(None, "mend it, or measure it again: it has no numbers to expect")
+        return Offer(None, "fix it, or measure it again: it has no numbers to expect")
     if baseline not in terms.kinds:
-        return Offer(None, "name a baseline that speaks of such cases")
+        return Offer(None, "use a baseline that covers these cases")
     from torchstone.additions import new_row  # noqa: PLC0415  (most checks have nothing to offer)
     from torchstone.adoption import Wish  # noqa: PLC0415
     from torchstone.baseline_edit import find_no_place, state  # noqa: PLC0415
@@ -109,7 +109,7 @@ def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
 def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     """Adopting the number or the status of a row, with as much of the row as has to go with it."""
     if row.actual is None or row.expected is None:
-        return Offer(None, "mend the case: its baseline has no row that could change")
+        return Offer(None, "fix the case: its baseline has no row that could change")
     from torchstone.adoption import Wish, compare_row, in_place  # noqa: PLC0415  (most checks have nothing to offer)
 
     refused = ""
@@ -126,7 +126,7 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
         refused = held[0] if held else refused
     if refused:
         return Offer(None, _told(refused))
-    return Offer(None, "mend the case, or quarantine it: a failure leaves no number to accept")
+    return Offer(None, "fix the case, or quarantine it: a failure leaves no number to accept")
 
 
 def _choices(row: Row, terms: Terms) -> Iterator[tuple[str, ...]]:
@@ -144,4 +144,4 @@ def _choices(row: Row, terms: Terms) -> Iterator[tuple[str, ...]]:
 
 
 def _told(why: str) -> str:
-    return f"mend the case, or quarantine it; accept would hold it back: {why}"
+    return f"fix the case, or quarantine it; 'accept' would not adopt it: {why}"

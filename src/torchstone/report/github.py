@@ -26,7 +26,7 @@ def render_github(report: Report) -> str:
     if (left := len(red) - MOST_RED) > 0:
         lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
     for entry in judgement.expired:
-        text = f"the quarantine of {entry.case} ended {entry.expires}: mend the case, or give the entry a new date"
+        text = f"the quarantine of {entry.case} ended {entry.expires}: fix the case, or give the entry a new date"
         lines.append(
             annotation("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
         )
@@ -53,7 +53,7 @@ def _red(report: Report, row: Row) -> str:
     if words.accept:
         text += f"\naccept: {words.accept}"
     if words.instead:
-        text += f"\nwhat now: {words.instead}"
+        text += f"\nnext step: {words.instead}"
     return annotation("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
 
 

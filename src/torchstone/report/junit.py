@@ -54,7 +54,7 @@ def _testcase(report: Report, row: Row) -> Iterator[str]:
     else:
         words = describe(row, report.context)
         kind = "error" if row.verdict in _ERRORS else "failure"
-        last = f"accept: {words.accept}" if words.accept else f"what now: {words.instead}"
+        last = f"accept: {words.accept}" if words.accept else f"next step: {words.instead}"
         body = f"rule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}\n{last}"
         yield f'      <{kind} type="{row.verdict}" message={xml_attribute(words.finding)}>{xml_text(body)}</{kind}>'
     yield "    </testcase>"

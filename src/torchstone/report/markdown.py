@@ -104,7 +104,7 @@ def _commands(report: Report, row: Row) -> str:
     if words.accept:
         lines.append(f"  - accept: {code(words.accept, limit=len(words.accept))}\n")
     if words.instead:
-        lines.append(f"  - what now: {escape(words.instead)}\n")
+        lines.append(f"  - next step: {escape(words.instead)}\n")
     return "".join(lines)
 
 

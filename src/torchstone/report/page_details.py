@@ -89,7 +89,7 @@ def _finding(finding: Finding) -> Markup:
         element("p", verdict_badge(finding.verdict, blocks=finding.blocks), " ", words.finding),
         element("p", f"Rule: {words.rule}. At {words.places}.", class_="quiet"),
         element("details", element("summary", "Accept it"), command(words.accept)) if words.accept else None,
-        element("p", f"What now: {words.instead}.") if words.instead else None,
+        element("p", f"Next step: {words.instead}.") if words.instead else None,
         class_="finding",
     )
 

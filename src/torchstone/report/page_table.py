@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from shlex import quote
 
 from torchstone.report.markup import NOTHING, Markup, element, join
 from torchstone.report.page_case import CaseRow, format_metric, format_ratio, interval_of, unit_of
 from torchstone.report.page_details import render_details, verdict_badge
 from torchstone.report.page_rows import MOST_ROWS, Category, Page
+from torchstone.safe_text import join_words
 from torchstone.units import count_of, format_number
 from torchstone.vocabulary import Verdict
 
@@ -109,9 +109,9 @@ def render_left_out(page: Page) -> Markup:
     named = ", ".join(_told_category(each) for each in left[:MOST_CATEGORIES])
     others = sum(each.cases for each in left[MOST_CATEGORIES:])
     more = f", and {others:,} others" if others else ""
-    command = " ".join(map(quote, page.command))
+    command = join_words(page.command)
     how = f"{command} --only 'PATTERN'" if command else ""
-    every = " ".join(map(quote, (*page.selection, "--most-rows", str(len(page.rows)))))
+    every = join_words((*page.selection, "--most-rows", str(len(page.rows))))
     everything = f"{command} {every}" if command else ""
     return element(
         "div",

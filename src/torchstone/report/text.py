@@ -132,13 +132,13 @@ def _red_block(report: Report, row: Row, page: Page) -> Iterator[str]:
     for name, command in (("reproduce", words.repro), ("accept", words.accept)):
         if command:
             yield from page.wrap_command(command, f"  {page.paint(f'{name:<10}', 'dim')} ")
-    yield from _fields({"what now": words.instead}, page)
+    yield from _fields({"next step": words.instead}, page)
 
 
 def _expired_block(entry: QuarantineEntry, page: Page) -> Iterator[str]:
     yield f"{page.paint('expired     ', 'red')} quarantine of {printable(entry.case)}: ended {entry.expires}"
-    advice = "mend the case, or give it a new date: torchstone quarantine add --replace"
-    yield from _fields({"at": entry.place, "reason": entry.reason, "what now": advice}, page)
+    advice = "fix the case, or give it a new date: torchstone quarantine add --replace"
+    yield from _fields({"at": entry.place, "reason": entry.reason, "next step": advice}, page)
 
 
 def _fields(fields: dict[str, str], page: Page) -> Iterator[str]:
