@@ -137,6 +137,17 @@ def test_the_numbers_of_a_case_that_is_expected_to_fail_are_judged_and_adopted(
     assert path.read_text() == "name,accuracy,graph_breaks\n\n\n\nvision_maskrcnn,fail_to_run,20\n"
 
 
+def test_a_further_count_of_a_known_benchmark_gets_a_row_of_its_own(
+    torchstone: Command, write: WriteFile
+) -> None:
+    path = Path(write("e.csv", "add_loop,compile_time_instruction_count,100,0.1\n"))
+    counts = ("compile_time_instruction_count,100", "instruction_count,90")
+    write("r.csv", "".join(f"add_loop,{count}\n" for count in counts))
+    assert expect_that_accepting_is_enough(torchstone, "r.csv", "--baseline", "e.csv") == 1
+    assert path.read_text().startswith("add_loop,compile_time_instruction_count,100,0.1\n")
+    assert "add_loop,instruction_count,90,0.1" in path.read_text()
+
+
 def test_nothing_compiled_is_nothing_counted(torchstone: Command, write: WriteFile) -> None:
     """A real row: eager did not agree with itself, so that nothing was compiled; that is not 7 graph breaks fewer."""
     text = "name,accuracy,graph_breaks,calls_captured\nmobilenetv2_100,eager_two_runs_differ,7,300\n"

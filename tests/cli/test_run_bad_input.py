@@ -74,7 +74,7 @@ USAGE = [
     (["--resume", "other.json"], "other.json:1: this is not a run file"),
     (["--resume", "empty"], "empty:1: the first line is cut off"),
     (["--resume", "bench_a.py"], "bench_a.py:1: this is not a run file"),
-    (["--unknown"], "No such option"),
+    (["--unknown"], "no such option: --unknown"),
 ]
 
 

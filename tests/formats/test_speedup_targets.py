@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from conftest import Command
+from conftest import Command, WriteFile
 from sample_files import SPEEDUP_TARGETS, read_as
 from torchstone.errors import InputError
 from torchstone.formats import read_file
@@ -209,3 +210,19 @@ def test_a_row_is_not_added_for_results_that_do_not_say_the_dtype(
     assert done.code == 2
     assert "efficientnet: the results do not say the dtype\n  say it with --set dtype=" in done.err
     assert (tmp_path / NAME).read_text() == SPEEDUP_TARGETS
+
+
+def test_the_command_of_a_file_is_not_suggested_for_another_configuration(
+    torchstone: Command, write: WriteFile
+) -> None:
+    rows = "bert,inductor,amp,dynamic,cpp,1.5\nalex,inductor,float32,static,default,1.2\n"
+    write(
+        "expected_ci_speedup_inductor_torchbench_cpu.csv",
+        f"#name,backend,data_type,shape,wrapper,target\n{rows}",
+    )
+    results = "inductor_torchbench_float32_inference_cpu_performance.csv"
+    write(results, "dev,name,batch_size,speedup\ncpu,other,8,1.3\n")
+    baseline = ("--baseline", "expected_ci_speedup_inductor_torchbench_cpu.csv")
+    report = json.loads(torchstone("check", results, *baseline, "--format", "json").out)
+    missing = {row["name"]: row["reproduce"] for row in report["rows"] if row["verdict"] == "missing"}
+    assert missing["bert"].startswith("torchstone check ")

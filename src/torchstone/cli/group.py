@@ -82,6 +82,13 @@ def run_group(arguments: Sequence[str]) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
+    except click.NoSuchOption as error:
+        # Trust is not to be had by a typing mistake.
+        meant = [each for each in error.possibilities or () if each != "--trust"]
+        hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+        command = error.ctx.command_path if error.ctx else "torchstone"
+        problem = f"no such option: {error.option_name}"
+        raise UsageError(problem, advice=f"{hint}see '{command} --help'") from None
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "torchstone"
         similar = (

@@ -416,10 +416,19 @@ class _Judging:
         """The same row, with the places that a person will look for."""
         place = "" if reading is None else reading.path if index is None else reading.place(index)
         source = reading or self._only_reading
-        repro = source.repro if row.case.probe in {"", source.kind} else ""
+        fits = row.case.probe in {"", source.kind} and (reading or _is_measured_alike(row.case, source))
+        repro = source.repro if fits else ""
         told = row.remarks
         remarks = Remarks(told.detail, place, expected.place if expected else "", told.quarantine, repro)
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
+
+
+def _is_measured_alike(case: Case, reading: Reading) -> bool:
+    """Whether a file's own command measures a case that it lacks: it does, if what the case states is what the file is of."""
+    measured = reading.run.outcomes[0].case.variant.axes() if reading.run.outcomes else {}
+    return all(
+        measured.get(axis) == value for axis, value in case.variant.axes().items() if axis != "batch_size"
+    )
 
 
 def _told_by(outcome: Outcome) -> str:

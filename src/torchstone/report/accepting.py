@@ -90,6 +90,8 @@ def _offer_missing(row: Row) -> Offer:
 def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     """Adding a row, if the baseline would take it."""
     if row.remarks.expected_place:
+        if terms.kinds.get(baseline) == "pr-time-expected":  # each metric has a row of its own
+            return Offer(("--add-new",))
         return Offer(None, f"remove the row at {row.remarks.expected_place} by hand, and accept it as new")
     if row.actual is None or not (row.actual.measurements or row.metric == ACCURACY):
         return Offer(None, "fix it, or measure it again: it has no numbers to expect")
