@@ -117,8 +117,13 @@ def test_a_run_file_from_elsewhere_executes_nothing_unless_it_is_trusted(
 
 
 @pytest.mark.slow  # the real commands, which load torch: this is what the tests above prevent
-@pytest.mark.parametrize("command", [("repro", "run.jsonl", "mlp"), ("run", "--resume", "run.jsonl")])
-@pytest.mark.parametrize("way", ["a suite that is another file", "imports from a folder"])
+@pytest.mark.parametrize(
+    ("way", "command"),
+    [
+        ("a suite that is another file", ("repro", "run.jsonl", "mlp")),
+        ("imports from a folder", ("run", "--resume", "run.jsonl")),
+    ],
+)
 def test_the_same_attacks_succeed_where_they_are_trusted(
     attack: Attack, way: str, command: tuple[str, ...]
 ) -> None:
