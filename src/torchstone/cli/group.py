@@ -84,8 +84,8 @@ def run_group(arguments: Sequence[str]) -> int:
         return 2
     except click.NoSuchOption as error:
         # Trust is not to be had by a typing mistake.
-        meant = [each for each in error.possibilities or () if each != "--trust"]
-        hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+        options = [each for each in error.possibilities or () if each != "--trust"]
+        hint = f"did you mean {' or '.join(options)}? " if options else ""
         command = error.ctx.command_path if error.ctx else "torchstone"
         problem = f"no such option: {error.option_name}"
         raise UsageError(problem, advice=f"{hint}see '{command} --help'") from None
