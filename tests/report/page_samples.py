@@ -178,7 +178,7 @@ def failed(case: Case, status: str) -> Outcome:
 
 
 def repro_of(case: Case) -> str:
-    return f"torchstone run --suite {case.suite} --only '{case.id}' --device cuda --backend inductor"
+    return f"torchstone repro run.jsonl '{case.id}'"
 
 
 ENVIRONMENT: dict[str, Any] = {

@@ -185,7 +185,7 @@ class TestContents:
             assert f"Failed while in {phase}" in text
             assert str(escape(message)) in text
             assert "AUTOTUNE mm(4096x768, 768x3072)" in text
-            assert "torchstone run --suite" in text
+            assert "torchstone repro run.jsonl" in text
             if status not in {"timeout", "worker_died"}:
                 assert "torch/_dynamo/eval_frame.py" in text
 

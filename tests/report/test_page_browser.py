@@ -241,7 +241,7 @@ class TestOpening:
         command.get_by_role("button", name="Copy").click()
         expect(command.get_by_role("button")).to_have_text("Copied")
         copied = page.evaluate("() => navigator.clipboard.readText()")
-        assert copied.startswith("torchstone run --suite huggingface --only 'huggingface::T5Small[")
+        assert copied.startswith("torchstone repro run.jsonl 'huggingface::T5Small[")
 
     def test_a_link_to_a_row_opens_it_and_focuses_it(self, visit: Open) -> None:
         page = visit()
