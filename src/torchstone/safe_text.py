@@ -49,7 +49,7 @@ SGR = r"\x1b\[[0-9;]*m"
 _AT_START = re.compile(rf"(\n(?:[^\S\n]|{SGR})*:):")  # after a line end, which is quick to find
 _MARKED = re.compile(r"(##[\w.-]*)\[")
 _HARMLESS = bytes(range(0x20, 0x7F))
-_FORMULA = r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
+_FORMULA = r"(?=['\s]*[^'\s])'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?|inf|nan)\s*|-+"
 
 _WORD = r"""(?:\w|[@%+=:,./-]|'[^']*'|"'"|\$'(?:\\x[0-9a-f]{2}|\\['\\]|[^'\\])*')+"""
