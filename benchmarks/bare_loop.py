@@ -21,12 +21,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torchstone.define import Work
-from torchstone.measure.progress import ProgressFile
-from torchstone.probes.device import Device
-from torchstone.probes.scaling import RoundPlan, make_step, time_iterations
-from torchstone.probes.subject import Target
+from torchstone.define.benchmarks import Work
 from torchstone.suites import load_suite
+from torchstone.worker.probes.device import Device
+from torchstone.worker.probes.scaling import RoundPlan, make_step, time_iterations
+from torchstone.worker.probes.subject import Target
+from torchstone.worker.ranks.progress import ProgressFile
 
 BUCKET_MB, ITERATIONS = 25, 20
 

@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from torchstone.codec import encode_run
-from torchstone.model import TRIALS, Case, Measurement, Outcome, Run, Variant
+from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 TORCHSTONE = str(Path(sysconfig.get_path("scripts")) / "torchstone")
 CASES, TRIAL_COUNT, SAMPLES = 2000, 5, 20

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 
 from run_suite import Silent, sources, verdict
 
-from torchstone.measure.collect import list_built_in
+from torchstone.core.records import Measurement, Outcome
+from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits
-from torchstone.model import Measurement, Outcome
+from torchstone.measure.targets import list_built_in
 
 MODELS = (
     "AlbertForMaskedLM",

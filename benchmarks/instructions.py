@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from run_suite import Silent, sources, verdict
 
-from torchstone.measure.collect import list_built_in
+from torchstone.core.records import Case, Outcome
+from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits
-from torchstone.model import Case, Outcome
+from torchstone.measure.targets import list_built_in
 
 BENCHMARKS = (
     "aotdispatcher_inference_nosubclass_cpu",

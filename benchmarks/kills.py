@@ -30,10 +30,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchstone.codec import decode_run
-from torchstone.errors import TorchstoneError
-from torchstone.measure.kinship import list_children
-from torchstone.model import Run
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.records import Run
+from torchstone.core.run_file import decode_run
+from torchstone.worker.process_tree import list_children
 
 MARK = "TORCHSTONE_KILLS_MARK"
 ROUNDS = 300

@@ -17,13 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from torchstone.measure.collect import list_built_in
+from torchstone.core.records import Case, Outcome
+from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits
-from torchstone.measure.surroundings import warm_cache_folder
-from torchstone.model import Case, Outcome
+from torchstone.measure.targets import list_built_in
+from torchstone.worker.worker_environment import warm_cache_folder
 
 MODELS = (
     "AlbertForMaskedLM",
@@ -140,10 +140,10 @@ def measure_overhead() -> bool:
     """What a call within a block costs beyond itself: a model that does nothing, called as the probe calls it."""
     script = (
         "import time\n"
-        "from torchstone.define import Work\n"
-        "from torchstone.probes.device import Device\n"
-        "from torchstone.probes.subject import Target, make_call\n"
-        "from torchstone.probes.timing import time_block\n"
+        "from torchstone.define.benchmarks import Work\n"
+        "from torchstone.worker.probes.device import Device\n"
+        "from torchstone.worker.probes.subject import Target, make_call\n"
+        "from torchstone.worker.probes.timing import time_block\n"
         "def nothing(x):\n    return x\n"
         "target = Target(Device('cpu'), 'inference', 'float32', 'none')\n"
         "call = make_call(Work(nothing, (1,)), target, nothing)\n"

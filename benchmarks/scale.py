@@ -26,8 +26,8 @@ from typing import NamedTuple
 from compare_speed import TORCHSTONE
 from run_suite import verdict
 
-from torchstone.codec import FORMAT, EndLine, OutcomeLine, RunLine, encode_line
-from torchstone.model import TRIALS, Case, Failure, Measurement, Outcome, Revision, Variant
+from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Revision, Variant
+from torchstone.core.run_file import FORMAT, EndLine, OutcomeLine, RunLine, encode_line
 
 SIZES = (25_000, 50_000, 100_000)
 GROWTH = 2.6

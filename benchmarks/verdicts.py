@@ -22,15 +22,15 @@ from contextlib import ExitStack
 from run_suite import Silent, verdict
 
 from torchstone.analyze.compare import Side, compare_trials
-from torchstone.analyze.discovery import adjust
+from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
-from torchstone.cli.ab import OPTIONS, make_ab_request
-from torchstone.gate.terms import USUAL_ALPHA
-from torchstone.measure.ab import Terms
-from torchstone.measure.selftest import score, try_verdicts
-from torchstone.measure.sides import Spec, open_sides
+from torchstone.cli.commands.measuring.ab import OPTIONS, make_ab_request
+from torchstone.gate.criteria import USUAL_ALPHA
+from torchstone.measure.ab.experiment import Terms
+from torchstone.measure.ab.pair import Played
+from torchstone.measure.ab.self_comparison import score, try_verdicts
+from torchstone.measure.ab.sides import Spec, open_sides
 from torchstone.measure.supervisor import Limits
-from torchstone.measure.turns import Played
 
 COMPARISONS = 2_000
 MOST_PAIRS = 40

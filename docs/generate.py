@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from torchstone.cli.group import torchstone
-from torchstone.config import RULE_KINDS
+from torchstone.core.config import RULE_KINDS
+from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
 from torchstone.gate.policy import STRICT_BLOCKS
 from torchstone.gate.rules import DEFAULT_RULES, describe_rule
-from torchstone.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 
 DOCS = Path(__file__).parent
 EXIT_CODES = {

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchstone.codec import encode_run
-from torchstone.model import TRIALS, Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 VARIANT = Variant(device="cpu", backend="inductor", mode="inference", dtype="float32", batch_size=8)
 

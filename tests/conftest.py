@@ -17,8 +17,8 @@ import pytest
 from comparison_files import write_run
 from live_processes import MARK, Bench, Onlooker, expect_no_process
 from torchstone.cli.main import run
+from torchstone.core.records import Outcome
 from torchstone.measure.session import Session
-from torchstone.model import Outcome
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN

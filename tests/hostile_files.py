@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
-from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 
 COLOR = "\x1b[35;7m"  # none of ours: where it comes out, foreign text has colored the terminal
 HOSTILE = {

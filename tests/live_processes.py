@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from torchstone.codec import decode_run
+from torchstone.core.records import Case, Outcome, Reading, Variant
+from torchstone.core.run_file import decode_run
+from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings
 from torchstone.measure.supervisor import Limits
-from torchstone.model import Case, Outcome, Reading, Variant
 
 MARK = "TORCHSTONE_TEST_MARK"
 PATIENCE = 300.0

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from torchstone.codec import encode_run
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 Json = dict[str, Any]
 ENVIRONMENT: Json = {"versions": {"torch": "2.13.0"}, "software": {"python": {"version": "3.11.7"}}}

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from torchstone.formats.expected_csv import DTYPES
-from torchstone.model import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
-from torchstone.safe_text import is_plain
-from torchstone.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
+from torchstone.core.records import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
+from torchstone.core.text.safe_text import is_plain
+from torchstone.core.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
+from torchstone.formats.torch.expected_csv import DTYPES
 
 _VISIBLE = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
 NAMES = st.one_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchstone.model import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 
 ENVIRONMENT = {"software": {"torch": {"version": "2.13.0+cu130", "cuda": "13.0"}}}
 SETTINGS = {"sources": {"scaling": {"kind": "suite", "name": "scaling"}}, "threads": 1}

@@ -10,9 +10,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.records import Case, Reading
+from torchstone.core.text.safe_text import is_plain
 from torchstone.formats import FORMATS
-from torchstone.model import Case, Reading
-from torchstone.safe_text import is_plain
 
 STATS = (
     "calls_captured,unique_graphs,graph_breaks,unique_graph_breaks,fallbacks_to_eager,autograd_captures,"

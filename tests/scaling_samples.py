@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from torchstone.analyze.scaling import percentile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.analyze.scaling_curves import percentile
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_file import encode_run
 
 STRAGGLER = "rank 3 on b: its own work takes 34% longer than that of the middle rank"
 LOST = "rank 2 on b: no answer for 60 s in all_reduce; the link to b is gone"

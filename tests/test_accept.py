@@ -9,14 +9,14 @@ import pexpect
 import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
-from torchstone.adoption import Wish
-from torchstone.codec import decode_run, encode_run
-from torchstone.config import parse_rule
+from torchstone.baselines.adopt import Wish
+from torchstone.baselines.margins import least_margin
+from torchstone.baselines.propose import Proposal, find_repeatable, propose
+from torchstone.core.config import parse_rule
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
 from torchstone.formats import FORMATS
-from torchstone.gate.margins import least_margin
 from torchstone.gate.rules import RuleBook
-from torchstone.model import Case, Failure, Measurement, Outcome, Reading, Run, Variant
-from torchstone.proposal import Proposal, find_repeatable, propose
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 BASELINE = """name,accuracy,graph_breaks

@@ -9,8 +9,8 @@ import pytest
 
 from comparison_files import counts, failed, passed, write_run
 from conftest import Command
-from torchstone.codec import decode_run
-from torchstone.model import Case, Measurement, Outcome, Run
+from torchstone.core.records import Case, Measurement, Outcome, Run
+from torchstone.core.run_file import decode_run
 
 OLD, NEW = ({"versions": {"torch": version}} for version in ("2.11.0", "2.13.0"))
 

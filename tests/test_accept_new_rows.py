@@ -8,7 +8,7 @@ import pytest
 
 from comparison_files import case_of, counts, passed, times, write_run
 from conftest import Command, WriteFile
-from torchstone.model import Measurement, Outcome
+from torchstone.core.records import Measurement, Outcome
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 START = ("--baseline", "e.csv", "--add-new", "--yes")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from conftest import Command, Ran, WriteFile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
-from torchstone.vocabulary import STATUSES
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
+from torchstone.core.vocabulary import STATUSES
 
 ACTUAL = [status.replace("_N", "_4") for status in STATUSES]
 EXPECTED = [*ACTUAL, ""]

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from torchstone import benchmark_base
-from torchstone.counting import Counted
-from torchstone.measure.pr_time_files import Adapted
-from torchstone.measure.sources import SourceError, find_measured, load_source
-from torchstone.measure.survey import _look_at
+from torchstone.define import benchmark_base
+from torchstone.define.counted import Counted
+from torchstone.worker.pr_time_files import Adapted
+from torchstone.worker.sources import SourceError, find_measured, load_source
+from torchstone.worker.survey import _look_at
 
 Load = Callable[..., dict[str, Any]]
 

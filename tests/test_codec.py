@@ -8,11 +8,11 @@ from hypothesis import given, settings
 
 from record_strategies import full_runs
 from sample_files import RUN, assert_sound
-from torchstone.codec import FORMAT, EndLine, OutcomeLine, decode_run, encode_line, encode_run
-from torchstone.errors import InputError
-from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
-from torchstone.redaction import is_hidden
-from torchstone.safe_text import is_plain
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_file import FORMAT, EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.core.text.redaction import is_hidden
+from torchstone.core.text.safe_text import is_plain
 
 HEAD, SAM, MOCO, END = RUN.splitlines(keepends=True)
 

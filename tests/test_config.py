@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.config import read_settings
-from torchstone.errors import InputError
-from torchstone.model import Rule
+from torchstone.core.config import read_settings
+from torchstone.core.errors import InputError
+from torchstone.core.records import Rule
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 

@@ -32,11 +32,11 @@ from sample_files import (
     V3,
     read_as,
 )
-from torchstone.conversion import convert, merge_runs
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision, Run, Variant
+from torchstone.core.text.safe_text import is_plain
 from torchstone.formats import FORMATS, WRITTEN
-from torchstone.model import Case, Measurement, Outcome, Reading, Revision, Run, Variant
-from torchstone.safe_text import is_plain
+from torchstone.formats.convert import convert, merge_runs
 
 COUNTS_LOST = [
     f"the metric {metric}"

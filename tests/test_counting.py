@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import torchstone
-from torchstone import counting
-from torchstone.counting import Counted, counted, take_counted
-from torchstone.define import DefinitionError
+from torchstone.define import counted as counting
+from torchstone.define.benchmarks import DefinitionError
+from torchstone.define.counted import Counted, counted, take_counted
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import torchstone
-from torchstone.define import (
+from torchstone.define.benchmarks import (
     OFFERED,
     Benchmark,
     Check,
@@ -80,7 +80,7 @@ def test_example_of_the_issue_works_as_it_stands(tmp_path: Path) -> None:
         "@torchstone.benchmark(batch_size=8)\n"
         "def my_model():\n"
         "    return (lambda x: x * 2), ([1.0],)\n"
-        "from torchstone.define import take_defined\n"
+        "from torchstone.define.benchmarks import take_defined\n"
         "print([(each.name, each.batch_size) for each in take_defined()])\n"
     )
     assert run_python(str(file)) == "[('my_model', 8)]"
@@ -88,7 +88,7 @@ def test_example_of_the_issue_works_as_it_stands(tmp_path: Path) -> None:
 
 def test_defining_needs_neither_torch_nor_any_other_library() -> None:
     code = (
-        "import sys; before = set(sys.modules); import torchstone.define;"
+        "import sys; before = set(sys.modules); import torchstone.define.benchmarks;"
         "own = {name.partition('.')[0] for name in set(sys.modules) - before};"
         "print(sorted(own - set(sys.stdlib_module_names)))"
     )
@@ -164,7 +164,7 @@ def test_value_of_a_parameter_is_part_of_the_name(value: object, text: str) -> N
 
 def test_names_are_the_same_in_every_process() -> None:
     code = (
-        "from torchstone.define import benchmark, take_defined\n"
+        "from torchstone.define.benchmarks import benchmark, take_defined\n"
         "class Plain: pass\n"
         "values = [Plain(), {'x', 'y', 'z'}, frozenset({'p', 'q', 'r'}), len, lambda x: x, {'a': Plain()}]\n"
         "benchmark(name='it', parameters={'value': values})(lambda value: None)\n"

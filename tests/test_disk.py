@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from torchstone import disk
-from torchstone.disk import create_whole, write_text
+from torchstone.core import disk
+from torchstone.core.disk import create_whole, write_text
 
 KILLED = """
 import os, sys

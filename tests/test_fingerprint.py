@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.fingerprint import differences, fingerprint, unknowns
+from torchstone.core.fingerprint import differences, fingerprint, unknowns
 
 ENVIRONMENT: dict[str, Any] = {
     "machine": {

@@ -16,13 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import profile_samples
-from torchstone import baseline
-from torchstone.baseline import Baseline
 from torchstone.cli.main import run as run_command
-from torchstone.codec import encode_run
-from torchstone.errors import InputError
-from torchstone.gate import comparing
-from torchstone.model import TRIALS, Case, Failure, Measurement, Outcome, Reading, Run, Variant
+from torchstone.core.errors import InputError
+from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Reading, Run, Variant
+from torchstone.core.run_file import encode_run
+from torchstone.gate import baseline, comparing
+from torchstone.gate.baseline import Baseline
 
 FEW, MANY = 200, 800
 MOST_GROWTH = 5.0

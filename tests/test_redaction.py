@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.cli.run_options import OPTIONS, make_request
-from torchstone.codec import decode_run
-from torchstone.errors import InputError, UsageError
-from torchstone.measure.channel import Channel
+from torchstone.cli.options.run_options import OPTIONS, make_request
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Case, Run
+from torchstone.core.run_file import decode_run
+from torchstone.core.text.redaction import redact, redact_values, was_redacted
 from torchstone.measure.journal import create_journal
 from torchstone.measure.launcher import LOG_KEPT, Worker
-from torchstone.measure.settings import settings_of_run
-from torchstone.model import Case, Run
-from torchstone.redaction import redact, redact_values, was_redacted
+from torchstone.measure.measuring import settings_of_run
+from torchstone.worker.channel import Channel
 
 
 @pytest.mark.parametrize(

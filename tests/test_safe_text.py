@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostile_files import EMOJI, HOSTILE, NAMES, forbidden
-from torchstone.errors import InputError
-from torchstone.safe_text import (
+from torchstone.core.errors import InputError
+from torchstone.core.text.safe_text import (
     defuse_cell,
     escape_commands,
     escape_json,

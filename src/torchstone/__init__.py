@@ -19,8 +19,8 @@ The parent never imports torch: a gate works on any machine, and answers at once
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchstone.counting import Counted, counted
-    from torchstone.define import Benchmark, Check, Suite, Work, benchmark
+    from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
+    from torchstone.define.counted import Counted, counted
 
 __version__ = "0.1.0"
 
@@ -29,7 +29,8 @@ __all__ = ["Benchmark", "Check", "Counted", "Suite", "Work", "__version__", "ben
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (what a benchmark file needs, loaded only when it asks)
     if name in __all__:
-        from torchstone import counting, define  # noqa: PLC0415
+        from torchstone.define import benchmarks  # noqa: PLC0415
+        from torchstone.define import counted as counted_work  # noqa: PLC0415
 
-        return getattr(counting if name in {"Counted", "counted"} else define, name)
+        return getattr(counted_work if name in {"Counted", "counted"} else benchmarks, name)
     raise AttributeError(f"module 'torchstone' has no attribute '{name}'")

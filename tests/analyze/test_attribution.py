@@ -19,7 +19,7 @@ from torchstone.analyze.attribution import (
     read_profile,
     trace,
 )
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
 
 
 def read(stated: object) -> Profile:

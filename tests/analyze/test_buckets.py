@@ -8,8 +8,8 @@ import pytest
 
 from scaling_samples import bucket_rounds, round_case, round_passed, sweep_of
 from torchstone.analyze.buckets import Bucket, BucketSweep, independent_values, sweep_buckets
-from torchstone.analyze.scaling import collect_sweeps
-from torchstone.model import Measurement, Outcome
+from torchstone.analyze.scaling_curves import collect_sweeps
+from torchstone.core.records import Measurement, Outcome
 
 FOUR = {"1": 0.061, "5": 0.0534, "25": 0.0512, "50": 0.0513}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.discovery import adjust
+from torchstone.analyze.multiple_comparisons import adjust
 
 
 def test_one_comparison_is_left_as_it_is() -> None:

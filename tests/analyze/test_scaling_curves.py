@@ -19,9 +19,9 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
-from torchstone.analyze.scaling import Sweep, collect_sweeps, rank_count
-from torchstone.formats import ddp
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.analyze.scaling_curves import Sweep, collect_sweeps, rank_count
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.formats.torch import ddp
 
 
 def only(outcomes: list[Outcome], planned: tuple[Case, ...] = ()) -> Sweep:

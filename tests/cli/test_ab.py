@@ -21,12 +21,13 @@ import pytest
 from conftest import Command, WriteFile, start_on_terminal
 from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
 from torchstone.analyze.sequential import Effect
-from torchstone.cli.ab_display import draw_interval, effect_text, headline_of
-from torchstone.measure import ab, turns
-from torchstone.measure.ab import Contest, Terms
+from torchstone.cli.terminal.ab_display import draw_interval, effect_text, headline_of
+from torchstone.core.records import Case
+from torchstone.measure.ab import experiment as ab
+from torchstone.measure.ab import pair as turns
+from torchstone.measure.ab.experiment import Contest, Terms
+from torchstone.measure.ab.sides import Side
 from torchstone.measure.session import Session
-from torchstone.measure.sides import Side
-from torchstone.model import Case
 
 # The work of a call, and whether it can be done at all, depend on the environment. What waits is never faster than it should be.
 BENCHMARKS = """

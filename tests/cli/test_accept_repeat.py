@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.codec import decode_run, encode_run
-from torchstone.model import Case, Measurement, Outcome, Run
+from torchstone.core.records import Case, Measurement, Outcome, Run
+from torchstone.core.run_file import decode_run, encode_run
 
 CALLS = "python_calls"
 BENCHMARKS = '''

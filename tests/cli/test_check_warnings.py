@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Measurement, Outcome, Run
+from torchstone.core.records import Case, Measurement, Outcome, Run
+from torchstone.core.run_file import encode_run
 
 COUNT = "instruction_count"
 HERE: dict[str, Any] = {"versions": {"torch": "2.13.0"}}

@@ -11,11 +11,11 @@ import pexpect
 import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
-from torchstone.cli.check import OPTIONS, check
-from torchstone.cli.clicked import make_command
-from torchstone.cli.plain import parse_plainly
-from torchstone.codec import encode_run
-from torchstone.model import Case, Outcome, Run
+from torchstone.cli.commands.judging.check import OPTIONS, check
+from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.plain import parse_plainly
+from torchstone.core.records import Case, Outcome, Run
+from torchstone.core.run_file import encode_run
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 

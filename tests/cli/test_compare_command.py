@@ -10,8 +10,8 @@ import pytest
 from comparison_files import case_of, counts, failed, only_row, passed, times, write_run
 from conftest import Command, Compare, WriteFile
 from sample_files import ACCURACY, CANONICAL, TOOLS
-from torchstone.model import TRIALS, Measurement, Outcome
-from torchstone.vocabulary import VERDICTS
+from torchstone.core.records import TRIALS, Measurement, Outcome
+from torchstone.core.vocabulary import VERDICTS
 
 
 def test_a_slower_case_is_a_regression_with_effect_interval_method_and_counts(compare: Compare) -> None:
@@ -452,7 +452,7 @@ def test_a_run_that_is_compared_with_itself_is_told(torchstone: Command, tmp_pat
 
 
 def test_every_verdict_can_be_let_through_or_made_to_block() -> None:
-    from torchstone.cli.compare import OPTIONS  # noqa: PLC0415
+    from torchstone.cli.commands.judging.compare import OPTIONS  # noqa: PLC0415
 
     choices = next(option.choices for option in OPTIONS if option.flag == "--block")
     assert {*choices} == {str(verdict) for verdict in VERDICTS} - {"pass", "quarantined"} | {"same"}

@@ -10,7 +10,7 @@ import pytest
 
 from comparison_files import case_of, counts, failed, only_row, passed, times, write_run
 from conftest import Command, Compare, WriteFile
-from torchstone.model import TRIALS, Case, Failure, Measurement, Outcome, Variant
+from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Variant
 
 
 def rows_of(out: str) -> dict[tuple[str, str], dict[str, Any]]:

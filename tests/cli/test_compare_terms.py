@@ -10,7 +10,7 @@ import pytest
 
 from comparison_files import case_of, counts, only_row, passed, times, write_run
 from conftest import Command, Compare, WriteFile
-from torchstone.model import TRIALS, Measurement, Outcome
+from torchstone.core.records import TRIALS, Measurement, Outcome
 
 
 def trials_of(metric: str, *values: float, **extra: str) -> list[Outcome]:

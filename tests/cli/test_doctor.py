@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, start_on_terminal
-from torchstone.cli import doctor
-from torchstone.measure import diagnosis
-from torchstone.measure.diagnosis import Finding, Level, diagnose
-from torchstone.measure.facts import Facts, Noise, TorchFacts
-from torchstone.report.text import Page
+from torchstone.cli.commands.measuring import doctor
+from torchstone.measure.doctor import diagnosis
+from torchstone.measure.doctor.diagnosis import Finding, Level, diagnose
+from torchstone.measure.doctor.facts import Facts, Noise, TorchFacts
+from torchstone.reporting.dialects.check_text import Page
 
 FACTS = Facts(torch=TorchFacts("2.13.0", 1.25), governor="powersave", noise=Noise(200, 0.004, 0.03))
 

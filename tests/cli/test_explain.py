@@ -22,9 +22,9 @@ from profile_samples import (
     sample_run,
     stacks,
 )
-from torchstone.codec import encode_run
-from torchstone.model import Outcome, Run
-from torchstone.units import short_number
+from torchstone.core.records import Outcome, Run
+from torchstone.core.run_file import encode_run
+from torchstone.core.text.units import short_number
 
 Save = Callable[[Run, Run], None]
 BOTH = ("base.jsonl", "new.jsonl")

@@ -18,12 +18,12 @@ from msgspec import structs
 from conftest import Command, start_on_terminal
 from hostile_files import EMOJI, HOSTILE, NAMES, forbidden, hostile_outcome, hostile_run
 from profile_samples import profile, stacks
-from torchstone.cli.output import SafeStream, safe_streams
-from torchstone.cli.pr_time import write_rows as write_pr_time
-from torchstone.cli.repro import show
-from torchstone.cli.run_outputs import write_outputs
-from torchstone.codec import encode_run
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.cli.commands.measuring.pr_time import write_rows as write_pr_time
+from torchstone.cli.commands.measuring.repro import show
+from torchstone.cli.terminal.output import SafeStream, safe_streams
+from torchstone.cli.terminal.run_outputs import write_outputs
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 EVERYTHING = "\n".join(HOSTILE.values())
 JUDGE = ("check", "new.jsonl", "--baseline", "base.jsonl", "--cross-environment")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.codec import decode_run, encode_run
-from torchstone.model import Case, Measurement, Number, Outcome, Run, Variant
+from torchstone.core.records import Case, Measurement, Number, Outcome, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
 
 HERE: dict[str, Any] = {"machine": {"cpu": {"model": "EPYC"}}, "versions": {"torch": "2.13.0"}}
 OTHER_TORCH = HERE | {"versions": {"torch": "2.11.0"}}

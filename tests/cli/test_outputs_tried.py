@@ -13,9 +13,10 @@ import click
 import pytest
 
 from conftest import Command
-from torchstone.cli import group, trying
-from torchstone.disk import try_file, try_folder, write_text
-from torchstone.errors import InputError
+from torchstone.cli import group
+from torchstone.cli.options import output_trial as trying
+from torchstone.core.disk import try_file, try_folder, write_text
+from torchstone.core.errors import InputError
 
 # Options that name files or folders which are only read.
 _READ = {

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Command
 from live_processes import PATIENCE, read_run, start_torchstone, wait_until
-from torchstone.cli.pr_time import file_name
+from torchstone.cli.commands.measuring.pr_time import file_name
 
 ADDITIONS = """\
 import gc
@@ -309,5 +309,5 @@ def test_different_names_have_different_json_files() -> None:
 
 
 def test_the_command_line_starts_without_torch() -> None:
-    code = "import sys; import torchstone.cli.pr_time; sys.exit('torch' in sys.modules)"
+    code = "import sys; import torchstone.cli.commands.measuring.pr_time; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -16,8 +16,8 @@ import pytest
 
 from conftest import Command
 from live_processes import read_run
-from torchstone.model import Outcome
-from torchstone.vocabulary import CAPTURE_METRICS
+from torchstone.core.records import Outcome
+from torchstone.core.vocabulary import CAPTURE_METRICS
 
 BENCHMARKS = """
 import sys, torch, torchstone
@@ -302,7 +302,7 @@ def test_suites_and_probes_are_listed_without_torch() -> None:
 def test_where_torch_is_missing_each_package_is_named_once(
     torchstone: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchstone.cli.listing.find_spec", lambda _: None)
+    monkeypatch.setattr("torchstone.cli.commands.measuring.listing.find_spec", lambda _: None)
     listed = json.loads(torchstone("list", "--json").out)
     suites = {each["name"]: each["runs_here"] for each in listed["suites"]}
     assert suites["smoke"] == "no: torch not installed"

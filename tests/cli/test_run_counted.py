@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Command, WriteFile
 from live_processes import read_run
-from torchstone.model import Outcome
+from torchstone.core.records import Outcome
 
 needs_valgrind = pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 

@@ -9,7 +9,8 @@ import pytest
 
 from conftest import Command
 from live_processes import read_run, wait_until
-from torchstone.measure import ab, turns
+from torchstone.measure.ab import experiment as ab
+from torchstone.measure.ab import pair as turns
 
 # The second benchmark does what the file 'damage' says.
 BENCHMARKS = """

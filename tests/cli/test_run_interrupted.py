@@ -27,13 +27,13 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
-from torchstone.codec import encode_run
-from torchstone.measure.collect import hash_file
+from torchstone.core.records import Case, Outcome, Revision, Run, Variant
+from torchstone.core.run_file import encode_run
 from torchstone.measure.journal import reopen_journal
-from torchstone.measure.kinship import list_children
+from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings
-from torchstone.model import Case, Outcome, Revision, Run, Variant
+from torchstone.measure.targets import hash_file
+from torchstone.worker.process_tree import list_children
 
 # Each benchmark notes that it was built, takes a while, and has a child in a session of its own.
 BENCHMARKS = """
@@ -262,7 +262,7 @@ def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: 
 # Lets the run file grow by one outcome, and no further: as a full disk would.
 FULL_DISK = """
 import os, resource, sys
-import torchstone.cli.run as command
+import torchstone.cli.commands.measuring.run as command
 from torchstone.cli.main import run
 from torchstone.measure.journal import create_journal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchstone.cli.run_summary import print_summary, result_line
-from torchstone.model import Case, Failure, Measurement, Outcome, Run
+from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
 
 FEW = "only {} pairs of calls were timed: too few for an interval"
 AGAIN = "it was compiled again while it was timed, so some samples hold compile time"

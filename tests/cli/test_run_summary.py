@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
-from torchstone.cli.run_summary import print_cache_reasons, print_summary, result_line
-from torchstone.codec import encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.cli.terminal.run_summary import print_cache_reasons, print_summary, result_line
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 NATIVE = "what inductor wrote was compiled again, in {} s (cold: 2.1 s): it is not among what was saved"
 SETTINGS = {"sources": {"smoke": {"kind": "suite", "name": "smoke"}}, "threads": 1}

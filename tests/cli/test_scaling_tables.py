@@ -23,11 +23,11 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
-from torchstone.cli.case_label import Labels, round_words
-from torchstone.cli.run_summary import print_summary, result_line
-from torchstone.codec import encode_run
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
-from torchstone.report.page_scaling import (
+from torchstone.cli.terminal.case_label import Labels, round_words
+from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
+from torchstone.reporting.views.scaling_view import (
     bucket_words,
     conditions_of,
     format_part,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from conftest import Command, start_on_terminal
-from torchstone.codec import decode_run, encode_run
-from torchstone.measure.collect import hash_file
-from torchstone.measure.settings import case_file
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
+from torchstone.measure.measuring import case_file
+from torchstone.measure.targets import hash_file
 
 CASE = Case("mlp", "instructions", "smoke", Variant("cpu"))
 CACHED = Case("mlp", "compile_cache", "smoke", Variant("cpu", "inductor", "inference", "float32", None, 4))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, DATA, assert_sound, read_as
-from torchstone.errors import InputError
-from torchstone.fingerprint import differences
-from torchstone.model import Outcome, Reading, Revision
+from torchstone.core.errors import InputError
+from torchstone.core.fingerprint import differences
+from torchstone.core.records import Outcome, Reading, Revision
 
 WITHOUT_SAMPLES = (DATA / "asv-without-samples.json").read_text()
 COLUMNS = ["result", "params", "version", "started_at", "duration", "stats_q_25", "samples"]

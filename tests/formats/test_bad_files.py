@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sample_files import ACCURACY, DDP, EXPECTED, PERFORMANCE, PR_TIME, PR_TIME_EXPECTED, QUARANTINE, RUN, V3
-from torchstone.disk import read_text, write_text
-from torchstone.errors import InputError
+from torchstone.core.disk import read_text, write_text
+from torchstone.core.errors import InputError
 
 HEADER = "dev,name,batch_size,accuracy,graph_breaks\n"
 RESULTS = f"{HEADER}cuda,a,4,pass,0\ncuda,b,4,pass,2\n"

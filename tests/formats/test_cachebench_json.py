@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sample_files import CACHEBENCH, read_as, rewrite
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.formats.cachebench import METRICS
-from torchstone.model import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.formats.torch.cachebench import METRICS
 
 RECORDS: list[dict[str, Any]] = json.loads(CACHEBENCH)
 

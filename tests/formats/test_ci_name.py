@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from torchstone.formats.ci_name import CiName, file_stem, read_ci_name
-from torchstone.formats.expected_csv import DTYPES
-from torchstone.model import Case, Variant
+from torchstone.core.records import Case, Variant
+from torchstone.formats.torch.ci_name import CiName, file_stem, read_ci_name
+from torchstone.formats.torch.expected_csv import DTYPES
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp", "int8"])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from record_strategies import ddp_runs
 from round_files import failed_round, round_case, round_of, scaling_run, sweep
 from sample_files import DDP, DDP_REPORT, read_as, rewrite
-from torchstone.errors import InputError, UsageError
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.formats.ddp import count_ranks, group_by_model, left_out, ranks_of, split
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.formats.torch.ddp import count_ranks, group_by_model, left_out, ranks_of, split
 
 
 def refused(text: str) -> InputError:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from record_strategies import NAMES
 from sample_files import CANONICAL, EXPECTED, PR_TIME_EXPECTED
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
 from torchstone.formats.edit import TableText, TextRow
 from torchstone.formats.table import Rows, render_row, split_lines
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.vocabulary import Probe
 from torchstone.formats import FORMATS
-from torchstone.formats.runner_csv import write_exactly
-from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
-from torchstone.vocabulary import Probe
+from torchstone.formats.torch.runner_csv import write_exactly
 
 STATS = (
     "calls_captured,unique_graphs,graph_breaks,unique_graph_breaks,fallbacks_to_eager,"

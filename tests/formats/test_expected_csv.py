@@ -5,9 +5,9 @@ from hypothesis import given, settings
 
 from record_strategies import by_dtype_runs, expected_runs
 from sample_files import ACCURACY, BY_DTYPE, EXPECTED, MEMORY, PERFORMANCE, read_as, rewrite
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
 
 
 def refused(kind: str, text: str) -> InputError:

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, MEMORY, QUARANTINE, SETTINGS, TOOLS, assert_sound, read_as
-from torchstone.config import read_settings
-from torchstone.disk import write_text
-from torchstone.errors import InputError
+from torchstone.core.config import read_settings
+from torchstone.core.disk import write_text
+from torchstone.core.errors import InputError
+from torchstone.core.text.safe_text import is_plain
+from torchstone.core.toml_file import parse_toml
 from torchstone.formats import FORMATS, WRITTEN, read_file, recognise
 from torchstone.formats.edit import TableText
-from torchstone.quarantine import read_quarantine
-from torchstone.results import merge
-from torchstone.safe_text import is_plain
-from torchstone.toml_file import parse_toml
+from torchstone.formats.merge import merge
+from torchstone.gate.quarantine import read_quarantine
 
 T = TypeVar("T")
 KINDS = list(FORMATS)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, DATA, assert_sound, read_as
-from torchstone.errors import InputError
-from torchstone.model import Case, Outcome, Variant
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Outcome, Variant
 
 FAILING = (DATA / "hyperfine-failing.json").read_text()
 

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from record_strategies import pr_time_runs
 from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.formats.pr_time import write_records, write_rows
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.formats.torch.pr_time import write_records, write_rows
 
 
 def refused(kind: str, text: str) -> InputError:

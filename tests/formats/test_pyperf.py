@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, DATA, assert_sound, read_as
-from torchstone.errors import InputError
-from torchstone.fingerprint import differences
-from torchstone.model import Case, Revision
+from torchstone.core.errors import InputError
+from torchstone.core.fingerprint import differences
+from torchstone.core.records import Case, Revision
 
 SUITE = (DATA / "pyperf-suite.json").read_text()
 MEMORY = (DATA / "pyperf-memory.json").read_text()

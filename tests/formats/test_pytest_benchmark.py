@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, DATA, assert_sound, read_as
-from torchstone.errors import InputError
-from torchstone.fingerprint import differences
-from torchstone.model import Case, Outcome, Revision, Variant
-from torchstone.safe_text import is_plain
+from torchstone.core.errors import InputError
+from torchstone.core.fingerprint import differences
+from torchstone.core.records import Case, Outcome, Revision, Variant
+from torchstone.core.text.safe_text import is_plain
 
 KIND = "pytest-benchmark"
 WITHOUT_DATA = (DATA / "pytest-benchmark-without-data.json").read_text()

@@ -20,7 +20,7 @@ from sample_files import (
     V3_RECORDS,
     rewrite,
 )
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
 from torchstone.formats import FORMATS, WRITTEN, read_file, recognise
 
 

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 
 from record_strategies import accuracy_runs, performance_runs
 from sample_files import ACCURACY, PERFORMANCE, STATS, read_as, rewrite
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.vocabulary import CAPTURE_METRICS
 from torchstone.formats import FORMATS
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
-from torchstone.vocabulary import CAPTURE_METRICS
 
 FULL = (
     "dev,name,batch_size,tag,speedup,abs_latency,baseline,speedup_vs_baseline,compilation_latency,compression_ratio,"

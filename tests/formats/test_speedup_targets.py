@@ -9,10 +9,10 @@ import pytest
 
 from conftest import Command, WriteFile
 from sample_files import SPEEDUP_TARGETS, read_as
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Measurement, Outcome, Variant
 from torchstone.formats import read_file
-from torchstone.formats.ci_name import CiName, read_ci_name
-from torchstone.model import Case, Measurement, Outcome, Variant
+from torchstone.formats.torch.ci_name import CiName, read_ci_name
 
 NAME = "expected_ci_speedup_inductor_torchbench_cpu.csv"
 HEADER, SWITCHED_OFF, *ROWS = SPEEDUP_TARGETS.splitlines(keepends=True)

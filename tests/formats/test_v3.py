@@ -11,9 +11,9 @@ from msgspec import structs
 
 from record_strategies import JSON_OBJECTS, JSON_VALUES, NAMES, STATUS_WORDS, v3_runs
 from sample_files import V3, V3_RECORDS, assert_sound, read_as, rewrite
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Measurement, Outcome, Revision, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.model import Case, Measurement, Outcome, Revision, Run, Variant
 
 Record = dict[str, Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from conftest import Command, Ran, WriteFile
-from torchstone.codec import encode_run
+from torchstone.core.records import Case, Measurement, Outcome, Run
+from torchstone.core.run_file import encode_run
+from torchstone.core.vocabulary import METRICS
 from torchstone.gate.comparable import COUNTED_UNITS, depends_on_environment
-from torchstone.model import Case, Measurement, Outcome, Run
-from torchstone.vocabulary import METRICS
 
 HERE: dict[str, Any] = {
     "machine": {"host": "a", "kernel": "6.1", "cpu": {"model": "EPYC"}, "cores": {"allowed": 8}},

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from comparison_files import case_of, passed, times
 from record_strategies import accuracy_runs, ddp_runs, full_runs, performance_runs, pr_time_runs, v3_runs
-from torchstone.errors import TorchstoneError
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.records import TRIALS, Measurement, Outcome, Reading, Run
+from torchstone.core.vocabulary import Verdict
 from torchstone.gate.compared import Compared
 from torchstone.gate.comparing import compare_files
+from torchstone.gate.criteria import Terms
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.sides import Files
-from torchstone.gate.terms import Terms
-from torchstone.model import TRIALS, Measurement, Outcome, Reading, Run
-from torchstone.report.compare_github import render_compare_github
-from torchstone.report.compare_json import render_compare_json
-from torchstone.report.compare_junit import render_compare_junit
-from torchstone.report.compare_markdown import render_compare_markdown
-from torchstone.report.compare_rows import CompareReport
-from torchstone.report.compare_text import render_compare_text
-from torchstone.report.markdown import GITHUB_LIMIT
-from torchstone.vocabulary import Verdict
+from torchstone.gate.trials_of_sides import Files
+from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT
+from torchstone.reporting.dialects.comparison_github import render_compare_github
+from torchstone.reporting.dialects.comparison_json import render_compare_json
+from torchstone.reporting.dialects.comparison_junit import render_compare_junit
+from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown
+from torchstone.reporting.dialects.comparison_text import render_compare_text
+from torchstone.reporting.views.comparison_rows import CompareReport
 
 RUNS = st.one_of(
     full_runs(), performance_runs(), accuracy_runs(), pr_time_runs(margins=False), v3_runs(), ddp_runs()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from conftest import Command
-from torchstone.codec import decode_run, encode_run
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
 from torchstone.formats import FORMATS
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
 
 OLD = "dynamo_compilation_latency"
 NOW = "compile_seconds"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Run
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
+from torchstone.core.run_file import encode_run
 
 COUNT = "compile_time_instruction_count"
 TREE = f"{COUNT}_tree"

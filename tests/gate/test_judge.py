@@ -11,8 +11,8 @@ import pytest
 
 from comparison_files import case_of, passed, times, write_run
 from conftest import Command, WriteFile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 PERFORMANCE = "dev,name,batch_size,speedup,abs_latency,compression_ratio\n"

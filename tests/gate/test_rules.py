@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.config import RULE_KINDS, parse_rule
-from torchstone.errors import UsageError
+from torchstone.core.config import RULE_KINDS, parse_rule
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Rule
+from torchstone.core.vocabulary import METRICS, STATUSES, Verdict
 from torchstone.gate.rules import (
     DEFAULT_RULES,
     RuleBook,
@@ -14,8 +16,6 @@ from torchstone.gate.rules import (
     describe_rule,
     limits_of,
 )
-from torchstone.model import Case, Rule
-from torchstone.vocabulary import METRICS, STATUSES, Verdict
 
 CASE = Case("resnet50", "performance")
 positive = st.floats(min_value=1e-3, max_value=1e9)

@@ -6,12 +6,12 @@ from collections import Counter
 
 from comparison_files import case_of
 from torchstone.analyze.compare import WELCH, Comparison, Side
+from torchstone.core.vocabulary import Verdict
 from torchstone.gate.compared import ComparedRow
+from torchstone.gate.criteria import Terms
+from torchstone.gate.multiple_testing import settle
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.settling import settle
-from torchstone.gate.terms import Terms
-from torchstone.vocabulary import Verdict
 
 TERMS = Terms(Policy(), RuleBook())
 SIDE = Side((1.0, 1.1), 2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 
 
 def run_of(performance: str, accuracy: str = "pass") -> str:

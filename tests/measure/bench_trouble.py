@@ -16,7 +16,7 @@ from typing import NoReturn
 import torch
 
 import torchstone
-from torchstone.probes.warm_up import WARM_UP_CALLS
+from torchstone.worker.probes.warm_up import WARM_UP_CALLS
 
 Built = tuple[Callable[[torch.Tensor], torch.Tensor], tuple[torch.Tensor]]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 import torchstone
-from torchstone.probes.warm_up import WARM_UP_CALLS
+from torchstone.worker.probes.warm_up import WARM_UP_CALLS
 
 Built = tuple[Callable[[torch.Tensor], torch.Tensor], tuple[torch.Tensor]]
 NOTES = Path(os.environ["TORCHSTONE_TEST_NOTES"])

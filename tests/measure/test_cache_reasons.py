@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.measure.cache_reasons import LONGEST_VALUE, find_native_reason, find_reasons
+from torchstone.measure.procedures.cache_misses import LONGEST_VALUE, find_native_reason, find_reasons
 
 
 def event(state: str, cache: str = "fx_graph", graph: str = "0/0", **told: Any) -> dict[str, Any]:  # noqa: ANN401

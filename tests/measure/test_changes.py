@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.measure.changes import Changes, find_changes
+from torchstone.measure.ab.changed_files import Changes, find_changes
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.measure.channel import Channel, Message, decode, encode
+from torchstone.worker.channel import Channel, Message, decode, encode
 
 
 @pytest.fixture

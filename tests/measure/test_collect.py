@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.errors import TorchstoneError
-from torchstone.measure.collect import hash_file, resolve_targets
+from torchstone.core.errors import TorchstoneError
+from torchstone.measure.targets import hash_file, resolve_targets
 
 
 @pytest.fixture

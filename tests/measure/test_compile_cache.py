@@ -27,11 +27,11 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
-from torchstone.codec import encode_run
-from torchstone.measure.settings import Settings, case_file
+from torchstone.core.records import Case, Measurement, Outcome, Variant
+from torchstone.core.run_file import encode_run
+from torchstone.measure.measuring import Settings, case_file
 from torchstone.measure.supervisor import Limits
-from torchstone.measure.surroundings import template_folder
-from torchstone.model import Case, Measurement, Outcome, Variant
+from torchstone.worker.worker_environment import template_folder
 
 # Its worker notes what is in the cache before it compiles, and (when torch says that it has compiled) after it.
 NOTED = """

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from live_processes import Bench
-from torchstone.measure.ab import Contest, Terms
-from torchstone.measure.asking import ask
-from torchstone.measure.turns import Played
-from torchstone.model import Case, Failure, Outcome
+from torchstone.core.records import Case, Failure, Outcome
+from torchstone.measure.ab.experiment import Contest, Terms
+from torchstone.measure.ab.pair import Played
+from torchstone.worker.machine.external_programs import ask
 
 CASE = Case("steps", "performance")
 GOOD = Outcome(CASE, "pass")
@@ -84,7 +84,7 @@ def test_a_renewed_zygote_is_another_process_and_keeps_what_the_old_one_had(
 def _zygotes() -> list[int]:
     """The children of this process that fork workers."""
     listed = ask(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())]).out.splitlines()
-    return [int(line.split()[0]) for line in listed if "torchstone.measure.zygote" in line]
+    return [int(line.split()[0]) for line in listed if "torchstone.worker.zygote" in line]
 
 
 def test_git_is_asked_as_if_there_were_no_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.measure.counters import (
+from torchstone.core.vocabulary import COUNTERS
+from torchstone.worker.probes.counting import perf_events
+from torchstone.worker.probes.counting.available import (
     choose_counter,
     find_counters,
     find_valgrind_problem,
     valgrind_version,
 )
-from torchstone.probes import perf_events
-from torchstone.vocabulary import COUNTERS
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from torchstone.measure.cache_course import CacheCourse
-from torchstone.measure.channel import Message
-from torchstone.measure.course import SingleCourse
-from torchstone.measure.surroundings import CaseFolders
-from torchstone.model import Case, Failure, Measurement, Outcome, Variant
-from torchstone.vocabulary import SCENARIOS
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
+from torchstone.core.vocabulary import SCENARIOS
+from torchstone.measure.procedures.compile_cache_procedure import CacheCourse
+from torchstone.measure.procedures.procedure import SingleCourse
+from torchstone.worker.channel import Message
+from torchstone.worker.worker_environment import CaseFolders
 
 CASE = Case("it", "compile_cache", "bench", Variant("cpu", "inductor", "inference", "float32"))
 JOB: Message = {"job": "measure", "identity": {"start": "fork"}}

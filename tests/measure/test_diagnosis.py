@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from torchstone.measure.diagnosis import Finding, Level, can_measure, diagnose
-from torchstone.measure.facts import GIB, Accelerator, Facts, Noise, TorchFacts
+from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
+from torchstone.measure.doctor.facts import GIB, Accelerator, Facts, Noise, TorchFacts
 
 H200 = Accelerator(0, "NVIDIA H200", memory=140 * GIB, persistence=True, clock_max=1980, clock_set=True)
 ALL_COUNTERS = {"hardware": "", "simulated": "", "python": "", "cpu_time": ""}

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchstone.codec import decode_run, encode_run
-from torchstone.measure.ending import Ending, make_outcome
-from torchstone.model import Case, Outcome, Run, Variant
-from torchstone.vocabulary import STATUSES
+from torchstone.core.records import Case, Outcome, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.vocabulary import STATUSES
+from torchstone.measure.case_end import Ending, make_outcome
 
 CASE = Case("m", "performance", "bench", Variant("cpu", "eager", "inference", "float32"))
 

@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 
 import torchstone
-from torchstone.fingerprint import fingerprint
-from torchstone.measure import accelerators, environment
-from torchstone.measure.accelerators import read_accelerators, read_nvidia, read_nvidia_processes, read_rocm
-from torchstone.measure.environment import (
+from torchstone.core.fingerprint import fingerprint
+from torchstone.worker.machine import accelerators
+from torchstone.worker.machine import recorded_environment as environment
+from torchstone.worker.machine.accelerators import (
+    read_accelerators,
+    read_nvidia,
+    read_nvidia_processes,
+    read_rocm,
+)
+from torchstone.worker.machine.recorded_environment import (
     probe_environment,
     read_compiler,
     read_variables,
@@ -59,7 +65,7 @@ def test_torch_is_described_where_there_is_one() -> None:
 
 def test_the_probe_runs_where_nothing_but_the_standard_library_is_installed() -> None:
     program = (
-        "import sys; sys.path.append(sys.argv[1]); from torchstone.measure.environment import probe_environment; "
+        "import sys; sys.path.append(sys.argv[1]); from torchstone.worker.machine.recorded_environment import probe_environment; "
         "found = probe_environment(['torch'], 'cuda'); print(found['versions'], found['software']['torch'], found['threads'])"
     )
     source = Path(torchstone.__file__).parent.parent

@@ -11,14 +11,14 @@ import pytest
 from msgspec import structs, to_builtins
 
 from conftest import Command
-from torchstone.codec import decode_run, encode_run
-from torchstone.define import SIZES
-from torchstone.errors import InputError
-from torchstone.measure.collect import hash_file
+from torchstone.core.errors import InputError
+from torchstone.core.records import Case, Outcome, Revision, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.vocabulary import COUNTERS, SCENARIOS
+from torchstone.define.benchmarks import SIZES
+from torchstone.measure.measuring import Settings, settings_of_run
 from torchstone.measure.runner import find_edited_files
-from torchstone.measure.settings import Settings, settings_of_run
-from torchstone.model import Case, Outcome, Revision, Run, Variant
-from torchstone.vocabulary import COUNTERS, SCENARIOS
+from torchstone.measure.targets import hash_file
 
 WRONG: list[Any] = [
     None, True, -1, 0, 1, 5, 65_537, 2**62, -(2**63), 10**30, -0.5, 0.5, 1e300, "", "x", "\0", "/dev/zero", "é" * 5000,

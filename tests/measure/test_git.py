@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.errors import UsageError
-from torchstone.measure.changes import find_changes
-from torchstone.measure.revision import read_revision
-from torchstone.measure.scratch import Scratch, make_scratch
-from torchstone.measure.sides import check_out
+from torchstone.core.errors import UsageError
+from torchstone.measure.ab.changed_files import find_changes
+from torchstone.measure.ab.sides import check_out
+from torchstone.measure.code.revision import read_revision
+from torchstone.worker.scratch import Scratch, make_scratch
 
 HOOKS = ("post-checkout", "post-index-change", "reference-transaction", "pre-commit", "post-merge")
 

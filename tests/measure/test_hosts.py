@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from torchstone.errors import UsageError
-from torchstone.measure.hosts import Line, Place, find_place, first_host, wait_for_leader
+from torchstone.core.errors import UsageError
+from torchstone.measure.hosts.host_group import Line, Place, find_place, first_host, wait_for_leader
+from torchstone.measure.hosts.network import interface_of, local_address
 from torchstone.measure.launcher import CannotMeasureError
-from torchstone.measure.network import interface_of, local_address
 
 SOON = 60.0
 
@@ -477,7 +477,7 @@ def test_a_port_that_is_taken_on_host_0_is_a_clear_error() -> None:
 
 
 def test_no_torch_is_loaded_for_a_process_without_a_place() -> None:
-    code = "import sys; from torchstone.measure.hosts import find_place; find_place({}); print('torch' in sys.modules)"
+    code = "import sys; from torchstone.measure.hosts.host_group import find_place; find_place({}); print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=SOON
     )

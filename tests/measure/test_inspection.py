@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.measure import inspection
-from torchstone.measure.accelerators import read_nvidia_reasons
-from torchstone.measure.asking import ask
-from torchstone.measure.inspection import ask_compiler, ask_torch, list_accelerators
-from torchstone.measure.noise import (
+from torchstone.measure.doctor import inspection
+from torchstone.measure.doctor.inspection import ask_compiler, ask_torch, list_accelerators
+from torchstone.measure.doctor.noise import (
     Ticks,
     clock_step,
     compare_ticks,
@@ -21,6 +19,8 @@ from torchstone.measure.noise import (
     summarize,
     take_ticks,
 )
+from torchstone.worker.machine.accelerators import read_nvidia_reasons
+from torchstone.worker.machine.external_programs import ask
 
 
 def program(folder: Path, name: str, script: str) -> str:

@@ -16,12 +16,12 @@ import pytest
 from msgspec import structs
 
 from live_processes import read_run
-from torchstone.codec import encode_run
-from torchstone.errors import InputError, UsageError
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Case, Failure, Outcome, Run, Variant
+from torchstone.core.run_file import encode_run
 from torchstone.measure.journal import create_journal, reopen_journal
 from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import repro_command
-from torchstone.model import Case, Failure, Outcome, Run, Variant
 
 CASES = tuple(
     Case(name, "performance", "bench", Variant("cpu", "eager", "inference", "float32"))

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from live_processes import wait_until
-from torchstone.measure.kinship import (
+from torchstone.worker.process_tree import (
     continue_if_stopped,
     has_ended,
     kill_group,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Outcome, Variant
 from torchstone.measure.plan import (
     Axes,
     Listing,
@@ -18,7 +19,6 @@ from torchstone.measure.plan import (
     plan_cases,
     shard_cases,
 )
-from torchstone.model import Case, Outcome, Variant
 
 BOTH = ("inference", "training")
 AXES = Axes(("performance",), ("cpu",))

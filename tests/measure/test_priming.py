@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.measure.priming import fill, is_filled, read_probing_seconds
+from torchstone.worker.cache_template import fill, is_filled, read_probing_seconds
 
 
 def test_a_filled_template_says_how_long_it_took(tmp_path: Path) -> None:

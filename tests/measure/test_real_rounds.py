@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import expect_no_process, read_run, run_torchstone, start_torchstone, wait_until
-from torchstone.model import Outcome
+from torchstone.core.records import Outcome
 
 ROUNDS = Path(__file__).parent / "bench_rounds.py"
 TWO = ("--probe", "scaling", "--ranks", "2", "--strategy", "ddp", "--collective-timeout", "6s")

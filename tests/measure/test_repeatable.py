@@ -41,6 +41,6 @@ def test_two_processes_see_the_same_times_names_and_chance(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("clock", ["time", "monotonic", "perf_counter_ns"])
 def test_time_moves_on_at_every_look(clock: str) -> None:
-    program = f"import time; from torchstone.measure.repeatable import repeat_itself; repeat_itself(); print(time.{clock}() < time.{clock}())"
+    program = f"import time; from torchstone.worker.repeatable import repeat_itself; repeat_itself(); print(time.{clock}() < time.{clock}())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

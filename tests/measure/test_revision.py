@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.measure.revision import read_revision
-from torchstone.model import Revision
+from torchstone.core.records import Revision
+from torchstone.measure.code.revision import read_revision
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from torchstone.errors import UsageError
-from torchstone.measure.job import find_differences, name_hosts
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Measurement, Outcome, Variant
+from torchstone.measure.hosts.host_job import find_differences, name_hosts
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
-from torchstone.measure.progress import Progress
-from torchstone.measure.reports import (
+from torchstone.measure.procedures.rank_reports import (
     Host,
     conclude,
     find_fault,
@@ -23,9 +23,9 @@ from torchstone.measure.reports import (
     read_host,
     with_efficiency,
 )
-from torchstone.measure.rounds import Room, Sweep, axes_of, default_ranks, hosts_for, plan_sweep
-from torchstone.measure.scaling_course import Crew, ScalingCourse, answer_for, make_part
-from torchstone.model import Case, Measurement, Outcome, Variant
+from torchstone.measure.procedures.rounds import Room, Sweep, axes_of, default_ranks, hosts_for, plan_sweep
+from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, answer_for, make_part
+from torchstone.worker.ranks.progress import Progress
 
 CASE = Case(
     "net",

@@ -10,17 +10,17 @@ import pytest
 from msgspec import structs
 
 from live_processes import Bench
-from torchstone.cli.run import _exit_code as exit_code_of
-from torchstone.cli.run_options import OPTIONS, make_request
-from torchstone.errors import TorchstoneError, UsageError
+from torchstone.cli.commands.measuring.run import _exit_code as exit_code_of
+from torchstone.cli.options.run_options import OPTIONS, make_request
+from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.records import Case, Run, Variant
+from torchstone.measure.measuring import Settings, settings_of_run
 from torchstone.measure.plan import shard_cases
-from torchstone.measure.priming import is_filled
-from torchstone.measure.rounds import Room
+from torchstone.measure.procedures.rounds import Room
+from torchstone.measure.procedures.scaling_procedure import Crew
 from torchstone.measure.runner import check_hosts, check_same_world, choose_limits, prepare_run
-from torchstone.measure.scaling_course import Crew
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings, settings_of_run
-from torchstone.model import Case, Run, Variant
+from torchstone.worker.cache_template import is_filled
 
 BENCHMARKS = """
 import torch, torchstone

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from live_processes import wait_until
-from torchstone.measure.scratch import OWNER, make_scratch, remove_scratch, sweep
-from torchstone.measure.worktrees import remove_worktree, sweep_worktrees, worktree_name
+from torchstone.measure.ab.worktrees import remove_worktree, sweep_worktrees, worktree_name
+from torchstone.worker.scratch import OWNER, make_scratch, remove_scratch, sweep
 
 
 @pytest.fixture(autouse=True)

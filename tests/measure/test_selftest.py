@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import run_torchstone
-from torchstone.measure.selftest import Tried, score
+from torchstone.measure.ab.self_comparison import Tried, score
 
 BENCH = """
 import torch, torchstone

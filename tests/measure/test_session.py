@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from live_processes import MARK, Bench, expect_no_process, marked_processes, wait_until
-from torchstone.errors import InputError, TorchstoneError
+from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
-from torchstone.measure import surroundings
 from torchstone.measure.answers import answer_of
-from torchstone.measure.channel import encode
 from torchstone.measure.launcher import CannotMeasureError, Spawner
-from torchstone.measure.scratch import make_scratch
 from torchstone.measure.session import Session
+from torchstone.worker import worker_environment
+from torchstone.worker.channel import encode
+from torchstone.worker.scratch import make_scratch
 
 GOOD = """
 import torch, torchstone
@@ -152,7 +152,7 @@ def test_the_process_that_forks_has_a_single_thread(bench: Bench) -> None:
 
 
 def test_workers_can_be_started_without_a_keeper(tmp_path: Path) -> None:
-    spawner = Spawner(surroundings.worker_variables(str(tmp_path)))
+    spawner = Spawner(worker_environment.worker_variables(str(tmp_path)))
     answer = answer_of(spawner.launch({"job": "survey", "torch": False}), spawner, 60)
     assert answer == {"survey": {"sources": [], "files": [], "libraries": []}}
     worker = spawner.launch({"job": "survey", "torch": False})
@@ -272,7 +272,7 @@ def test_a_zygote_that_is_killed_while_it_compiles_takes_the_compiler_along() ->
 
 
 def test_a_child_of_the_zygote_says_how_it_ended() -> None:
-    program = "import sys; from torchstone.measure.zygote import _in_child; print(_in_child(lambda: {}))"
+    program = "import sys; from torchstone.worker.zygote import _in_child; print(_in_child(lambda: {}))"
     ends = {"None": "0", "1 / 0": "1", "__import__('os')._exit(7)": "7", "__import__('os').abort()": "1"}
     for work, code in ends.items():
         command = [sys.executable, "-c", program.replace("{}", work)]

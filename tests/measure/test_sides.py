@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.errors import UsageError
-from torchstone.measure import surroundings
-from torchstone.measure.scratch import Scratch, make_scratch
-from torchstone.measure.sides import Spec, _world, check_out, choose_cores, find_python, parse_spec
-from torchstone.measure.surroundings import World, template_folder, worker_variables
+from torchstone.core.errors import UsageError
+from torchstone.measure.ab.sides import Spec, _world, check_out, choose_cores, find_python, parse_spec
+from torchstone.worker import worker_environment
+from torchstone.worker.scratch import Scratch, make_scratch
+from torchstone.worker.worker_environment import World, template_folder, worker_variables
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -169,7 +169,7 @@ def test_another_interpreter_finds_torchstone_and_nothing_else_of_this_environme
     world = _world("B", Spec(python=sys.executable), None, str(tmp_path))
     assert world.path == (str(tmp_path / "link"),)
     assert os.listdir(tmp_path / "link") == ["torchstone"]
-    assert os.path.samefile(tmp_path / "link" / "torchstone", surroundings.PACKAGE)
+    assert os.path.samefile(tmp_path / "link" / "torchstone", worker_environment.PACKAGE)
     assert worker_variables(str(tmp_path), world)["PYTHONPATH"] == str(tmp_path / "link")
 
 
@@ -178,7 +178,7 @@ BARE = """
 import sys
 for name in ("msgspec", "click", "rich"):
     sys.modules[name] = None
-import torchstone, torchstone.measure.zygote, torchstone.measure.survey, torchstone.probes.run_case
+import torchstone, torchstone.worker.zygote, torchstone.worker.survey, torchstone.worker.probes.run_case
 """
 
 

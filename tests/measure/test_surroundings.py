@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.errors import InputError
-from torchstone.measure.surroundings import (
+from torchstone.core.errors import InputError
+from torchstone.worker.worker_environment import (
     drop_case_folder,
     make_case_folder,
     template_folder,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from live_processes import run_torchstone
+from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.formats import read_file
-from torchstone.measure.trials import join_trials
-from torchstone.model import Case, Failure, Measurement, Outcome
+from torchstone.measure.procedures.trials import join_trials
 
 CASE = Case("net", "performance")
 BENCH = """

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from torchstone.measure.collect import hash_file
-from torchstone.measure.locating import Located, extends_torch, is_installed_suite, locate
-from torchstone.measure.settings import Settings, case_file
-from torchstone.measure.surroundings import make_case_folder
-from torchstone.measure.trust import (
+from torchstone.core.records import Case, Variant
+from torchstone.measure.code.locating import Located, extends_torch, is_installed_suite, locate
+from torchstone.measure.code.trust import (
     CHANGED,
     FOREIGN_ARTIFACTS,
     INSTALLED,
@@ -33,8 +31,10 @@ from torchstone.measure.trust import (
     record_imported,
     trusted_roots,
 )
-from torchstone.model import Case, Variant
-from torchstone.probes.own_artifacts import is_made_here, note_made
+from torchstone.measure.measuring import Settings, case_file
+from torchstone.measure.targets import hash_file
+from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
+from torchstone.worker.worker_environment import make_case_folder
 
 HASH = "ab" * 32
 

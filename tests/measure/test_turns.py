@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from live_processes import Bench, wait_until
-from torchstone.measure.settings import Settings
+from torchstone.core.records import Case, Variant
+from torchstone.measure.measuring import Settings
 from torchstone.measure.supervisor import Limits
-from torchstone.model import Case, Variant
 
 HERE = Path(__file__).parent
 TURNS, TROUBLE = HERE / "bench_turns.py", HERE / "bench_trouble.py"

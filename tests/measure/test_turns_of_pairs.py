@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from live_processes import Bench
-from torchstone.measure import turns
-from torchstone.measure.settings import Settings, make_job
+from torchstone.core.records import Case, Outcome, Variant
+from torchstone.measure.ab import pair as turns
+from torchstone.measure.ab.pair import Played, Player, play_pair
+from torchstone.measure.measuring import Settings, make_job
 from torchstone.measure.supervisor import Limits
-from torchstone.measure.turns import Played, Player, play_pair
-from torchstone.model import Case, Outcome, Variant
 
 HERE = Path(__file__).parent
 SOURCE = {"kind": "file", "name": "bench_pairs", "path": str(HERE / "bench_pairs.py")}
@@ -139,7 +139,7 @@ def test_the_log_ratio_is_the_median_over_rounds_not_over_sides() -> None:
 
 
 def test_memory_is_scattered_by_chance_and_only_where_a_seed_says_so() -> None:
-    from torchstone.probes.turns import scatter_memory  # noqa: PLC0415  (imports torch)
+    from torchstone.worker.probes.turns import scatter_memory  # noqa: PLC0415  (imports torch)
 
     assert scatter_memory(None) == []
     sizes = [[len(block) for block in scatter_memory(seed)] for seed in (1, 1, 2)]

@@ -20,8 +20,8 @@ from namespaces import Host, TwoHosts, supported, two_hosts
 
 import torchstone
 from live_processes import read_run, wait_until
-from torchstone.measure.kinship import list_children
-from torchstone.model import Outcome
+from torchstone.core.records import Outcome
+from torchstone.worker.process_tree import list_children
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import Bench, marked_processes, wait_until
-from torchstone.model import Failure, Outcome
+from torchstone.core.records import Failure, Outcome
 
 TROUBLE = Path(__file__).parent / "bench_trouble.py"
 MEGABYTE = 10**6
@@ -190,7 +190,7 @@ def test_a_keeper_that_is_kept_from_acting_is_replaced(bench: Bench) -> None:
 
 def keepers(bench: Bench) -> list[int]:
     return [
-        pid for pid, command in marked_processes(bench.mark).items() if "torchstone.measure.zygote" in command
+        pid for pid, command in marked_processes(bench.mark).items() if "torchstone.worker.zygote" in command
     ]
 
 

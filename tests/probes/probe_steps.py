@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
-from torchstone.define import Benchmark, Check
-from torchstone.probes import accuracy
-from torchstone.probes.reply import PhaseClock, Result, Stopped
-from torchstone.probes.run_case import run_case
+from torchstone.define.benchmarks import Benchmark, Check
+from torchstone.worker.probes import accuracy
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
+from torchstone.worker.probes.run_case import run_case
 
 TORCH_WARNINGS = [
     # torch itself still uses what torch has deprecated.

@@ -20,7 +20,7 @@ from probe_steps import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchstone.define import Check, Work
+from torchstone.define.benchmarks import Check, Work
 
 pytestmark = TORCH_WARNINGS
 

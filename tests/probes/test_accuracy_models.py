@@ -12,7 +12,7 @@ import torch
 from probe_steps import TORCH_WARNINGS, ModelOutput, measure, passes, trained_values, wrong_gradients
 from torch import Tensor, nn
 
-from torchstone.define import Check, Work
+from torchstone.define.benchmarks import Check, Work
 
 pytestmark = TORCH_WARNINGS
 

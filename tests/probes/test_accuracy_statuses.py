@@ -13,10 +13,10 @@ import torch
 from probe_steps import TORCH_WARNINGS, Ended, changing, linear, measure, no_memory, only, raising, refusing
 from torch import Tensor, nn
 
-from torchstone.define import Check
-from torchstone.measure import worker
-from torchstone.measure.channel import Channel
-from torchstone.vocabulary import STATUSES
+from torchstone.core.vocabulary import STATUSES
+from torchstone.define.benchmarks import Check
+from torchstone.worker import worker
+from torchstone.worker.channel import Channel
 
 pytestmark = TORCH_WARNINGS
 

@@ -14,8 +14,8 @@ from torch._inductor.async_compile import AsyncCompile, CompiledTritonKernels
 from torch._inductor.codecache import CodeCacheFuture
 from torch._logging._internal import trace_structured
 
-from torchstone.probes import cache_events
-from torchstone.probes.cache_events import CacheEvents, listening, read_look_ups
+from torchstone.worker.probes.compiler import cache_events
+from torchstone.worker.probes.compiler.cache_events import CacheEvents, listening, read_look_ups
 
 
 def say(name: str, told: dict[str, Any] | None = None) -> None:

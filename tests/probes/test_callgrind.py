@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.probes.callgrind import CallgrindError, read_elsewhere, read_functions, read_total
+from torchstone.worker.probes.counting.callgrind import (
+    CallgrindError,
+    read_elsewhere,
+    read_functions,
+    read_total,
+)
 
 WRITTEN = """\
 # callgrind format

@@ -12,7 +12,7 @@ from probe_steps import TORCH_WARNINGS
 from torch import Tensor, nn
 from torch._dynamo import graph_break, utils
 
-from torchstone.probes.capture import LONGEST_REASON, Capture, read_capture, reset_capture
+from torchstone.worker.probes.compiler.capture import LONGEST_REASON, Capture, read_capture, reset_capture
 
 pytestmark = TORCH_WARNINGS
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._dynamo import utils
 
-from torchstone.probes.compile_phases import read_phases
+from torchstone.worker.probes.compiler.compile_phases import read_phases
 
 NAMES = {
     "frame": "_compile.compile_inner",

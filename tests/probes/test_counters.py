@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from torchstone.probes.counters import CpuTimeCounter, PythonCounter, open_counter, place_of
-from torchstone.vocabulary import COUNTERS
+from torchstone.core.vocabulary import COUNTERS
+from torchstone.worker.probes.counting.counters import CpuTimeCounter, PythonCounter, open_counter, place_of
 
 
 def square(number: int) -> int:

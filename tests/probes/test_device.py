@@ -7,8 +7,8 @@ import os
 import pytest
 import torch
 
-from torchstone.probes.device import Device, find_problem, is_out_of_memory, list_devices
-from torchstone.probes.subject import seed_everything
+from torchstone.worker.probes.device import Device, find_problem, is_out_of_memory, list_devices
+from torchstone.worker.probes.subject import seed_everything
 
 
 class Unspeakable(Exception):  # noqa: N818  (only its silence matters)

@@ -14,14 +14,14 @@ import pytest
 import torch
 from probe_steps import TORCH_WARNINGS, Recorder
 
-from torchstone.counting import Counted, CountedFunction
-from torchstone.probes.instructions import (
+from torchstone.define.counted import Counted, CountedFunction
+from torchstone.worker.probes.instructions import (
     WARM_UP_ITERATIONS,
     CountPlan,
     counting_compiler,
     measure_instructions,
 )
-from torchstone.probes.reply import PhaseClock, Result, Stopped
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 
 pytestmark = TORCH_WARNINGS
 

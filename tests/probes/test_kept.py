@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torchstone.probes.kept import load_outputs
+from torchstone.worker.probes.outputs.saved_outputs import load_outputs
 
 
 def test_a_device_or_a_pipe_in_place_of_kept_outputs_is_not_read(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from torchstone.probes import perf_events
-from torchstone.probes.perf_events import (
+from torchstone.worker.probes.counting import perf_events
+from torchstone.worker.probes.counting.perf_events import (
     CounterError,
     HardwareCounter,
     Reading,
@@ -315,7 +315,7 @@ def test_instructions_are_counted_for_real() -> None:
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
-    code = "import sys; import torchstone.probes.perf_events; print({'torch', 'msgspec'} & set(sys.modules))"
+    code = "import sys; import torchstone.worker.probes.counting.perf_events; print({'torch', 'msgspec'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
     assert perf_events.HardwareCounter.name == "hardware"

@@ -16,11 +16,11 @@ from probe_steps import TORCH_WARNINGS, Ended, linear, measure, only, uncompiled
 from torch import Tensor, nn
 
 from torchstone.analyze.ratio import estimate_ratio, median
-from torchstone.define import Work
-from torchstone.probes import performance, warm_up
-from torchstone.probes.timing import Pairs, Strain, StrainWatch, time_pairs
-from torchstone.probes.warm_up import WARM_UP_CALLS
-from torchstone.vocabulary import CAPTURE_METRICS, METRICS, Probe
+from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Probe
+from torchstone.define.benchmarks import Work
+from torchstone.worker.probes import performance, warm_up
+from torchstone.worker.probes.timing import Pairs, Strain, StrainWatch, time_pairs
+from torchstone.worker.probes.warm_up import WARM_UP_CALLS
 
 pytestmark = TORCH_WARNINGS
 
@@ -255,7 +255,7 @@ def test_peak_memory_is_that_of_the_phase_it_was_needed_in(side: str) -> None:
 
 
 def test_peak_that_cannot_be_read_is_a_caution_and_no_metric(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchstone.probes.device._reset_process_peak", lambda: False)
+    monkeypatch.setattr("torchstone.worker.probes.device._reset_process_peak", lambda: False)
     ended = perform(linear)
     assert "peak memory cannot be read for cpu on this system" in ended.cautions
     assert not any(metric.endswith("_mem") or metric == "compression_ratio" for metric in ended.metrics)

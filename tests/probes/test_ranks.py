@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from torchstone.measure.rank import describe_failure
-from torchstone.probes.device import Device
-from torchstone.probes.reply import Stopped
-from torchstone.probes.scaling import find_layers, read_profile, union
+from torchstone.worker.probes.device import Device
+from torchstone.worker.probes.reply import Stopped
+from torchstone.worker.probes.scaling import find_layers, read_profile, union
+from torchstone.worker.ranks.rank import describe_failure
 
 
 def test_layers_are_found_in_lists_and_in_sequences_of_one_kind_and_only_the_outermost() -> None:

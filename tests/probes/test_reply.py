@@ -7,8 +7,8 @@ import math
 import pytest
 from probe_steps import Recorder
 
-from torchstone.probes import reply
-from torchstone.probes.reply import PhaseClock, Result, Stopped, ending_as, settings_of, tell
+from torchstone.worker.probes import reply
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, settings_of, tell
 
 
 @pytest.mark.parametrize("samples", [math.nan, math.inf, -math.inf, [1.0, math.nan], []])

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchstone.define import Check
-from torchstone.probes import similarity
-from torchstone.probes.similarity import Comparison, find_bitwise_difference, find_stranger
+from torchstone.define.benchmarks import Check
+from torchstone.worker.probes.outputs import similarity
+from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference, find_stranger
 
 NAN, INF = math.nan, math.inf
 

@@ -13,9 +13,9 @@ import pytest
 
 import torchstone
 from torchstone.measure.simulation import COMMAND
-from torchstone.probes.counters import SimulatedCounter
-from torchstone.probes.perf_events import CounterError
-from torchstone.probes.valgrind_requests import NoValgrindError, Valgrind
+from torchstone.worker.probes.counting.counters import SimulatedCounter
+from torchstone.worker.probes.counting.perf_events import CounterError
+from torchstone.worker.probes.counting.valgrind_requests import NoValgrindError, Valgrind
 
 needs_valgrind = pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from torchstone.probes import slowing
-from torchstone.probes.slowing import slow_down
+from torchstone.worker.probes import slowing
+from torchstone.worker.probes.slowing import slow_down
 
 
 class Clock:

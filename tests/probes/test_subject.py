@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from torchstone.define import Work
-from torchstone.probes.holdings import closes_over_state, find_holdings
-from torchstone.probes.subject import (
+from torchstone.define.benchmarks import Work
+from torchstone.worker.probes.captured_state import closes_over_state, find_holdings
+from torchstone.worker.probes.outputs.values import NotMeasurableError, take_apart
+from torchstone.worker.probes.subject import (
     Origin,
     clone,
     default_loss,
@@ -23,7 +24,6 @@ from torchstone.probes.subject import (
     find_work_holdings,
     place,
 )
-from torchstone.probes.values import NotMeasurableError, take_apart
 
 CPU = torch.device("cpu")
 NET = nn.Linear(2, 2)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from torchstone.analyze.ratio import FEWEST_PAIRS
-from torchstone.probes import timing
-from torchstone.probes.timing import (
+from torchstone.worker.probes import timing
+from torchstone.worker.probes.timing import (
     DISTURBED,
     FEWEST_SLOW,
     LEAST_WAIT,

@@ -12,9 +12,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from torchstone.codec import encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Revision, Run, Variant
-from torchstone.vocabulary import Probe
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_file import encode_run
+from torchstone.core.vocabulary import Probe
 
 NAMES = (
     *(

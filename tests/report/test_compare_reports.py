@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 
 from comparison_files import case_of, failed, passed, times, write_run
 from conftest import Command
-from torchstone.model import Measurement
-from torchstone.report.markdown import GITHUB_LIMIT
+from torchstone.core.records import Measurement
+from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from page_samples import ATTACK, BREAKS, ENVIRONMENT, FAILURES, large_run, nasty
 from conftest import Command, WriteFile
 from record_strategies import full_runs
 from sample_files import CANONICAL, TOOLS
-from torchstone.codec import decode_run, encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Reading, Run, Variant
-from torchstone.report.markup import element, escape, join, long_text
-from torchstone.report.page import render_page
-from torchstone.report.page_rows import MANY, Page, make_page
-from torchstone.report.picture import MOST_TICKS, draw_samples, ratio_scale
-from torchstone.results import merge
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
+from torchstone.core.run_file import decode_run, encode_run
+from torchstone.formats.merge import merge
+from torchstone.reporting.html.elements import element, escape, join, long_text
+from torchstone.reporting.html.page import render_page
+from torchstone.reporting.svg.drawing import MOST_TICKS, draw_samples, ratio_scale
+from torchstone.reporting.views.page_view import MANY, Page, make_page
 
 ROOT = Path(__file__).parent.parent.parent
 VOID = {"meta", "link", "input", "br", "line", "rect", "circle", "path"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torchstone.report.page_ab import AbPage, AbRow, render_ab
+from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
 
 
 def make_page(*rows: AbRow, margin: float = 0.02, notes: tuple[str, ...] = ()) -> str:

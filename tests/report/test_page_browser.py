@@ -12,17 +12,17 @@ import pytest
 from page_samples import cache_run, large_run, mixed_run, nasty_run, old_run, sample_run
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from torchstone.baseline import Baseline
+from torchstone.core.records import Reading, Run
+from torchstone.formats.merge import merge
+from torchstone.gate.baseline import Baseline
 from torchstone.gate.judge import judge
 from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import Reading, Run
-from torchstone.report.accepting import find_terms
-from torchstone.report.page import render_page
-from torchstone.report.page_rows import make_page
-from torchstone.report.rows import Context, Report
-from torchstone.results import merge
+from torchstone.reporting.html.page import render_page
+from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.check_rows import Context, Report
+from torchstone.reporting.views.page_view import make_page
 
 expect.set_options(timeout=30_000)  # a busy machine may take longer than the usual five seconds
 

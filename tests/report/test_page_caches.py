@@ -22,8 +22,10 @@ from page_samples import (
 from test_page import Seen, html_of, page_of, run_of
 
 from record_strategies import JSON_VALUES
-from torchstone.model import Case, Measurement, Outcome, Run
-from torchstone.report.page_cache import (
+from torchstone.core.records import Case, Measurement, Outcome, Run
+from torchstone.core.vocabulary import METRICS, SCENARIOS, Probe
+from torchstone.reporting.html.cache_section import MOST_LINES, MOST_PICTURES
+from torchstone.reporting.views.caches import (
     PHASES,
     format_size,
     graphs_text,
@@ -34,9 +36,7 @@ from torchstone.report.page_cache import (
     read_starts,
     split_metric,
 )
-from torchstone.report.page_cache_section import MOST_LINES, MOST_PICTURES
-from torchstone.report.page_rows import title_of
-from torchstone.vocabulary import METRICS, SCENARIOS, Probe
+from torchstone.reporting.views.page_view import title_of
 
 
 def section_of(html: str) -> str:

@@ -19,11 +19,11 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from conftest import Command, WriteFile
 from profile_samples import ATTACK, case_of, outcome_of, profile, run_of, sample_profile, sample_run, stacks
 from torchstone.analyze.attribution import Frame, compare, read_profile
-from torchstone.codec import encode_run
-from torchstone.model import Run
-from torchstone.report.page import hash_of, read_asset
-from torchstone.report.page_flame import MOST_FRAMES, SMALLEST, Box, draw_flame, lay_out, shade_of
-from torchstone.report.page_flame_section import ALL_FRAMES, Explained, explain_rows, render_cases
+from torchstone.core.records import Run
+from torchstone.core.run_file import encode_run
+from torchstone.reporting.html.page import hash_of, read_asset
+from torchstone.reporting.html.profile_section import ALL_FRAMES, Explained, explain_rows, render_cases
+from torchstone.reporting.svg.flame_graph import MOST_FRAMES, SMALLEST, Box, draw_flame, lay_out, shade_of
 
 expect.set_options(timeout=30_000)  # a busy machine may take longer than the usual five seconds
 

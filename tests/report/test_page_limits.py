@@ -10,15 +10,15 @@ from page_samples import ENVIRONMENT, large_run
 from test_page import Seen, html_of
 
 from conftest import Command, WriteFile
-from torchstone.codec import encode_run
-from torchstone.model import Case, Failure, Measurement, Outcome, Reading, Run
-from torchstone.report import page_table
-from torchstone.report.page import fit_page, render_page
-from torchstone.report.page_ab import AbPage, AbRow, render_ab
-from torchstone.report.page_rows import MOST_ROWS, Page, make_page
-from torchstone.report.page_sections import MOST_GROUPS
-from torchstone.report.text import MOST_RED
-from torchstone.results import merge
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run
+from torchstone.core.run_file import encode_run
+from torchstone.formats.merge import merge
+from torchstone.reporting.dialects.check_text import MOST_RED
+from torchstone.reporting.html import case_table as page_table
+from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
+from torchstone.reporting.html.page import fit_page, render_page
+from torchstone.reporting.html.sections import MOST_GROUPS
+from torchstone.reporting.views.page_view import MOST_ROWS, Page, make_page
 
 
 def page_of(run: Run, most_rows: int) -> Page:

@@ -35,15 +35,15 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
-from torchstone.codec import encode_run
-from torchstone.formats import ddp
-from torchstone.model import Measurement, Outcome, Reading, Run
-from torchstone.report.page import render_page
-from torchstone.report.page_rows import make_page
-from torchstone.report.page_scaling import read_ranks, scaling_figures, scaling_of
-from torchstone.report.page_scaling_section import MOST_RANKS, MOST_SWEEPS, OPEN_TABLES
-from torchstone.report.picture_lines import rank_scale, rate_scale, share_scale
-from torchstone.results import merge
+from torchstone.core.records import Measurement, Outcome, Reading, Run
+from torchstone.core.run_file import encode_run
+from torchstone.formats.merge import merge
+from torchstone.formats.torch import ddp
+from torchstone.reporting.html.page import render_page
+from torchstone.reporting.html.scaling_section import MOST_RANKS, MOST_SWEEPS, OPEN_TABLES
+from torchstone.reporting.svg.line_chart import rank_scale, rate_scale, share_scale
+from torchstone.reporting.views.page_view import make_page
+from torchstone.reporting.views.scaling_view import read_ranks, scaling_figures, scaling_of
 
 expect.set_options(timeout=30_000)  # a busy machine may take longer than the usual five seconds
 

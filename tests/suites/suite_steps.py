@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from torchstone.define import Benchmark, Work
+from torchstone.define.benchmarks import Benchmark, Work
 from torchstone.suites import load_suite
 
 LIBRARY_WARNINGS = [

@@ -19,7 +19,7 @@ import torch.fx.experimental._config
 from suite_steps import LIBRARY_WARNINGS
 from torch._dynamo.utils import compilation_time_metrics, counters
 
-from torchstone.counting import COUNTS, Counted
+from torchstone.define.counted import COUNTS, Counted
 from torchstone.suites import compile_time
 
 pytestmark = [
@@ -243,7 +243,7 @@ def test_a_benchmark_can_be_run_again_after_it_is_finished(name: str) -> None:
 
 
 def test_an_import_says_how_long_it_took() -> None:
-    from torchstone.suites.compile_time_runtime import ImportTime  # noqa: PLC0415
+    from torchstone.suites.compile_time.runtime import ImportTime  # noqa: PLC0415
 
     benchmark = ImportTime("import_time_decimal", module="decimal")
     benchmark.prepare_once()
@@ -252,7 +252,7 @@ def test_an_import_says_how_long_it_took() -> None:
 
 
 def test_an_import_that_fails_says_why() -> None:
-    from torchstone.suites.compile_time_runtime import ImportTime  # noqa: PLC0415
+    from torchstone.suites.compile_time.runtime import ImportTime  # noqa: PLC0415
 
     benchmark = ImportTime("import_time_nothing", module="there_is.no_such_module")
     assert benchmark.missing() == "there_is is not installed"

@@ -16,8 +16,8 @@ from suite_steps import (
     run,
 )
 
-from torchstone.define import DTYPES
-from torchstone.suites.huggingface_recipes import RECIPES, SMALL_LENGTH, TASKS
+from torchstone.define.benchmarks import DTYPES
+from torchstone.suites.huggingface.recipes import RECIPES, SMALL_LENGTH, TASKS
 
 pytestmark = LIBRARY_WARNINGS
 
@@ -80,7 +80,7 @@ def test_a_model_without_half_precision_says_so() -> None:
 
 def test_a_class_that_this_version_of_the_library_lacks_is_named() -> None:
     build("huggingface", "BertForMaskedLM")
-    from torchstone.suites.huggingface_models import find_class  # noqa: PLC0415  (imports transformers)
+    from torchstone.suites.huggingface.models import find_class  # noqa: PLC0415  (imports transformers)
 
     with pytest.raises(NotImplementedError, match=r"transformers \S+ has no NoSuchModel"):
         find_class("NoSuchModel")

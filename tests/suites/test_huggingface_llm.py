@@ -19,8 +19,8 @@ from suite_steps import (
     run,
 )
 
-from torchstone.define import Work
-from torchstone.suites.huggingface_llm import DECODE, SHAPES
+from torchstone.define.benchmarks import Work
+from torchstone.suites.huggingface.llm import DECODE, SHAPES
 
 pytestmark = LIBRARY_WARNINGS
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from torchstone.define import MODES
+from torchstone.define.benchmarks import MODES
 from torchstone.suites import BUILT_IN, load_suite
 
 # Of torchbench there are as many as are installed.

@@ -51,7 +51,7 @@ def test_batch_norms_learn_as_they_were_made_to() -> None:
 
 def test_a_model_that_this_version_of_the_library_lacks_is_named() -> None:
     build("timm", "mobilenetv2_100")
-    from torchstone.suites import timm_models  # noqa: PLC0415  (imports timm)
+    from torchstone.suites.timm import models as timm_models  # noqa: PLC0415  (imports timm)
 
     with pytest.raises(NotImplementedError, match=r"timm \S+ has no no_such_model"):
         timm_models.build("no_such_model", 1, "full")

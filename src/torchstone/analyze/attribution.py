@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from torchstone.errors import InputError, printable
-from torchstone.model import Number
-from torchstone.safe_text import is_plain
+from torchstone.core.errors import InputError, printable
+from torchstone.core.records import Number
+from torchstone.core.text.safe_text import is_plain
 
 PHASES = ("dynamo", "guards", "aot_autograd", "partitioner", "inductor", "other")
 REST = "(rest)"

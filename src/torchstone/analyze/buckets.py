@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect, more_trials
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
-from torchstone.analyze.scaling import Point, Sweep, bucket_size
-from torchstone.model import RANKS, Case, Measurement, Number
+from torchstone.analyze.scaling_curves import Point, Sweep, bucket_size
+from torchstone.core.records import RANKS, Case, Measurement, Number
 
 ALPHA = 0.05
 SAME = 0.01

@@ -9,26 +9,26 @@ from importlib import import_module
 import click
 
 from torchstone import __version__
-from torchstone.cli.clicked import make_command
-from torchstone.errors import UsageError
+from torchstone.cli.options.clicked import make_command
+from torchstone.core.errors import UsageError
 
 COMMANDS = {
-    "run": "torchstone.cli.run",
-    "list": "torchstone.cli.listing",
-    "repro": "torchstone.cli.repro",
-    "cachebench": "torchstone.cli.cachebench",
-    "pr-time": "torchstone.cli.pr_time",
-    "ab": "torchstone.cli.ab",
-    "selftest": "torchstone.cli.selftest",
-    "check": "torchstone.cli.check",
-    "compare": "torchstone.cli.compare",
-    "accept": "torchstone.cli.accept",
-    "quarantine": "torchstone.cli.quarantine",
-    "report": "torchstone.cli.report",
-    "explain": "torchstone.cli.explain",
-    "import": "torchstone.cli.convert",
-    "export": "torchstone.cli.convert",
-    "doctor": "torchstone.cli.doctor",
+    "run": "torchstone.cli.commands.measuring.run",
+    "list": "torchstone.cli.commands.measuring.listing",
+    "repro": "torchstone.cli.commands.measuring.repro",
+    "cachebench": "torchstone.cli.commands.measuring.cachebench",
+    "pr-time": "torchstone.cli.commands.measuring.pr_time",
+    "ab": "torchstone.cli.commands.measuring.ab",
+    "selftest": "torchstone.cli.commands.measuring.selftest",
+    "check": "torchstone.cli.commands.judging.check",
+    "compare": "torchstone.cli.commands.judging.compare",
+    "accept": "torchstone.cli.commands.judging.accept",
+    "quarantine": "torchstone.cli.commands.judging.quarantine",
+    "report": "torchstone.cli.commands.files.report",
+    "explain": "torchstone.cli.commands.judging.explain",
+    "import": "torchstone.cli.commands.files.convert",
+    "export": "torchstone.cli.commands.files.convert",
+    "doctor": "torchstone.cli.commands.measuring.doctor",
 }
 
 

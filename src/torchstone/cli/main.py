@@ -8,10 +8,10 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
-from torchstone.cli.output import safe_streams
-from torchstone.cli.streams import prepare_streams, settle
-from torchstone.disk import reason
-from torchstone.errors import TorchstoneError, UsageError, printable
+from torchstone.cli.terminal.output import safe_streams
+from torchstone.cli.terminal.streams import prepare_streams, settle
+from torchstone.core.disk import reason
+from torchstone.core.errors import TorchstoneError, UsageError, printable
 
 _PLAIN = ("check", "compare")
 """The commands whose plain form does without click."""
@@ -59,12 +59,14 @@ def _refuse_undecodable(arguments: list[str]) -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] in _PLAIN:
-        from torchstone.cli.plain import parse_plainly  # noqa: PLC0415
+        from torchstone.cli.options.plain import parse_plainly  # noqa: PLC0415
 
-        command = import_module(f"torchstone.cli.{arguments[0]}")  # other commands do not need it
+        command = import_module(
+            f"torchstone.cli.commands.judging.{arguments[0]}"
+        )  # other commands do not need it
         plain = parse_plainly(arguments[1:], command.OPTIONS)
         if plain is not None:
-            from torchstone.cli.trying import try_outputs  # noqa: PLC0415  (other commands have it from click's side)
+            from torchstone.cli.options.output_trial import try_outputs  # noqa: PLC0415  (other commands have it from click's side)
 
             positional, values = plain
             try_outputs(command.OPTIONS, values)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from torchstone.disk import BOM, read_text
-from torchstone.errors import InputError, UsageError
+from torchstone.core.disk import BOM, read_text
+from torchstone.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.model import Reading, Run
+    from torchstone.core.records import Reading, Run
 
 
 class Format(Struct, frozen=True):
@@ -48,75 +48,77 @@ class Format(Struct, frozen=True):
 FORMATS: dict[str, Format] = {
     f.kind: f
     for f in (
-        Format("run", "torchstone.codec", "decode_run", "encode_run", "torchstone's own run file"),
+        Format("run", "torchstone.core.run_file", "decode_run", "encode_run", "torchstone's own run file"),
         Format(
             "performance",
-            "torchstone.formats.runner_csv",
+            "torchstone.formats.torch.runner_csv",
             "read_performance",
             "write_performance",
             "performance CSV of PyTorch's runner",
         ),
         Format(
             "accuracy",
-            "torchstone.formats.runner_csv",
+            "torchstone.formats.torch.runner_csv",
             "read_accuracy",
             "write_accuracy",
             "accuracy CSV of PyTorch's runner",
         ),
         Format(
             "expected",
-            "torchstone.formats.expected_csv",
+            "torchstone.formats.torch.expected_csv",
             "read_expected",
             "write_expected",
             "expected values: one row a model, one column a metric",
         ),
         Format(
             "expected-by-dtype",
-            "torchstone.formats.expected_csv",
+            "torchstone.formats.torch.expected_csv",
             "read_by_dtype",
             "write_by_dtype",
             "expected statuses: one row a model, one column a dtype",
         ),
         Format(
             "pr-time",
-            "torchstone.formats.pr_time",
+            "torchstone.formats.torch.pr_time",
             "read_results",
             "write_results",
             "instruction counts: name,metric,value",
         ),
         Format(
             "pr-time-expected",
-            "torchstone.formats.pr_time",
+            "torchstone.formats.torch.pr_time",
             "read_expected",
             "write_expected",
             "expected instruction counts: name,metric,expected,margin",
         ),
         Format(
             "speedup-targets",
-            "torchstone.formats.speedup_targets",
+            "torchstone.formats.torch.speedup_targets",
             "read_targets",
             "",
             "speedup targets of PyTorch's CPU smoke test (read, and changed by accept)",
         ),
-        Format("v3", "torchstone.formats.v3", "read", "write", "benchmark-database v3 JSON"),
+        Format("v3", "torchstone.formats.torch.v3", "read", "write", "benchmark-database v3 JSON"),
         Format(
             "cachebench",
-            "torchstone.formats.cachebench",
+            "torchstone.formats.torch.cachebench",
             "read",
             "write",
             "JSON of PyTorch's compile-cache benchmark",
         ),
-        Format("ddp", "torchstone.formats.ddp", "read", "write", "report of PyTorch's DDP benchmark"),
+        Format("ddp", "torchstone.formats.torch.ddp", "read", "write", "report of PyTorch's DDP benchmark"),
         Format(
             "pytest-benchmark",
-            "torchstone.formats.pytest_benchmark",
+            "torchstone.formats.tools.pytest_benchmark",
             "read",
             "",
             "JSON of pytest-benchmark (only read)",
         ),
-        Format("pyperf", "torchstone.formats.pyperf", "read", "", "JSON of pyperf (only read)"),
-        Format("asv", "torchstone.formats.asv", "read", "", "a result file of asv (only read)"),
-        Format("hyperfine", "torchstone.formats.hyperfine", "read", "", "JSON of hyperfine (only read)"),
+        Format("pyperf", "torchstone.formats.tools.pyperf", "read", "", "JSON of pyperf (only read)"),
+        Format("asv", "torchstone.formats.tools.asv", "read", "", "a result file of asv (only read)"),
+        Format(
+            "hyperfine", "torchstone.formats.tools.hyperfine", "read", "", "JSON of hyperfine (only read)"
+        ),
     )
 }
 
@@ -184,7 +186,7 @@ def _has_field(text: str, name: str, value: str) -> bool:
 
 def _recognise_table(path: str, text: str) -> str:
     from torchstone.formats import table  # noqa: PLC0415  (a JSON file does not need it)
-    from torchstone.formats.expected_csv import DTYPES  # noqa: PLC0415
+    from torchstone.formats.torch.expected_csv import DTYPES  # noqa: PLC0415
 
     if _has_commented_header(text):
         return "speedup-targets"
@@ -215,7 +217,7 @@ def _has_commented_header(text: str) -> bool:
     """Whether comments before the first row have the header of a file of speedup targets."""
     if not text.removeprefix(BOM).lstrip().startswith("#"):
         return False
-    from torchstone.formats.speedup_targets import is_header  # noqa: PLC0415  (few files begin with a comment)
+    from torchstone.formats.torch.speedup_targets import is_header  # noqa: PLC0415  (few files begin with a comment)
 
     lines = text[:100_000].removeprefix(BOM).splitlines()
     return any(

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from torchstone.disk import BOM
+from torchstone.core.disk import BOM
 from torchstone.formats.table import Rows, render_row, split_lines
 
 # A cell as it is written: in quotes, which may hold commas, line ends and doubled quotes, or up to the next comma.

@@ -12,9 +12,9 @@ from collections.abc import Generator, Iterator
 from math import isfinite
 from typing import Any
 
-from torchstone.disk import BOM
-from torchstone.errors import InputError, printable
-from torchstone.safe_text import is_plain
+from torchstone.core.disk import BOM
+from torchstone.core.errors import InputError, printable
+from torchstone.core.text.safe_text import is_plain
 
 MOST_NESTED = 100
 _SPACE = re.compile(r"[ \t\r\n]*")

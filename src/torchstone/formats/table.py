@@ -13,11 +13,11 @@ from io import StringIO
 from itertools import takewhile
 from operator import itemgetter
 
-from torchstone.disk import BOM
-from torchstone.errors import InputError, printable
-from torchstone.model import Number
-from torchstone.safe_text import defuse_cell, is_plain, restore_cell
-from torchstone.vocabulary import current_name
+from torchstone.core.disk import BOM
+from torchstone.core.errors import InputError, printable
+from torchstone.core.records import Number
+from torchstone.core.text.safe_text import defuse_cell, is_plain, restore_cell
+from torchstone.core.vocabulary import current_name
 
 MOST_CHARACTERS = 100_000
 MOST_COUNTED = 2**63 - 1

@@ -6,10 +6,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from torchstone.errors import printable
+from torchstone.core.errors import printable
+from torchstone.core.records import (
+    BY_CALLS,
+    BY_TIMERS,
+    COUNTER,
+    DEFINITION,
+    LINK,
+    Measurement,
+    Outcome,
+    Reading,
+)
+from torchstone.core.vocabulary import METRICS, Probe
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import BY_CALLS, BY_TIMERS, COUNTER, DEFINITION, LINK, Measurement, Outcome, Reading
-from torchstone.vocabulary import METRICS, Probe
 
 COUNTED_UNITS = frozenset(
     {
@@ -75,7 +84,7 @@ class Comparability:
             return None
         pair = id(results), id(baseline)
         if pair not in self._pairs:
-            from torchstone.fingerprint import unknowns  # noqa: PLC0415  (most files state no environment)
+            from torchstone.core.fingerprint import unknowns  # noqa: PLC0415  (most files state no environment)
 
             self._pairs[pair] = _compare(results, baseline)
             for unknown in unknowns(results.run.environment, baseline.run.environment):
@@ -165,7 +174,7 @@ def other_counter(found: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 
 def _compare(results: Reading, baseline: Reading) -> Apart | None:
-    from torchstone.fingerprint import differences  # noqa: PLC0415  (most files state no environment)
+    from torchstone.core.fingerprint import differences  # noqa: PLC0415  (most files state no environment)
 
     found = differences(results.run.environment, baseline.run.environment)
     if not found:

@@ -8,10 +8,10 @@ from collections import Counter
 from msgspec import Struct
 
 from torchstone.analyze.compare import EXACT, Comparison, Mean, more_trials
-from torchstone.analyze.scaling import RoundChange
+from torchstone.analyze.scaling_curves import RoundChange
+from torchstone.core.records import Case, Outcome
+from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
-from torchstone.model import Case, Outcome
-from torchstone.vocabulary import ACCURACY, PASSED, Verdict
 
 COMPARE_BLOCKS = frozenset({Verdict.REGRESSION, Verdict.MISSING, Verdict.INVALID})
 """What makes the exit code 1. An open question does not: thin data on a branch is no reason to stop it, and never reads as ``same`` either."""

@@ -9,20 +9,28 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials, mean_effect
-from torchstone.baseline import has_ended_well, has_numbers
-from torchstone.errors import InputError, UsageError
-from torchstone.fingerprint import differences, unknowns
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.fingerprint import differences, unknowns
+from torchstone.core.records import COUNTER, Case, Measurement, Number, Rule, matches_metric
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
+from torchstone.formats.merge import is_same_run
+from torchstone.gate.baseline import has_ended_well, has_numbers
 from torchstone.gate.comparable import Apart, Comparability, depends_on_environment, may_repeat
 from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
+from torchstone.gate.criteria import Standard, Terms
+from torchstone.gate.multiple_testing import settle
 from torchstone.gate.rules import decide_status
-from torchstone.gate.settling import settle
-from torchstone.gate.sides import MIXED, Files, Gathered, are_paired, find_contradictions, is_count, side_of
-from torchstone.gate.terms import Standard, Terms
+from torchstone.gate.trials_of_sides import (
+    MIXED,
+    Files,
+    Gathered,
+    are_paired,
+    find_contradictions,
+    is_count,
+    side_of,
+)
 from torchstone.gate.verdicts import Conditions
-from torchstone.model import COUNTER, Case, Measurement, Number, Rule, matches_metric
-from torchstone.results import is_same_run
-from torchstone.units import count_of
-from torchstone.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
 _STATUS_RULE = Rule("status_equal")
 _PASSED = frozenset({PASSED, ""})

@@ -6,8 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from torchstone.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
-from torchstone.errors import InputError, UsageError, printable
+from torchstone.core.errors import InputError, UsageError, printable
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_metric
+from torchstone.core.vocabulary import (
+    ACCURACY,
+    FAILED,
+    METRICS,
+    NOT_AVAILABLE,
+    PASSED,
+    SKIPPED,
+    Probe,
+    Verdict,
+)
+from torchstone.formats.merge import Results
+from torchstone.gate.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
 from torchstone.gate.comparable import Apart, Comparability, counter_of
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import (
@@ -25,9 +37,6 @@ from torchstone.gate.rules import (
 from torchstone.gate.sanity import contradictions
 from torchstone.gate.tally import Tally
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
-from torchstone.model import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_metric
-from torchstone.results import Results
-from torchstone.vocabulary import ACCURACY, FAILED, METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 NEAR_EDGE = 0.8
@@ -344,7 +353,7 @@ class _Judging:
         """The cautions about values that passed, but only just."""
         if not self._near:
             return []
-        from torchstone.gate.warnings import tell_near  # noqa: PLC0415  (most values are nowhere near)
+        from torchstone.gate.near_misses import tell_near  # noqa: PLC0415  (most values are nowhere near)
 
         return tell_near(self._near)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from torchstone.model import Outcome, Rule
-from torchstone.vocabulary import ACCURACY, PASSED, Verdict
+from torchstone.core.records import Outcome, Rule
+from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 
 STRICT_BLOCKS = frozenset(
     {Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW}

@@ -6,10 +6,18 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from torchstone.baseline import has_numbers
-from torchstone.model import STATUS_RULES, Case, Number, Outcome, Rule, ScopedRule, matches, matches_metric
-from torchstone.units import format_limit, format_number
-from torchstone.vocabulary import (
+from torchstone.core.records import (
+    STATUS_RULES,
+    Case,
+    Number,
+    Outcome,
+    Rule,
+    ScopedRule,
+    matches,
+    matches_metric,
+)
+from torchstone.core.text.units import format_limit, format_number
+from torchstone.core.vocabulary import (
     ACCURACY,
     COMPILE_SECONDS,
     DEFAULT_MARGIN,
@@ -20,6 +28,7 @@ from torchstone.vocabulary import (
     Probe,
     Verdict,
 )
+from torchstone.gate.baseline import has_numbers
 
 _OF_SCENARIOS = {
     COMPILE_SECONDS: Rule("ratio_ceiling", ratio=1.15),

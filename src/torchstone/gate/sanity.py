@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.model import Measurement, Number
-from torchstone.units import format_number
-from torchstone.vocabulary import METRICS, Probe
+from torchstone.core.records import Measurement, Number
+from torchstone.core.text.units import format_number
+from torchstone.core.vocabulary import METRICS, Probe
 
 _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute a ratio from
 _RATIO_TOLERANCE = 0.01

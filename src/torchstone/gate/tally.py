@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from torchstone.baseline import Baseline
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, EntriesByCase, Outcome, QuarantineEntry, Rule
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
+from torchstone.formats.merge import Results
+from torchstone.gate.baseline import Baseline
 from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Row
-from torchstone.model import Case, EntriesByCase, Outcome, QuarantineEntry, Rule
-from torchstone.results import Results
-from torchstone.units import count_of
-from torchstone.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 
 
 class Tally:

@@ -6,10 +6,10 @@ from datetime import date
 
 from msgspec import Struct
 
+from torchstone.core.records import Case, Outcome, QuarantineEntry, Rule
+from torchstone.core.vocabulary import PASSED, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
-from torchstone.model import Case, Outcome, QuarantineEntry, Rule
-from torchstone.vocabulary import PASSED, Verdict
 
 QUIET = frozenset({Verdict.PASS, Verdict.EXPECTED_FAILURE})
 

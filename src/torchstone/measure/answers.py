@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from torchstone.core.text.redaction import redact_values
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker, describe_exit
-from torchstone.redaction import redact_values
 
 
 def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from torchstone.codec import EndLine, OutcomeLine, decode_run, encode_line, encode_run
-from torchstone.disk import (
+from torchstone.core.disk import (
     LARGEST,
     create_whole,
     fault_of_file,
@@ -20,8 +19,11 @@ from torchstone.disk import (
     reason,
     write_whole,
 )
-from torchstone.errors import InputError, UsageError
-from torchstone.measure.kinship import undisturbed
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Outcome, Reading, Run
+from torchstone.core.run_file import EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.core.text.redaction import redact_values
+from torchstone.core.text.safe_text import quote_word
 from torchstone.measure.rescue import (
     GONE,
     Loss,
@@ -32,9 +34,7 @@ from torchstone.measure.rescue import (
     state_of,
     with_repro,
 )
-from torchstone.model import Outcome, Reading, Run
-from torchstone.redaction import redact_values
-from torchstone.safe_text import quote_word
+from torchstone.worker.process_tree import undisturbed
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from torchstone.errors import TorchstoneError
-from torchstone.measure.channel import Channel, Message, decode, encode
-from torchstone.measure.kinship import continue_if_stopped, has_ended, kill_group, kill_tree
-from torchstone.redaction import redact, redact_values, without_half_a_word
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.text.redaction import redact, redact_values, without_half_a_word
+from torchstone.worker.channel import Channel, Message, decode, encode
+from torchstone.worker.process_tree import continue_if_stopped, has_ended, kill_group, kill_tree
 
 LOG_KEPT = 16 * 1024
 STACKS_WAIT = 0.5
@@ -28,7 +28,7 @@ _START_TIMEOUT = 120.0
 _PRELOAD_TIMEOUT = 600.0
 _NAMES_AT_ONCE = 500
 _TRY_SPAWN = "try --start spawn"
-_KEEPERS = {"fork": "torchstone.measure.zygote", "spawn": "torchstone.measure.keeper"}
+_KEEPERS = {"fork": "torchstone.worker.zygote", "spawn": "torchstone.worker.keeper"}
 
 
 class CannotMeasureError(TorchstoneError):
@@ -156,7 +156,7 @@ class Spawner:
         """Start a worker with its job."""
         line = _Line()
         process = subprocess.Popen(  # noqa: S603
-            [self._python, "-P", "-m", "torchstone.measure.worker", str(line.theirs.fileno())],
+            [self._python, "-P", "-m", "torchstone.worker.worker", str(line.theirs.fileno())],
             pass_fds=(line.theirs.fileno(),),
             env=self._variables,
             stdin=subprocess.DEVNULL,

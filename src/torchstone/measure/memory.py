@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torchstone.measure.kinship import list_children
+from torchstone.worker.process_tree import list_children
 
 _SHARE_OF_TIME = 0.05
 PROPORTIONAL = "proportional set size"

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from torchstone.errors import UsageError
-from torchstone.model import Case, Outcome, Variant, matches, matches_name
-from torchstone.vocabulary import Probe
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Outcome, Variant, matches, matches_name
+from torchstone.core.vocabulary import Probe
 
 SMALL_BATCH = 2
 TRAINING = "training"

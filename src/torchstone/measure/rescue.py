@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct, structs
 
-from torchstone.codec import decode_run, encode_run
-from torchstone.disk import LARGEST, create_whole, fault_of_file, holds, reason
-from torchstone.errors import TorchstoneError
+from torchstone.core.disk import LARGEST, create_whole, fault_of_file, holds, reason
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.text.safe_text import quote_word
 from torchstone.measure.launcher import CannotMeasureError
-from torchstone.safe_text import quote_word
 
 GONE = {errno.ESTALE, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS}
 """What the system says of a file whose disk is no longer there: making room would not help."""

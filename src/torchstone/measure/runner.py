@@ -12,25 +12,25 @@ from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from torchstone.errors import UsageError
-from torchstone.fingerprint import differences, fingerprint, unknowns
-from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings, same_hash
-from torchstone.measure.counters import choose_counter, find_counters
+from torchstone.core.errors import UsageError
+from torchstone.core.fingerprint import differences, fingerprint, unknowns
+from torchstone.core.records import Case, Outcome, Run
+from torchstone.core.text.redaction import redact
+from torchstone.core.text.safe_text import quote_word
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import COUNTERS, Probe
+from torchstone.measure.code.revision import read_revision
+from torchstone.measure.code.trust import record_imported
 from torchstone.measure.journal import Journal
+from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
-from torchstone.measure.reports import ranks_in, with_efficiency
-from torchstone.measure.revision import read_revision
-from torchstone.measure.rounds import Room, Sweep, hosts_for, plan_sweep
+from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
+from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings
-from torchstone.measure.sources import Source
 from torchstone.measure.supervisor import Limits, Watcher
-from torchstone.measure.trust import record_imported
-from torchstone.model import Case, Outcome, Run
-from torchstone.redaction import redact
-from torchstone.safe_text import quote_word
-from torchstone.units import count_of
-from torchstone.vocabulary import COUNTERS, Probe
+from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
+from torchstone.worker.probes.counting.available import choose_counter, find_counters
+from torchstone.worker.sources import Source
 
 RUNS = os.path.join(".torchstone", "runs")
 

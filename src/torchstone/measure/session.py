@@ -11,27 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from torchstone.errors import InputError, UsageError
-from torchstone.measure import surroundings
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Case
+from torchstone.core.text.redaction import redact
+from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import answer_of
-from torchstone.measure.cache_course import Account, CacheCourse
-from torchstone.measure.channel import Message
-from torchstone.measure.collect import Targets, leave_out_empty
-from torchstone.measure.course import Course, SingleCourse
-from torchstone.measure.kinship import terminated_as_interrupted, undisturbed
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
-from torchstone.measure.priming import is_filled, read_probing_seconds
-from torchstone.measure.rounds import Room
-from torchstone.measure.scaling_course import Crew, ScalingCourse, plan_of
-from torchstone.measure.scratch import make_scratch, sweep
-from torchstone.measure.settings import Settings, case_file, make_job
+from torchstone.measure.measuring import Settings, case_file, make_job
+from torchstone.measure.procedures.compile_cache_procedure import Account, CacheCourse
+from torchstone.measure.procedures.procedure import Course, SingleCourse
+from torchstone.measure.procedures.rounds import Room
+from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, plan_of
+from torchstone.measure.procedures.trials import TrialsCourse
 from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
-from torchstone.measure.surroundings import World
-from torchstone.measure.trials import TrialsCourse
-from torchstone.model import Case
-from torchstone.redaction import redact
-from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
+from torchstone.measure.targets import Targets, leave_out_empty
+from torchstone.worker import worker_environment
+from torchstone.worker.cache_template import is_filled, read_probing_seconds
+from torchstone.worker.channel import Message
+from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
+from torchstone.worker.scratch import make_scratch, sweep
+from torchstone.worker.worker_environment import World
 
 SURVEY_TIMEOUT = 600.0
 LEAST_SURVEY_TIMEOUT = 30.0
@@ -51,11 +51,11 @@ class Session:
     """Starts workers for one command, and leaves nothing behind. ``tell`` is given what a person should know meanwhile."""
 
     def __init__(
-        self, start: str, cache: str, tell: Callable[[str], None], world: World = surroundings.HERE
+        self, start: str, cache: str, tell: Callable[[str], None], world: World = worker_environment.HERE
     ) -> None:
         self._start = start
         self.world = world
-        self._kept_cache = surroundings.warm_cache_folder() if cache == "warm" else None
+        self._kept_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
@@ -68,7 +68,7 @@ class Session:
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
             stack.enter_context(terminated_as_interrupted())
-            self.template = surroundings.template_folder(world=self.world)
+            self.template = worker_environment.template_folder(world=self.world)
             sweep()
             self._scratch = make_scratch()
             self._signals = stack.pop_all()
@@ -97,7 +97,7 @@ class Session:
 
     def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
         """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
-        variables = surroundings.worker_variables(self.template, self.world)
+        variables = worker_environment.worker_variables(self.template, self.world)
         if not sys.platform.startswith("linux"):
             if self._start == "fork":
                 raise UsageError(
@@ -234,19 +234,19 @@ class Session:
     def _counting_job(self, job: Message, number: int) -> Message:
         """A job that counts: with a cache of its own, which for a simulated worker starts from another template."""
         template = self._start_simulation() if is_simulated(job) else self.template
-        around = surroundings.make_case_folder(self.scratch, number, template, None)
+        around = worker_environment.make_case_folder(self.scratch, number, template, None)
         counting = {**job["counting"], "folder": counting_folder(self.scratch)}
         return {**job, "counting": counting, "surroundings": around}
 
     def _scaling_course(self, case: Case, job: Message, settings: Settings, number: int) -> Course:
-        around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
+        around = worker_environment.make_case_folder(self.scratch, number, self.template, self._kept_cache)
         told = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
         job = {
             **job,
             "settings": {**job["settings"], "threads": settings.rank_threads},
             "surroundings": around | told | self.crew.variables,
         }
-        folders = surroundings.CaseFolders(self.scratch, number, self.template)
+        folders = worker_environment.CaseFolders(self.scratch, number, self.template)
         return ScalingCourse(case, job, plan_of(case, settings), lambda: folders.make("round"), self.crew)
 
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
@@ -273,22 +273,24 @@ class Session:
                 return CacheCourse(
                     case,
                     job,
-                    surroundings.CaseFolders(self.scratch, number, self.template),
+                    worker_environment.CaseFolders(self.scratch, number, self.template),
                     settings.scenarios or DEFAULT_SCENARIOS,
                     settings.repeat or 1,
                     case_file(settings.load_artifacts, case, "artifacts"),
                     case_file(settings.save_artifacts, case, "artifacts"),
                     read_probing_seconds(self.template),
-                    Account(surroundings.made_here_folder(), self.trusts_artifacts),
+                    Account(worker_environment.made_here_folder(), self.trusts_artifacts),
                 )
-            around = surroundings.make_case_folder(self.scratch, number, self.template, self._kept_cache)
+            around = worker_environment.make_case_folder(
+                self.scratch, number, self.template, self._kept_cache
+            )
             if case.probe == Probe.ACCURACY:
-                around |= surroundings.DETERMINISTIC
+                around |= worker_environment.DETERMINISTIC
             return SingleCourse({**job, "surroundings": around})
 
         def cleanup(number: int) -> None:
             with contextlib.suppress(OSError):
-                surroundings.drop_case_folder(self.scratch, number)
+                worker_environment.drop_case_folder(self.scratch, number)
 
         return Supervisor(self.launcher, limits, course, cleanup, watcher)
 

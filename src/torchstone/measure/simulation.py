@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from torchstone.measure import surroundings
-from torchstone.measure.channel import Message
-from torchstone.measure.counters import find_valgrind_problem
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Worker
+from torchstone.worker import worker_environment
+from torchstone.worker.channel import Message
+from torchstone.worker.probes.counting.available import find_valgrind_problem
 
 READY_TIMEOUT = 1200.0
 PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
@@ -52,8 +52,8 @@ def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLaun
     """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
     if problem := find_valgrind_problem():
         raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")
-    template = surroundings.template_folder("simulated")
-    inherited = surroundings.worker_variables(template)
+    template = worker_environment.template_folder("simulated")
+    inherited = worker_environment.worker_variables(template)
     variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}
     variables |= PROCESSOR | ALLOCATOR
     request = {"sources": list(sources), "devices": ["cpu"], "template": template, "repeatable": True}
@@ -71,7 +71,7 @@ def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLaun
 
 def _fill_template(variables: dict[str, str], request: Message, log: str) -> None:
     """Have the compiler probed and its headers precompiled by a process that is not simulated: it is done sooner by far."""
-    from torchstone.measure.priming import is_filled  # noqa: PLC0415  (only here)
+    from torchstone.worker.cache_template import is_filled  # noqa: PLC0415  (only here)
 
     if is_filled(request["template"]):
         return

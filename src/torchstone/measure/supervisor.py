@@ -11,13 +11,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from torchstone.measure.channel import Message
-from torchstone.measure.course import Course
-from torchstone.measure.ending import Ending, make_outcome, out_of_memory_status, redact_outcome
+from torchstone.core.records import Case, Outcome
+from torchstone.measure.case_end import Ending, make_outcome, out_of_memory_status, redact_outcome
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
-from torchstone.model import Case, Outcome
-from torchstone.probes.reply import PHASES
+from torchstone.measure.procedures.procedure import Course
+from torchstone.worker.channel import Message
+from torchstone.worker.probes.reply import PHASES
 
 _TICK = 0.05
 _LEAVING_TICK = 0.002

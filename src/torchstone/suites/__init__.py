@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from torchstone.define import Suite
+from torchstone.define.benchmarks import Suite
 
 BUILT_IN = {
     "smoke": "torchstone.suites.smoke",
     "huggingface": "torchstone.suites.huggingface",
-    "huggingface_llm": "torchstone.suites.huggingface_llm",
+    "huggingface_llm": "torchstone.suites.huggingface.llm",
     "timm": "torchstone.suites.timm",
     "torchbench": "torchstone.suites.torchbench",
     "compile_time": "torchstone.suites.compile_time",

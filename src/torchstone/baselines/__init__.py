@@ -1,0 +1,1 @@
+"""Expected values: propose changes, adopt results, edit the text, learn margins."""

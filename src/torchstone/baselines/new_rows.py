@@ -1,0 +1,125 @@
+"""New rows of a baseline: what a case without one would get, or why it gets none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.baselines.adopt import (
+    ELSEWHERE,
+    Wish,
+    can_be_expected,
+    is_voted_on,
+    majority_of,
+    measurements_of,
+    middle_of,
+    rule_for,
+    wants_metric,
+)
+from torchstone.baselines.margins import as_written, find_failed_repeat, find_other_counter, settle
+from torchstone.baselines.text_edits import Change
+from torchstone.core.records import Case, Measurement, Number, Outcome
+from torchstone.core.vocabulary import ACCURACY, Probe
+from torchstone.gate.baseline import main_metric
+from torchstone.gate.comparable import depends_on_environment
+from torchstone.gate.rules import RuleBook, margin_of, numbers_count
+from torchstone.gate.sanity import contradictions
+
+
+def wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> bool:
+    """Whether a new row is wanted for a metric: of counts, not for one that is never judged, unless it is asked for."""
+    if not wish.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
+        return False
+    return wants_metric(metric, wish)
+
+
+class _HeldBackError(Exception):
+    """Why a new row is not added, and what it would have expected."""
+
+    def __init__(self, why: str, metric: str = ACCURACY, value: str | Number | None = None) -> None:
+        super().__init__(why)
+        self.why, self.metric, self.value = why, metric, value
+
+
+def new_row(
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None, no_place: str
+) -> tuple[Change, Outcome | None]:
+    """A new row, if the baseline has a place for it, and the files agree on its status and its counts."""
+    try:
+        if no_place:
+            raise _HeldBackError(
+                no_place, main_metric(outcomes[0]), outcomes[0].value(main_metric(outcomes[0]))
+            )
+        return _new_row_of(case, outcomes, rules, wish, margin)
+    except _HeldBackError as held:
+        return Change("hold", case, held.metric, None, held.value, f"new, but {held.why}"), None
+
+
+def _new_row_of(
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
+) -> tuple[Change, Outcome]:
+    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
+        raise _HeldBackError(f"it contradicts itself: {why}")
+    if wish.margins and (why := find_failed_repeat(outcomes)):
+        raise _HeldBackError(why)
+    numbers = [m.metric for outcome in outcomes for m in outcome.measurements]
+    if wish.is_apart and any(map(depends_on_environment, numbers)):
+        raise _HeldBackError(ELSEWHERE.format(wish.elsewhere))
+    status, agreed, tally = majority_of([outcome.status for outcome in outcomes], wish)
+    if not agreed:
+        raise _HeldBackError(f"the files disagree: {tally}", ACCURACY, status)
+    agreeing = [outcome for outcome in outcomes if outcome.status == status]
+    like = agreeing[-1]
+    measured = {each.metric: each for outcome in agreeing for each in outcome.measurements}
+    new = [
+        _new_expectation(case, measurement, agreeing, rules, wish, margin)
+        for measurement in measured.values()
+        if _has_expectable_numbers(like) and wants_new_metric(measurement.metric, like.case, rules, wish)
+        if can_be_expected(measurement, agreeing, rules, wish)
+    ]
+    measurements = tuple(measurement for measurement, _ in new)
+    outcome = Outcome(case, status, measurements, like.failure, extra=like.extra)
+    note = f"majority of {tally}" if tally else ""
+    if case.probe == Probe.ACCURACY:
+        return Change("add", case, ACCURACY, None, status, note), outcome
+    if not new:
+        raise _HeldBackError("it has no numbers to expect", ACCURACY, status)
+    first, apart = new[0]
+    found = None if apart is None else first.margin
+    change = Change("add", case, first.metric, None, first.value, note, margin=found, spread=apart)
+    return change, outcome
+
+
+def _has_expectable_numbers(outcome: Outcome) -> bool:
+    """Whether a row of this result may expect its numbers. Those of a failure need a row that says how it fails, as those of accuracy do in every file."""
+    return numbers_count(outcome, outcome.status if outcome.case.probe == Probe.ACCURACY else "")
+
+
+def _new_expectation(
+    case: Case,
+    measurement: Measurement,
+    agreeing: Sequence[Outcome],
+    rules: RuleBook,
+    wish: Wish,
+    margin: float | None,
+) -> tuple[Measurement, float | None]:
+    """What a new row is to expect of one metric, and how far repeats lie apart if there were any."""
+    metric, extra = measurement.metric, measurement.extra or {}
+    rule = rule_for(measurement, agreeing[-1].case, rules, wish)
+    found = measurements_of(agreeing, metric, agreeing[-1].status)
+    values = [each.value for each in found]
+    value = middle_of(values)
+    if why := find_other_counter(None, found):
+        raise _HeldBackError(why, metric)
+    if wish.settles_margin(rule, len(values)):
+        new = settle(case, found, None, rule, wish.lessons)
+        if not new.is_usable:
+            raise _HeldBackError(new.why, metric, value)
+        return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
+    if rule.kind == "count" and is_voted_on(metric, rule, values):
+        value, agreed, counts = majority_of(values, wish)
+        if not agreed:
+            raise _HeldBackError(f"the files disagree: {counts}", metric, value)
+    whole = len(values) == 1 and rule.kind != "margin"
+    kept = measurement.samples if whole else (as_written(value, rule, margin_of(rule, margin)),)
+    usual = {} if rule.usual is None else {"margin": rule.usual}
+    return Measurement(metric, kept, {**usual, **extra} or None), None

@@ -1,0 +1,349 @@
+"""Changes to a baseline, put into its text: a cell, a row more, a row less, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Variant, run_of
+from torchstone.core.text.units import count_of, exact_text
+from torchstone.core.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
+from torchstone.formats import FORMATS
+from torchstone.formats.edit import TableText, TextRow
+from torchstone.formats.torch import speedup_targets
+from torchstone.formats.torch.expected_csv import write_expected
+from torchstone.gate.baseline import Baseline
+
+_TABLES = frozenset(
+    {
+        "expected",
+        "expected-by-dtype",
+        "performance",
+        "accuracy",
+        "pr-time",
+        "pr-time-expected",
+        speedup_targets.KIND,
+    }
+)
+
+NOTHING_DONE = frozenset({"hold", "keep"})
+"""The actions that leave a baseline as it is."""
+
+
+class Change(Struct, frozen=True):
+    """One thing that accepting would do: ``action`` is change, add, remove, keep (measured again, and as it was), or hold (not adopted, with the reason).
+
+    ``margin`` is a new margin for the row, and ``old_margin`` the one it has; ``spread`` is how far repeats lie apart.
+    """
+
+    action: str
+    case: Case
+    metric: str
+    old: str | Number | None
+    new: str | Number | None
+    note: str = ""
+    line: int = 0
+    margin: float | None = None
+    old_margin: float | None = None
+    spread: float | None = None
+    ways: dict[str, Any] | None = None
+    """What the new number says of how it was measured, where that is another way than the old one's."""
+
+
+def state(case: Case, kind: str) -> Case:
+    """As much of a case as a row of this kind of baseline says."""
+    if kind in {"expected", "pr-time", "pr-time-expected"}:
+        return Case(case.benchmark, case.probe)
+    if kind == "expected-by-dtype":
+        return Case(case.benchmark, case.probe, variant=Variant(dtype=case.variant.dtype))
+    if kind == speedup_targets.KIND:
+        return speedup_targets.as_in_row(case)
+    if kind == "ddp":
+        from torchstone.formats.torch.ddp import as_in_report  # noqa: PLC0415  (few baselines are such reports)
+
+        return as_in_report(case) or case
+    return case
+
+
+def find_no_place(case: Case, kind: str) -> str:
+    """Why no row of this kind of baseline can be for a case; empty where one can."""
+    if kind != "ddp" or state(case, kind) != case or not case.variant.device:
+        return ""
+    strategy = dict(case.variant.further).get("strategy", "")
+    return f"a DDP report has no place for rounds with {strategy or 'no strategy'}"
+
+
+def apply_changes(
+    baseline: Reading,
+    text: str,
+    changes: Sequence[Change],
+    new: dict[Case, Outcome],
+    *,
+    all_numbers: bool = False,
+) -> str:
+    """The text of a baseline with the changes made; ``new`` are the outcomes to add rows for, with ``all_numbers`` that they have even where a status would do."""
+    if all(change.action in NOTHING_DONE for change in changes):
+        return text
+    if not text and baseline.kind == "expected":
+        return write_expected(run_of(baseline.path, tuple(new.values())), all_numbers=all_numbers)
+    if not text:
+        return FORMATS[baseline.kind].write(run_of(baseline.path, tuple(new.values())))
+    if baseline.kind in _TABLES:
+        return _edit_table(baseline, text, changes, new)
+    rewritten = _rewrite(baseline, changes, new)
+    if baseline.kind == "v3" and text.lstrip().startswith("["):
+        return "[\n" + ",\n".join(rewritten.splitlines()) + "\n]\n"
+    return rewritten
+
+
+def name_added(changes: Sequence[Change], kind: str, path: str, text: str) -> list[Change]:
+    """The changes, where one that adds a row names the first number that the new text really has there, and how many more it has."""
+    if not any(change.action == "add" for change in changes):
+        return list(changes)
+    index = Baseline([FORMATS[kind].read(path, text)])
+    matches = [index.find(change.case) if change.action == "add" else None for change in changes]
+    return [
+        _as_added(change, match.row.outcome) if match else change
+        for change, match in zip(changes, matches, strict=True)
+    ]
+
+
+def _as_added(change: Change, row: Outcome) -> Change:
+    if change.metric == ACCURACY or not row.measurements:
+        return change
+    named = next((each for each in row.measurements if each.metric == change.metric), row.measurements[0])
+    more = len(row.measurements) - 1
+    notes = [change.note] if change.note else []
+    notes += [f"and {count_of(more, 'more number')}"] if more else []
+    return structs.replace(change, metric=named.metric, new=named.value, note="; ".join(notes))
+
+
+def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
+    """A baseline that is no table is written anew, with just the changed values in it."""
+    of_case: dict[Case, list[Change]] = {}
+    for change in changes:
+        of_case.setdefault(change.case, []).append(change)
+    outcomes = list(new.values())
+    for outcome in reversed(baseline.run.outcomes):
+        told = of_case.get(outcome.case, [])
+        if not any(change.action == "remove" for change in told):
+            outcomes.insert(0, _changed(outcome, [change for change in told if change.action == "change"]))
+    plan = tuple(outcome.case for outcome in outcomes)
+    text = FORMATS[baseline.kind].write(structs.replace(baseline.run, plan=plan, outcomes=tuple(outcomes)))
+    if set(FORMATS[baseline.kind].read(baseline.path, text).run.plan) != set(plan):
+        raise UsageError(
+            f"{baseline.path}: a file of the kind {baseline.kind} cannot hold the rows that would be left",
+            advice="accept all rows of a model together, without --only",
+        )
+    return text
+
+
+def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
+    """An expected outcome with new values; the rest of it stays."""
+    of_metric = {change.metric: change for change in changes}
+    accuracy = of_metric.pop(ACCURACY, None)
+    measurements = tuple(
+        _remeasured(m, of_metric[m.metric]) if m.metric in of_metric else m for m in outcome.measurements
+    )
+    status = accuracy.new if accuracy else outcome.status
+    return structs.replace(outcome, status=status, measurements=measurements)
+
+
+def _remeasured(measurement: Measurement, change: Change) -> Measurement:
+    """What is expected, with a new value, a new margin, or both."""
+    samples = measurement.samples if change.new == change.old else (change.new,)
+    extra = measurement.extra
+    if change.ways:
+        extra = {**(extra or {}), **change.ways}
+    if change.margin is not None:
+        extra = {**(extra or {}), "margin": change.margin}
+    return structs.replace(measurement, samples=samples, extra=extra)
+
+
+def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
+    table = TableText(baseline.path, text)
+    editor = _make_editor(table, baseline.kind)
+    by_line: dict[int, list[Change]] = {}
+    for change in changes:
+        if change.action == "change":
+            by_line.setdefault(change.line, []).append(change)
+        elif change.action == "remove":
+            editor.remove(change)
+    for line, of_row in by_line.items():
+        editor.change(line, of_row)
+    for case in sorted(new, key=lambda case: case.benchmark):
+        editor.add(new[case])
+    editor.finish()
+    return table.apply()
+
+
+def _make_editor(table: TableText, kind: str) -> _ColumnEditor | _PrTimeEditor | _TargetsEditor:
+    if kind == speedup_targets.KIND:
+        return _TargetsEditor(table)
+    return _PrTimeEditor(table) if kind.startswith("pr-time") else _ColumnEditor(table, kind)
+
+
+class _ColumnEditor:
+    """Edits a table with a header: a metric, or a dtype, is a column."""
+
+    def __init__(self, table: TableText, kind: str) -> None:
+        self._table = table
+        self._wide = kind == "expected-by-dtype"
+        self._accuracy_file = kind == "accuracy"
+        self._header = [cell.strip() for cell in table.rows[0].cells]
+        self._name = self._header.index("name")
+        self._rows = {row.start + 1: row for row in table.rows}
+        self._cells: dict[int, dict[int, str]] = {}
+        self._new_names: dict[str, dict[str, str]] = {}
+
+    def _column(self, case: Case, metric: str) -> int:
+        return (
+            self._header.index(case.variant.dtype)
+            if self._wide
+            else [self._metric(column) for column in self._header].index(metric)
+        )
+
+    def _metric(self, column: str) -> str:
+        """The metric that a column means."""
+        is_by_timers = self._accuracy_file and column == "compilation_latency"
+        return COMPILE_SECONDS if is_by_timers else current_name(column)
+
+    def change(self, line: int, changes: Sequence[Change]) -> None:
+        """Put the new values into one row."""
+        cells = self._cells.setdefault(line, {})
+        cells.update({self._column(change.case, change.metric): _text(change.new) for change in changes})
+
+    def remove(self, change: Change) -> None:
+        """Take out a row; of a table by dtype, only the cell."""
+        if self._wide:
+            self._cells.setdefault(change.line, {})[self._column(change.case, ACCURACY)] = ""
+        else:
+            self._table.remove(self._rows[change.line])
+
+    def add(self, outcome: Outcome) -> None:
+        """Put in a row; of a table by dtype, a cell, and a row where there is none of this name."""
+        if self._wide:
+            self._add_status(outcome)
+        else:
+            self._insert(outcome.case.benchmark, [self._cell(outcome, column) for column in self._header])
+
+    def _add_status(self, outcome: Outcome) -> None:
+        name, dtype = outcome.case.benchmark, outcome.case.variant.dtype
+        if dtype not in self._header:
+            raise UsageError(
+                f"{name}: the baseline has no column for the dtype {dtype or '(none: say --set dtype=...)'}",
+                advice="add the column by hand first",
+            )
+        there = [
+            line for line, row in self._rows.items() if line > 1 and row.cells[self._name].strip() == name
+        ]
+        if there:
+            self._cells.setdefault(there[0], {})[self._header.index(dtype)] = outcome.status
+        else:
+            self._new_names.setdefault(name, {"name": name})[dtype] = outcome.status
+
+    def _insert(self, name: str, cells: Sequence[str]) -> None:
+        self._table.insert(cells, lambda row: row.cells[self._name].strip(), name, first_row=1)
+
+    def finish(self) -> None:
+        """Hand over the cells that were collected, a row at a time."""
+        for name, by_column in self._new_names.items():
+            self._insert(name, [by_column.get(column, "") for column in self._header])
+        for line, cells in self._cells.items():
+            self._table.set_cells(self._rows[line], cells)
+
+    def _cell(self, outcome: Outcome, column: str) -> str:
+        variant = outcome.case.variant
+        stated = {
+            "name": outcome.case.benchmark,
+            "dev": variant.device,
+            "batch_size": str(variant.batch_size or 0),
+            "tag": dict(variant.further).get("tag", ""),
+        }
+        if column in stated:
+            return stated[column]
+        value = outcome.value(self._metric(column))
+        return "" if value is None else _text(value)
+
+
+class _PrTimeEditor:
+    """Edits ``name,metric,value[,margin]`` rows."""
+
+    def __init__(self, table: TableText) -> None:
+        self._table = table
+        self._rows = {(row.cells[0].strip(), current_name(row.cells[1].strip())): row for row in table.rows}
+
+    def change(self, _line: int, changes: Sequence[Change]) -> None:
+        """Put new values into the rows of one benchmark; the margin stays, unless there is a new one."""
+        for change in changes:
+            cells = {} if change.new == change.old else {2: _text(change.new)}
+            if change.margin is not None:
+                cells[3] = _text(change.margin)
+            self._table.set_cells(self._rows[change.case.benchmark, change.metric], cells)
+
+    def remove(self, change: Change) -> None:
+        """Take out all rows of a benchmark."""
+        for (name, _), row in self._rows.items():
+            if name == change.case.benchmark:
+                self._table.remove(row)
+
+    def add(self, outcome: Outcome) -> None:
+        """Put in a row a metric, with its own margin or the one that most rows have."""
+        margins = Counter(
+            row.cells[3].strip()
+            for row in self._table.rows
+            if len(row.cells) > 3 and row.cells[3].strip() != "margin"
+        )
+        margin = [margins.most_common(1)[0][0]] if margins else []
+        has_header = ("name", "metric") in self._rows
+        for measurement in outcome.measurements:
+            own = [] if measurement.margin is None or not margins else [_text(measurement.margin)]
+            cells = [outcome.case.benchmark, measurement.metric, _text(measurement.value), *(own or margin)]
+            self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
+
+    def finish(self) -> None:
+        """Nothing is collected: a change is one cell of a row of its own."""
+
+
+class _TargetsEditor:
+    """Edits rows of speedup targets, which have no header, and the target last."""
+
+    def __init__(self, table: TableText) -> None:
+        self._table = table
+
+    def change(self, line: int, changes: Sequence[Change]) -> None:
+        """Put a new target into a row."""
+        row = self._table.row_at(line)
+        self._table.set_cells(row, {len(row.cells) - 1: _text(change.new) for change in changes})
+
+    def remove(self, change: Change) -> None:
+        """Take out a row."""
+        self._table.remove(self._table.row_at(change.line))
+
+    def add(self, outcome: Outcome) -> None:
+        """Put in a row with as many cells as the others have."""
+        cells = speedup_targets.cells_of(outcome, len(self._table.rows[0].cells))
+        target = _text(outcome.value("speedup"))
+        self._table.insert([*cells, target], _name_of, outcome.case.benchmark, first_row=0)
+
+    def finish(self) -> None:
+        """Nothing is collected: a change is one cell of a row of its own."""
+
+
+def _name_of(row: TextRow) -> str:
+    return row.cells[0].strip()
+
+
+def _text(value: str | Number | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value)
+    text = exact_text(value)
+    return text if "e" in text else text.rstrip("0").rstrip(".")

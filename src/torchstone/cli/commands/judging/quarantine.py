@@ -1,0 +1,348 @@
+"""``torchstone quarantine``: list, add, remove, and check the cases that may not block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import TypeVar
+
+import click
+
+from torchstone.cli.options.shared import SET, parse_day, patience, read_results
+from torchstone.cli.terminal.tables import print_table
+from torchstone.core.config import QUARANTINE_NAME, load_settings
+from torchstone.core.disk import read_text
+from torchstone.core.errors import UsageError, printable
+from torchstone.core.records import EntriesByCase, QuarantineEntry, Reading, Rule, ScopedRule
+from torchstone.core.text.redaction import redact
+from torchstone.core.text.safe_text import quote_word
+from torchstone.core.text.units import count_of
+from torchstone.core.upstream import find_version, tell_idle, without_removed
+from torchstone.core.vocabulary import ACCURACY, Verdict
+from torchstone.formats import read_file
+from torchstone.formats.merge import merge
+from torchstone.gate.baseline import Baseline
+from torchstone.gate.judge import judge
+from torchstone.gate.policy import make_policy
+from torchstone.gate.quarantine import (
+    add_entry,
+    read_quarantine,
+    read_removals,
+    remove_entries,
+    write_quarantine,
+)
+from torchstone.gate.rules import RuleBook
+from torchstone.gate.verdicts import Conditions, Row
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _file_option(command: F) -> F:
+    help_text = "The quarantine file. [default: quarantine.toml]"
+    return click.option("--file", "path", default=QUARANTINE_NAME, metavar="FILE", help=help_text)(command)
+
+
+@click.group("quarantine", context_settings={"help_option_names": ["-h", "--help"]})
+def quarantine_command() -> None:
+    """The cases that may not block: list, add, remove, check.
+
+    \b
+    Examples:
+      torchstone quarantine add yolov3 --reason "flaky since the driver update" \\
+          --expires 2027-01-31
+      torchstone quarantine list
+      torchstone quarantine check run1.csv run2.csv run3.csv
+    """
+
+
+def _version_option(command: F) -> F:
+    help_text = (
+        "Look at the flaky list of this version of PyTorch as well, less what the file takes out of it."
+    )
+    option = click.option("--upstream-version", "version", metavar="VERSION", help=help_text)
+    return option(command)
+
+
+def _read_entries(path: str, version: str | None) -> list[QuarantineEntry]:
+    """The entries of a file, and those that come with an upstream version; what the file takes out of these and is not there is told."""
+    if version is None:
+        return read_quarantine(path)
+    chosen = find_version(version)
+    if not os.path.exists(path) and path == QUARANTINE_NAME:
+        return list(chosen.flaky)
+    shipped, idle = without_removed(chosen, read_removals(path))
+    for removal in idle:
+        print(f"caution: {tell_idle(removal, chosen.name)}")
+    return [*read_quarantine(path), *shipped]
+
+
+@quarantine_command.command("list")
+@_version_option
+@_file_option
+def list_entries(path: str, version: str | None) -> int:
+    """Show all entries, the expired ones first.
+
+    \b
+    Examples:
+      torchstone quarantine list --file ci/quarantine.toml
+      torchstone quarantine list --upstream-version 2.13
+    """
+    if path == QUARANTINE_NAME and not os.path.exists(path) and version is None:
+        print(f"there is no {printable(path)} here: nothing is quarantined")
+        return 0
+    entries = _read_entries(path, version)
+    today = date.today()
+    rows = [_row(entry, today) for entry in sorted(entries, key=lambda entry: not entry.is_expired(today))]
+    if not rows:
+        print(f"{printable(path)}: no entries")
+        return 0
+    header = ("state", "case", "metric", "platform", "since", "expires", "owner", "reason", "link")
+    print_table(header, rows, title=f"{_title(path, version)}: {count_of(len(rows), 'entry')}")
+    return 0
+
+
+def _title(path: str, version: str | None) -> str:
+    if version is None:
+        return path
+    return f"{path} and the flaky list {version}" if os.path.exists(path) else f"the flaky list {version}"
+
+
+def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
+    state = "expired" if entry.is_expired(today) else "active" if entry.is_active(today) else "pending"
+    dates = (
+        entry.since.isoformat() if entry.since else "",
+        entry.expires.isoformat() if entry.expires else "never",
+    )
+    return (
+        state,
+        entry.case,
+        ", ".join(entry.metrics),
+        entry.platform,
+        *dates,
+        entry.owner,
+        entry.reason,
+        entry.link,
+    )
+
+
+@quarantine_command.command("add")
+@click.argument("pattern")
+@click.option("--reason", required=True, help="Why it may not block.")
+@click.option("--link", default="", help="An issue or discussion about it.")
+@click.option("--owner", default="", help="Who looks after it.")
+@click.option("--metric", "metrics", multiple=True, help="Only this metric. Repeatable.")
+@click.option("--platform", default="", help="Only on this platform.")
+@click.option("--since", metavar="DATE", help="The first day. [default: today]")
+@click.option("--expires", metavar="DATE", help="The last day. [default: never]")
+@click.option("--allow-missing", is_flag=True, help="Cover a result that is not there, too.")
+@click.option(
+    "--replace", is_flag=True, help="Replace the entry for PATTERN, for example to give a new date."
+)
+@_file_option
+def add(
+    pattern: str,
+    reason: str,
+    link: str,
+    owner: str,
+    metrics: tuple[str, ...],
+    platform: str,
+    since: str | None,
+    expires: str | None,
+    allow_missing: bool,
+    replace: bool,
+    path: str,
+) -> int:
+    """Add an entry for PATTERN: a case's name, id, or a shell pattern.
+
+    \b
+    Example:
+      torchstone quarantine add 'resnet*' --metric graph_breaks \\
+          --reason "dynamo rewrite in progress" --expires 2027-01-31
+    """
+    text = read_text(path) if os.path.exists(path) else ""
+    kept, gone = _take_out(path, text, pattern, metrics, platform) if replace else (text, [])
+    old = gone[0] if gone else QuarantineEntry(pattern, reason, path, 0)
+    first = parse_day("--since", since) or old.since or date.today()
+    last = parse_day("--expires", expires) or old.expires
+    if last and last < first:
+        raise UsageError(
+            f"--expires {last} is before the first day, which is {first}", advice="nothing was written"
+        )
+    fields: dict[str, str | date | bool | tuple[str, ...]] = {
+        "case": pattern,
+        "reason": redact(reason),
+        "link": redact(link or old.link),
+        "owner": owner or old.owner,
+        "metric": metrics or old.metrics,
+        "platform": platform or old.platform,
+        "since": first,
+        "allow_missing": allow_missing or old.allow_missing,
+    }
+    if last:
+        fields["expires"] = last
+    write_quarantine(path, text, add_entry(path, kept, fields))
+    print(f"{'replaced' if gone else 'added'} {printable(pattern)} in {printable(path)}")
+    if not last:
+        print("it never expires: a date (--expires) makes sure that somebody looks at it again")
+    return 0
+
+
+def _take_out(
+    path: str, text: str, pattern: str, metrics: tuple[str, ...], platform: str
+) -> tuple[str, list[QuarantineEntry]]:
+    """The text without the one entry that is to be replaced: the only one for the pattern, or the one with this metric and platform."""
+    _, there = remove_entries(path, text, pattern)
+    meant = [
+        entry
+        for entry in there
+        if len(there) == 1
+        or ((not metrics or entry.metrics == metrics) and (not platform or entry.platform == platform))
+    ]
+    if len(meant) > 1:
+        told = "; ".join(
+            f"line {entry.line}: metric {', '.join(entry.metrics) or 'any'}, platform {entry.platform or 'any'}"
+            for entry in meant
+        )
+        raise UsageError(
+            f"{path} has {len(meant)} entries for {pattern} ({told})",
+            advice="say which is to be replaced with --metric and --platform, or remove all of them first",
+        )
+    return remove_entries(path, text, pattern, lambda entry: entry in meant)
+
+
+@quarantine_command.command("remove")
+@click.argument("pattern")
+@_file_option
+def remove(pattern: str, path: str) -> int:
+    """Remove the entries for exactly PATTERN.
+
+    \b
+    Example:
+      torchstone quarantine remove yolov3
+    """
+    text = read_text(path)
+    left, gone = remove_entries(path, text, pattern)
+    if not gone:
+        there = ", ".join(entry.case for entry in read_quarantine(path)) or "none"
+        raise UsageError(f"{path} has no entry for {pattern}", advice=f"it has: {there}")
+    write_quarantine(path, text, left)
+    print(f"removed {count_of(len(gone), 'entry')} for {printable(pattern)} from {printable(path)}")
+    return 0
+
+
+@quarantine_command.command("check")
+@click.argument("results", nargs=-1)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="FILE",
+    help="What is expected. [default: the status pass] Repeatable.",
+)
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="NAME",
+    help="The platform, for entries that name one. Repeatable.",
+)
+@click.option(SET.flag, SET.name, multiple=True, metavar=SET.metavar, help=SET.help)
+@click.option("--as-of", metavar="DATE", help="Judge dates as of this day. [default: today]")
+@_version_option
+@_file_option
+def check_entries(
+    results: tuple[str, ...],
+    baselines: tuple[str, ...],
+    platforms: tuple[str, ...],
+    assignments: tuple[str, ...],
+    as_of: str | None,
+    path: str,
+    version: str | None,
+) -> int:
+    """Say which entries have expired, match nothing, or could be released.
+
+    RESULTS are files of any kind, one for each repeat of a run: an entry
+    whose cases passed in all of them could be released. The exit code is 1 if
+    an entry has expired.
+
+    \b
+    Example:
+      torchstone quarantine check run1.csv run2.csv --baseline expected.csv
+    """
+    entries = _read_entries(path, version)
+    today = parse_day("--as-of", as_of) or date.today()
+    with patience("judging"):
+        expected = [read_file(name) for name in baselines]
+        judged = [_judge(reading, expected) for reading in read_results(results, None, assignments)]
+    covered = [_covered(entries, rows, frozenset(platforms)) for rows in judged]
+    rows = [_verdict(entry, [by_entry[n] for by_entry in covered], today) for n, entry in enumerate(entries)]
+    if not rows:
+        print(f"{printable(path)}: no entries")
+        return 0
+    title = f"{_title(path, version)}: {count_of(len(rows), 'entry')}"
+    print_table(("", "case", "passed", "what to do"), rows, title=title)
+    return int(any(entry.is_expired(today) for entry in entries))
+
+
+def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
+    """All rows of one file, by the gate itself; without a baseline, each status must be pass."""
+    further = load_settings(None).rules
+    rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
+    conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
+    return judge(merge([reading]), Baseline(expected), conditions).rows
+
+
+def _covered(
+    entries: Sequence[QuarantineEntry], rows: Sequence[Row], platforms: frozenset[str]
+) -> list[list[Row]]:
+    """The rows of one file that each entry covers."""
+    index, places = EntriesByCase(entries), {entry: n for n, entry in enumerate(entries)}
+    found: list[list[Row]] = [[] for _ in entries]
+    for row in rows:
+        for entry in index.of(row.case):
+            if entry.covers(row.case, row.metric, platforms):
+                found[places[entry]].append(row)
+    return found
+
+
+def _verdict(
+    entry: QuarantineEntry, by_file: Sequence[Sequence[Row]], today: date
+) -> tuple[str, str, str, str]:
+    """The entry's state, its case, how often it passed, and what to do about it: from the rows that it covers in each file."""
+    seen = [{row.case: True for row in rows} for rows in by_file]
+    for rows, cases in zip(by_file, seen, strict=True):
+        cases.update({row.case: False for row in rows if not _is_good(row)})
+    passed, total = sum(sum(cases.values()) for cases in seen), sum(map(len, seen))
+    times = f"{passed} of {total}" if by_file else ""
+    known = {case for cases in seen for case in cases}
+    absent = sum(not known <= cases.keys() for cases in seen)
+    if entry.is_expired(today):
+        return (
+            "expired",
+            entry.case,
+            times,
+            f"ended {entry.expires}: fix the case, or add --replace with a new date",
+        )
+    if by_file and not total:
+        return "unused", entry.case, times, "nothing here was judged that it covers"
+    if not total or passed < total:
+        return "active", entry.case, times, "keep"
+    if absent:
+        of_what = "no row" if len(known) == 1 else "a case without a row"
+        return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: a shard, or a crash?"
+    if not entry.line:
+        return (
+            "release",
+            entry.case,
+            times,
+            "passed here: a table [[not_flaky]] takes it out of the flaky list",
+        )
+    of_file = "" if entry.path == QUARANTINE_NAME else f" --file {quote_word(entry.path)}"
+    command = f"torchstone quarantine remove {quote_word(entry.case)}{of_file}"
+    return "release", entry.case, times, f"could be released: {command}"
+
+
+def _is_good(row: Row) -> bool:
+    """Whether a row is as it should be; an improvement of a number is not what is expected, but no reason to keep an entry."""
+    return row.verdict in {Verdict.PASS, Verdict.IMPROVEMENT}

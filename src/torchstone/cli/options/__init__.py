@@ -1,0 +1,1 @@
+"""Command line options: declared as data, parsed, and turned into requests."""

@@ -1,0 +1,108 @@
+"""Amounts as people write them on a command line: durations, sizes, lists, shards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from torchstone.core.errors import UsageError
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "ms": 0.001}
+_BYTES = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+_MOST = 1e15
+_AMOUNT = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z%]*)\s*\Z")
+
+
+def parse_seconds(option: str, text: str | None) -> float | None:
+    """``90``, ``90s``, ``10m``, ``1.5h``."""
+    if text is None:
+        return None
+    found = _AMOUNT.match(text)
+    if not found or found[2].lower() not in _SECONDS or not 0 < float(found[1]) < _MOST:
+        raise UsageError(f"{option} {text}: expected a duration such as 90, 90s, 10m or 1h")
+    return float(found[1]) * _SECONDS[found[2].lower()]
+
+
+def parse_bytes(option: str, text: str | None) -> int | None:
+    """``8GB``, ``500MB``, ``2GiB``."""
+    if text is None:
+        return None
+    found = _AMOUNT.match(text)
+    unit = found[2].lower().removesuffix("b") if found else "?"
+    if not found or unit not in _BYTES or not 0 < float(found[1]) < _MOST:
+        raise UsageError(f"{option} {text}: expected a size such as 8GB, 500MB or 2GiB")
+    return int(float(found[1]) * _BYTES[unit])
+
+
+def parse_count(option: str, text: str | None) -> int | None:
+    """A whole number from 1."""
+    if text is None:
+        return None
+    if not _is_count(text):
+        raise UsageError(f"{option} {text}: expected a whole number from 1")
+    return int(text)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= 1
+
+
+def parse_share(option: str, text: str | None) -> float | None:
+    """``1%`` or ``0.01``."""
+    if text is None:
+        return None
+    found = _AMOUNT.match(text)
+    if (
+        not found
+        or found[2] not in {"", "%"}
+        or not 0 < (share := float(found[1]) / (100 if found[2] else 1)) < 1
+    ):
+        raise UsageError(f"{option} {text}: expected a share such as 1% or 0.01")
+    return share
+
+
+def parse_shard(text: str | None) -> tuple[int, int]:
+    """``2/4``: the second of four."""
+    if text is None:
+        return 1, 1
+    index, _, count = text.partition("/")
+    if not (_is_count(index) and _is_count(count) and int(index) <= int(count)):
+        raise UsageError(f"--shard {text}: expected I/N with I from 1 to N, such as 2/4")
+    return int(index), int(count)
+
+
+def split_list(option: str, texts: Sequence[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Values given several times or with commas; each one once, and each a known one if there is a list."""
+    values = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip()))
+    for value in values:
+        if known and value not in known:
+            raise UsageError(f"{option} {value}: expected {', '.join(known)}")
+    return values
+
+
+def parse_assignments(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """``key=value`` pairs; a value is read as JSON where it is some, so that ``true`` and ``4`` are not texts."""
+    values = {}
+    for text in texts:
+        key, found, value = text.partition("=")
+        if not found or not key:
+            raise UsageError(f"{option} {text}: expected KEY=VALUE, such as max_autotune=true")
+        if key in values:
+            raise UsageError(f"{option} {key} is given twice")
+        try:
+            values[key] = json.loads(value)
+        except ValueError:
+            values[key] = {"True": True, "False": False, "None": None}.get(value, value)
+    return values

@@ -1,0 +1,197 @@
+"""What a person sees while a run goes on: a live view on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from torchstone.cli.options.shared import patience
+from torchstone.cli.terminal.case_label import Labels
+from torchstone.cli.terminal.output import make_console
+from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.core.errors import printable
+from torchstone.core.records import Case, Outcome, Run
+from torchstone.core.text.safe_text import escape_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+COLUMNS = 80  # where the output is no terminal, for lines that have to say more than usual
+
+
+class Display:
+    """Plain lines: one for each case that has ended."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._done = 0
+        self._started = time.monotonic()
+        self._width = 0
+        self._labels = Labels()
+
+    def say(self, text: str) -> None:
+        """A line for the person, apart from the results."""
+        sys.stderr.write(f"{text}\n")
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """While something takes long that has no cases yet; where nothing can be seen to move, it is said at once."""
+        if not sys.stderr.isatty():
+            self.say(what)
+        with patience(what):
+            yield
+
+    @contextmanager
+    def showing(self, run: Run) -> Iterator[None]:
+        """While cases are measured."""
+        self._total, self._done = len(run.plan), len(run.outcomes)
+        self._started, self._before = time.monotonic(), len(run.outcomes)
+        self._width = max((len(case.benchmark) for case in run.plan), default=0)
+        self._labels = Labels(run.plan)
+        yield
+
+    def started(self, case: Case) -> None:
+        """A case has begun."""
+
+    def entered(self, case: Case, phase: str) -> None:
+        """A case is in another phase."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """A case has ended: one line."""
+        self._done += 1
+        count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
+        print(f"{count}{self._line(outcome, COLUMNS - len(count))}", flush=True)
+
+    def _line(self, outcome: Outcome, room: int) -> str:
+        """A case in words, with what tells it from others of its name; that may take the room of some numbers."""
+        label = self._labels.of(outcome.case)
+        return result_line(outcome, self._width, label, room if label else None)
+
+    def summarise(self, run: Run, path: str) -> None:
+        """The final table, and where everything is."""
+        print_summary(run, path, time.monotonic() - self._started)
+
+    def seconds_left(self) -> float | None:
+        """How long the rest will take, if it goes on as it did; None before the first case has ended."""
+        ended = self._done - self._before
+        if ended <= 0:
+            return None
+        return (time.monotonic() - self._started) / ended * (self._total - self._done)
+
+
+class LiveDisplay(Display):
+    """A bar with the time left, the cases at work and their phases; results scroll by above."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at_work: dict[Case, tuple[str, float]] = {}
+        self._live: Live | None = None
+        self._drawn = 0.0
+
+    @contextmanager
+    def showing(self, run: Run) -> Iterator[None]:
+        """While cases are measured."""
+        from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
+
+        with (
+            super().showing(run),
+            Live(
+                self._view(),
+                console=make_console(),
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+            ) as live,
+        ):
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
+
+    def started(self, case: Case) -> None:
+        """A case has begun."""
+        self._at_work[case] = ("start", time.monotonic())
+        self._draw()
+
+    def entered(self, case: Case, phase: str) -> None:
+        """A case is in another phase."""
+        self._at_work[case] = (phase, time.monotonic())
+        self._draw()
+
+    def tick(self) -> None:
+        """Some time has passed: once a second is often enough, and costs the measured case nothing."""
+        if time.monotonic() - self._drawn > 1.0:
+            self._draw()
+
+    def finished(self, outcome: Outcome) -> None:
+        """A case has ended: its line stays, the rest is drawn anew."""
+        from rich.text import Text  # noqa: PLC0415
+
+        self._done += 1
+        self._at_work.pop(outcome.case, None)
+        line = Text(escape_line(self._line(outcome, self._live.console.width if self._live else COLUMNS)))
+        status_end = len(outcome.status)
+        line.stylize("green" if outcome.status.startswith("pass") else "bold red", 0, status_end)
+        if self._live:
+            self._live.console.print(line, no_wrap=True, overflow="ellipsis")
+        self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        if self._live:
+            self._live.update(self._view(), refresh=True)
+
+    def _view(self) -> RenderableType:
+        from rich.console import Group  # noqa: PLC0415
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        head = Table.grid(padding=(0, 1))
+        left = self.seconds_left()
+        rest = f"about {clock_text(left)} left" if left is not None else "measuring the first case"
+        elapsed = clock_text(time.monotonic() - self._started)
+        head.add_row(
+            Text(f"{self._done}/{self._total}"),
+            ProgressBar(total=max(1, self._total), completed=self._done, width=24),
+            Text(f"{elapsed}, {rest}"),
+        )
+        lines = [
+            Text(
+                f"  {escape_line(phase):<8} {time.monotonic() - since:>4.0f} s  {self._name(case)}",
+                style="cyan",
+            )
+            for case, (phase, since) in self._at_work.items()
+        ]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(head, *lines)
+
+    def _name(self, case: Case) -> str:
+        """A case in few words: its name, probe and mode, and what tells it from others."""
+        told = self._labels.of(case) or case.variant.dtype
+        return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {told}")
+
+
+def clock_text(seconds: float) -> str:
+    """``0:07``, ``12:30``, ``1:05:00``.
+
+    >>> clock_text(7), clock_text(3900)
+    ('0:07', '1:05:00')
+    """
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def make_display() -> Display:
+    """The display that fits where the output goes."""
+    return LiveDisplay() if sys.stdout.isatty() else Display()

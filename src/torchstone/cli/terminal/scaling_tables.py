@@ -1,0 +1,133 @@
+"""Rounds of the scaling probe on a terminal: the line of one, and at the end of a run a table for each benchmark and its bucket sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchstone.analyze.buckets import BucketSweep
+from torchstone.analyze.scaling_curves import Point, collect_sweeps
+from torchstone.cli.terminal.run_notes import wrapped
+from torchstone.cli.terminal.tables import print_table
+from torchstone.core.records import Outcome, Run
+from torchstone.core.text.units import count_of
+from torchstone.reporting.views.scaling_view import (
+    ShownSweep,
+    bucket_words,
+    conditions_of,
+    ending_of,
+    format_part,
+    format_peak,
+    format_rate,
+    format_ratios,
+    format_time,
+    format_times,
+    interval_note,
+    read_stragglers,
+    scaling_of,
+)
+
+LONGEST_ENDING = 10
+_COLUMNS = ["strategy", "ranks", "p50", "p95", "ex/s", "efficiency", "comm.", "peak"]
+_BUCKET_COLUMNS = ["bucket", "p50", "interval", "times the best", ""]
+
+
+def round_texts(outcome: Outcome) -> Iterator[str]:
+    """The numbers of one round, what matters most first: ``51.2 ms/iter``, ``1,250 ex/s``, ``efficiency 83%``, ``communication 22%``."""
+    points = [point for sweep in collect_sweeps([outcome]) for point in sweep.points]
+    stated = {measurement.metric for measurement in outcome.measurements}
+    for point in points:
+        if point.seconds is not None:
+            yield f"{format_time(point.seconds)}/iter"
+        if point.examples is not None:
+            yield f"{format_rate(point.examples)} ex/s"
+        if point.efficiency is not None and "scaling_efficiency" in stated:
+            yield f"efficiency {format_part(point.efficiency)}"
+        if point.communication is not None:
+            yield f"communication {format_part(point.communication)}"
+        if point.rank_spread is not None and read_stragglers(outcome):
+            yield f"slowest rank +{format_part(point.rank_spread)}"
+
+
+def print_scaling(run: Run) -> None:
+    """A table of rounds for each benchmark, who held the others up, and which bucket size is best."""
+    shown = scaling_of(run)
+    for sweep in shown:
+        print()
+        print_table(_COLUMNS, list(_lines(sweep)), title=_title(sweep))
+        for curve in sweep.sweep.curves:
+            for point in curve.points:
+                _print_stragglers(f"{sweep.name_of(curve)} on {count_of(point.ranks, 'rank')}", point)
+        several = len({buckets.collective for buckets in sweep.buckets}) > 1
+        for buckets in sweep.buckets:
+            _print_buckets(buckets, several=several)
+    if told := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
+        print()
+        print("\n".join(wrapped(told, "", "")))
+
+
+def _words(points: Iterable[Point]) -> Iterator[str]:
+    """What the columns are, of those that are there."""
+    measured = [point for point in points if point.seconds is not None]
+    if measured:
+        yield "p50, p95: time of an iteration"
+        yield "ex/s: examples per second"
+    if any(point.efficiency is not None for point in measured):
+        yield "efficiency: examples per second and rank, against the smallest round"
+    if any(point.communication is not None for point in measured):
+        yield "comm.: share of an iteration in communication"
+    if any(point.peak is not None for point in measured):
+        yield "peak: memory of the largest rank"
+
+
+def _title(sweep: ShownSweep) -> str:
+    conditions = conditions_of(sweep.sweep)
+    return f"{sweep.title}: {conditions}" if conditions else sweep.title
+
+
+def _lines(sweep: ShownSweep) -> Iterator[list[str]]:
+    for curve in sweep.sweep.curves:
+        for point in curve.points:
+            head = [sweep.name_of(curve), str(point.ranks)]
+            if point.seconds is None:
+                yield [*head, _short_ending(point), *[""] * (len(_COLUMNS) - 3)]
+                continue
+            yield [
+                *head,
+                format_time(point.seconds),
+                format_time(point.slow_seconds),
+                format_rate(point.examples),
+                format_part(point.efficiency),
+                format_part(point.communication),
+                format_peak(point.peak),
+            ]
+
+
+def _short_ending(point: Point) -> str:
+    """How a round ended, in few letters: what happened is told below the tables."""
+    ending = ending_of(point)
+    return ending if len(ending) <= LONGEST_ENDING else "failed"
+
+
+def _print_stragglers(name: str, point: Point) -> None:
+    for text in read_stragglers(point.outcome):
+        print("\n".join(wrapped(f"straggler: {name}: {text}", "", "  ")))
+
+
+def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
+    """The table of one sweep; where there are ``several`` collectives, it says which."""
+    print()
+    collective = f", {sweep.collective}" if several else ""
+    title = f"{sweep.of.name}: bucket sizes on {count_of(sweep.ranks, 'rank')}{collective}"
+    best = sweep.best
+    lines = []
+    for bucket in sweep.buckets:
+        if bucket.seconds is None:
+            lines.append([f"{bucket.size} MB", _short_ending(bucket.point), "", "", ""])
+            continue
+        interval = format_times(*bucket.interval) if bucket.interval else ""
+        told = "best" if bucket is best else "slower" if bucket.is_slower else ""
+        lines.append(
+            [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), told]
+        )
+    print_table(_BUCKET_COLUMNS, lines, title=title)
+    print("\n".join(wrapped(f"{bucket_words(sweep)} ({interval_note(sweep)})", "", "  ")))

@@ -1,0 +1,101 @@
+"""Standard streams that are closed, full, or without a reader: a command goes on, and its exit code says what was lost."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from torchstone.core.disk import reason
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_LOST_OUTPUT = 2
+
+
+class Outlet(io.FileIO):
+    """An output that never fails: what cannot be written is dropped, and the first reason is kept in ``lost``.
+
+    A measurement must not end because nobody reads what is printed about it.
+    """
+
+    lost: OSError | None = None
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write all of it, if that is possible. After a gap nothing more is written to standard output: half a report would look whole."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest and (self.lost is None or self.fileno() == 2):
+            try:
+                count: int | None = super().write(rest)
+            except OSError as error:
+                self.lost = self.lost or error
+                break
+            if count is None:  # a pipe that is full and does not block
+                _wait_for_room(self.fileno())
+            rest = rest[count or 0 :]
+        return size
+
+
+def _wait_for_room(descriptor: int) -> None:
+    import select  # noqa: PLC0415  (hardly ever needed)
+
+    select.select([], [descriptor], [])
+
+
+def prepare_streams() -> None:
+    """Give the process all three standard streams. Call it before any file is opened.
+
+    A missing one would be the number of the next file, and what is printed would go into that file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            _open_nowhere(number)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+        elif number and isinstance(stream, io.TextIOWrapper):
+            setattr(sys, name, _outlet_like(stream, number))
+
+
+def _open_nowhere(number: int) -> None:
+    """Make a descriptor lead nowhere, here and in all processes that inherit it."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    os.set_inheritable(number, True)
+
+
+def _outlet_like(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
+    """The same stream with an outlet below it."""
+    outlet = Outlet(number, "w", closefd=False)
+    return io.TextIOWrapper(
+        outlet if stream.write_through else io.BufferedWriter(outlet),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+def settle(code: int) -> int:
+    """Write out what is left, and give the exit code: a report that is lost is an error, whatever its verdict.
+
+    A reader that has seen enough (``| head``) is none.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    lost = _lost_of(sys.stdout)
+    if lost is None or isinstance(lost, ConnectionError):
+        return code
+    sys.stderr.write(f"error: the output cannot be written: {reason(lost)}\n")
+    sys.stderr.flush()
+    return _LOST_OUTPUT if code in {0, 1} else code
+
+
+def _lost_of(stream: object) -> OSError | None:
+    buffer = getattr(stream, "buffer", None)
+    outlet = getattr(buffer, "raw", buffer)
+    return outlet.lost if isinstance(outlet, Outlet) else None

@@ -1,0 +1,83 @@
+"""Tables on a terminal (rich), and plain columns where the output goes into a pipe or a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from torchstone.cli.terminal.output import make_console
+from torchstone.core.errors import printable
+from torchstone.core.text.safe_text import escape_line
+
+_KEPT_WHOLE = {"", "state", "metric", "old", "new", "since", "expires", "passed"}
+NOTE = "note"
+"""The last column of a table whose rows have something to say: where there is no room for it, it stands below its row."""
+_BETWEEN = 3
+_STYLES = {
+    "change": "yellow",
+    "add": "green",
+    "remove": "red",
+    "hold": "magenta",
+    "expired": "red",
+    "active": "green",
+}
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:
+    """Print rows under a header; columns that are empty in every row are left out."""
+    used = [index for index, _ in enumerate(header) if any(row[index] for row in rows)]
+    shown = [[printable(row[index]) for index in used] for row in rows]
+    names = [header[index] for index in used]
+    if sys.stdout.isatty() and names[-1] == NOTE and _natural_width(names, shown) > _terminal_width():
+        _print_with_notes_below(names, shown, title)
+    elif sys.stdout.isatty():
+        _print_rich(names, shown, title)
+    else:
+        _print_plain(names, shown, title)
+
+
+def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The columns that a table takes if nothing is folded."""
+    return sum(max(map(len, column)) + _BETWEEN for column in zip(names, *rows, strict=True))
+
+
+def _terminal_width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def _print_with_notes_below(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    """Plain columns, and under each row its note: beside it there would be no room to read it in."""
+    print(title)
+    *columns, _ = zip(names, *rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    for row in (names, *rows):
+        *cells, note = row
+        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+        if note and row is not names:
+            indent = " " * 4
+            for line in textwrap.wrap(
+                note, _terminal_width(), initial_indent=indent, subsequent_indent=indent
+            ):
+                print(line)
+
+
+def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    from rich import box  # noqa: PLC0415  (slow to import, and of no use in a pipe)
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(title=Text(escape_line(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(Text(printable(name)), overflow="fold", no_wrap=name in _KEPT_WHOLE)
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    make_console().print(table)
+
+
+def _print_plain(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    print(title)
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    for row in (names, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,1 @@
+"""Records, words, errors, the run file and the configuration: what everything else is built from."""

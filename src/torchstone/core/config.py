@@ -1,0 +1,214 @@
+"""``torchstone.toml``, rules written on the command line, and environment variables -> frozen settings.
+
+The only reader of ``os.environ``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from torchstone.core.errors import InputError, TorchstoneError, UsageError
+from torchstone.core.records import STATUS_RULES, Rule, ScopedRule, is_pattern
+from torchstone.core.vocabulary import ACCURACY, Verdict
+
+CONFIG_NAME = "torchstone.toml"
+QUARANTINE_NAME = "quarantine.toml"
+POLICIES = ("strict", "upstream")
+
+RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "status_equal": ((), "the status is the expected one; another is a regression, unless it is pass"),
+    "must_pass": ((), "the status is pass or pass_due_to_skip; needs no baseline"),
+    "ratio_floor": (("ratio",), "actual >= ratio x expected"),
+    "ratio_ceiling": (("ratio",), "actual <= ratio x expected"),
+    "margin": (("margin",), "actual within expected x (1 - margin) and expected x (1 + margin)"),
+    "count": (("better", "tolerance"), "actual no worse than expected, give or take the tolerance"),
+    "floor": (("low",), "actual >= low; needs no baseline"),
+    "ceiling": (("high",), "actual <= high; needs no baseline"),
+    "between": (("low", "high"), "low <= actual <= high; needs no baseline"),
+    "ignore": ((), "not judged"),
+}
+_OPTIONAL = {"margin", "tolerance"}
+_RULE_KEYS = ("metric", "case", "kind", "ratio", "margin", "better", "tolerance", "low", "high")
+_CHECK_KEYS = ("policy", "upstream_version", "baseline", "quarantine", "block", "allow")
+
+
+class MakeError(Protocol):
+    """Makes the exception for what is wrong with a key: it knows the place."""
+
+    def __call__(self, problem: str, key: str, advice: str, /) -> TorchstoneError:
+        """The exception; the caller raises it."""
+
+
+class Settings(Struct, frozen=True):
+    """What a configuration file says; paths are as seen from the current folder."""
+
+    policy: str = "strict"
+    baselines: tuple[str, ...] = ()
+    quarantines: tuple[str, ...] = ()
+    block: tuple[Verdict, ...] = ()
+    allow: tuple[Verdict, ...] = ()
+    rules: tuple[ScopedRule, ...] = ()
+    upstream_version: str | None = None
+
+
+def wants_color(is_terminal: bool) -> bool:
+    """Whether to color: on a terminal, unless NO_COLOR is set to anything or the terminal is dumb."""
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def load_settings(path: str | None) -> Settings:
+    """Read the named file, or ``torchstone.toml`` of the current folder where there is one."""
+    chosen = path or os.environ.get("TORCHSTONE_CONFIG")
+    if chosen is None:
+        if not os.path.exists(CONFIG_NAME):
+            return Settings()
+        chosen = CONFIG_NAME
+    return read_settings(chosen)
+
+
+def read_settings(path: str) -> Settings:
+    """Read a configuration file."""
+    from torchstone.core.toml_file import Entry, read_toml, tables  # noqa: PLC0415  (most runs have no such file)
+
+    document, text = read_toml(path)
+    if unknown := set(document) - {"check", "rule"}:
+        name = sorted(unknown)[0]
+        raise InputError(
+            "no such table; known are [check] and [[rule]]", path=path, line=_line_of(text, name), column=name
+        )
+    check = document.get("check", {})
+    if not isinstance(check, dict):
+        raise InputError("expected a table [check]", path=path, line=_line_of(text, "check"), column="check")
+    entry = Entry(path, _line_of(text, "check"), check, _CHECK_KEYS, text)
+    rules = tuple(
+        _rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS)
+    )
+    policy = entry.text("policy", "strict")
+    if policy not in POLICIES:
+        raise entry.error(f"no such policy: {policy}", "policy", f"expected one of {', '.join(POLICIES)}")
+    folder = os.path.dirname(path)
+    return Settings(
+        policy,
+        tuple(os.path.join(folder, name) for name in entry.texts("baseline")),
+        tuple(os.path.join(folder, name) for name in entry.texts("quarantine")),
+        _verdicts(entry.texts("block"), entry.error, "block"),
+        _verdicts(entry.texts("allow"), entry.error, "allow"),
+        rules,
+        _upstream_version(entry.text("upstream_version"), entry.error),
+    )
+
+
+def _upstream_version(name: str, error: MakeError) -> str | None:
+    if not name:
+        return None
+    from torchstone.core.upstream import find_version, known_versions  # noqa: PLC0415  (few files name one)
+
+    return find_version(name, error(f"no such version: {name}", "upstream_version", known_versions())).name
+
+
+def _line_of(text: str, name: str) -> int:
+    lines = text.split("\n")
+    starts = (
+        number for number, line in enumerate(lines, 1) if line.strip().lstrip("[").strip().startswith(name)
+    )
+    return next(starts, 1)
+
+
+def _verdicts(names: tuple[str, ...], error: MakeError, key: str) -> tuple[Verdict, ...]:
+    for name in names:
+        if name not in list(Verdict):
+            raise error(f"no such verdict: {name}", key, f"expected one of {', '.join(Verdict)}")
+    return tuple(Verdict(name) for name in names)
+
+
+def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
+    """A rule from its keys; ``error(problem, key, advice)`` makes the exception for what is wrong with one."""
+    for key in ("metric", "case", "kind", "better"):
+        if not isinstance(values.get(key, ""), str):
+            raise error("expected a text in quotes", key, "")
+    if not values.get("metric"):
+        raise error("a rule needs a metric", "metric", "")
+    kind = values.get("kind", "")
+    if kind not in RULE_KINDS:
+        raise error(
+            f"no such kind of rule: {kind or '(none)'}", "kind", f"expected one of {', '.join(RULE_KINDS)}"
+        )
+    _check_fit(values["metric"], kind, error)
+    fields, _ = RULE_KINDS[kind]
+    given = {key: values[key] for key in values if key not in {"metric", "case", "kind"}}
+    if extra := [key for key in given if key not in fields]:
+        raise error(
+            f"a rule of kind {kind} takes no {extra[0]}",
+            extra[0],
+            f"it takes: {', '.join(fields) or 'nothing'}",
+        )
+    if lacking := [field for field in fields if field not in given and field not in _OPTIONAL]:
+        raise error(f"a rule of kind {kind} needs {' and '.join(lacking)}", lacking[0], "")
+    for field in fields:
+        _check_field(field, given.get(field), error)
+    if kind == "between" and given["low"] > given["high"]:
+        raise error("low is above high", "low", "")
+    return ScopedRule(Rule(kind, **given), values["metric"], values.get("case", "*"))
+
+
+def _check_fit(metric: str, kind: str, error: MakeError) -> None:
+    """Refuse a rule on a status that is for numbers, and the other way round. A pattern may mean both."""
+    is_status = metric == ACCURACY
+    if is_pattern(metric) or kind == "ignore" or (kind in STATUS_RULES) == is_status:
+        return
+    fitting = [name for name in RULE_KINDS if (name in STATUS_RULES) == is_status or name == "ignore"]
+    noun = "a status" if is_status else "a number"
+    raise error(f"{metric} is {noun}, which {kind} cannot judge", "kind", f"use one of {', '.join(fitting)}")
+
+
+def _check_field(field: str, value: object, error: MakeError) -> None:
+    if field == "better":
+        if value not in {"lower", "higher", "equal"}:
+            raise error("expected lower, higher or equal", field, "")
+    elif value is not None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -1e300 < value < 1e300:
+            raise error("expected a number", field, "")
+        if field in {"margin", "tolerance"} and value < 0:
+            raise error("expected 0 or more", field, "")
+        if field == "ratio" and value <= 0:
+            raise error("expected more than 0", field, "")
+
+
+def parse_rule(text: str) -> ScopedRule:
+    """A rule as written on the command line: ``METRIC[@CASE]=KIND[:VALUE[:VALUE]]``.
+
+    >>> parse_rule("graph_breaks@resnet*=count:lower:2").rule
+    Rule(kind='count', ratio=None, margin=None, better='lower', tolerance=2.0, low=None, high=None, usual=None)
+    """
+    scope, found, how = text.partition("=")
+
+    def error(problem: str, _key: str, advice: str) -> UsageError:
+        hint = advice or "write METRIC[@CASE]=KIND[:VALUE], for example speedup=floor:1.2"
+        return UsageError(f"--rule {text}: {problem}", advice=hint)
+
+    if not found:
+        raise error("no '=' in it", "", "")
+    metric, _, case = scope.partition("@")
+    kind, *given = how.split(":")
+    if kind not in RULE_KINDS:
+        raise error(
+            f"no such kind of rule: {kind or '(none)'}", "kind", f"the kinds are {', '.join(RULE_KINDS)}"
+        )
+    fields = RULE_KINDS[kind][0]
+    if len(given) > len(fields):
+        raise error(f"more values than {kind} takes", "", f"it takes: {', '.join(fields) or 'nothing'}")
+    values: dict[str, Any] = {"metric": metric, "case": case or "*", "kind": kind}
+    for field, value in zip(fields, given, strict=False):
+        values[field] = value if field == "better" else _number(value, error)
+    scoped = _rule_of(values, error)
+    return ScopedRule(scoped.rule, scoped.metric, scoped.case, asked=True)
+
+
+def _number(text: str, error: MakeError) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise error(f"'{text}' is not a number", "", "") from None

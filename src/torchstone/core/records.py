@@ -1,0 +1,381 @@
+"""The records: frozen, tuples inside, no I/O, no clock, no formatting.
+
+Seconds, bytes and counts are plain numbers; the unit belongs to the metric. ``gc=False`` marks records that hold no
+cycles, which keeps a million of them cheap; that is also why ``extra`` is None rather than an empty dictionary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from msgspec import Struct, structs
+
+from torchstone.core.vocabulary import (
+    ACCURACY,
+    COMPILE_SECONDS,
+    FORMER_NAMES,
+    LEFT_OUT,
+    METRICS,
+    SAVED,
+    SCENARIOS,
+    names_of,
+)
+
+Number = int | float
+
+TRIALS = "trials"
+"""The key of a measurement's ``extra`` that says how many samples each trial gave."""
+
+PAIRS = "pairs"
+"""The key of a measurement's ``extra`` that names, as a text, the session whose trials took turns: the i-th trials of its two files belong together."""
+
+RANKS = "ranks"
+"""The key of a measurement's ``extra`` that says how many samples each rank of a round gave; those of a further trial follow."""
+
+COUNTER = "counter"
+"""The key of a measurement's ``extra`` that says what counted."""
+
+DEFINITION = "definition"
+"""The key of a measurement's ``extra`` that says which definition of compile time it has: ``BY_TIMERS``, or ``BY_CALLS`` of older files."""
+
+BY_TIMERS, BY_CALLS = "torch_timers", "warm_up_calls"
+"""Compile time as torch's own timers have it; and as the time of five compiled calls less that of five eager ones, as it was before."""
+
+REDEFINED = frozenset(f"{scenario}_{name}" for scenario in SCENARIOS for name in (COMPILE_SECONDS, SAVED[0]))
+"""Metrics that files of an older torchstone, or of PyTorch's cachebench, have with the definition ``BY_CALLS``, and do not say so."""
+
+LINK = ("distributed_backend", "bucket_size")
+"""The keys of a measurement's ``extra`` that say how ranks talked to each other, as the head of a DDP report does."""
+
+AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
+
+
+class Variant(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """The axes a benchmark is run under; an axis that is not known is left at its default.
+
+    ``further`` holds axes that only some probes have (``ranks``, ``strategy``, ``tag``), sorted by name.
+    """
+
+    device: str = ""
+    backend: str = ""
+    mode: str = ""
+    dtype: str = ""
+    dynamic: bool | None = None
+    batch_size: int | None = None
+    further: tuple[tuple[str, str], ...] = ()
+
+    def axes(self) -> dict[str, str]:
+        """The axes that are known, as text, in a fixed order."""
+        known = {axis: getattr(self, axis) for axis in AXES}
+        stated = {axis: axis_text(value) for axis, value in known.items() if value not in ("", None)}
+        return stated | dict(self.further)
+
+
+def axis_text(value: object) -> str:
+    """An axis value as it stands in an id: ``true`` and ``false`` in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_NEEDS_ESCAPE = re.compile(r"[%\[\]\x00-\x1f\x7f]|::")
+
+
+class Case(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Benchmark x variant x probe: what is measured, and the key of every comparison."""
+
+    benchmark: str
+    probe: str
+    suite: str = ""
+    variant: Variant = Variant()
+
+    @property
+    def id(self) -> str:
+        """The stable name: ``suite::benchmark[axis=value,...]::probe``, with ``%xx`` for characters it uses itself."""
+        suite = f"{_escape(self.suite)}::" if self.suite else ""
+        return f"{suite}{_escape(self.benchmark)}{_axes_of_id(self.variant)}::{self.probe}"
+
+    @property
+    def name(self) -> str:
+        """The benchmark's name, or a stand-in for one that has none."""
+        return self.benchmark or "(unnamed)"
+
+
+@lru_cache(maxsize=1024)
+def _axes_of_id(variant: Variant) -> str:
+    """The axes as they stand in an id; most cases of a run share a few variants."""
+    axes = ",".join(f"{axis}={_escape(value)}" for axis, value in variant.axes().items())
+    return f"[{axes}]" if axes else ""
+
+
+def _escape(text: str) -> str:
+    if text.isidentifier():  # as most names are: letters, digits and underscores, with nothing to escape
+        return text
+    return _NEEDS_ESCAPE.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), text)
+
+
+def matches(pattern: str, case: Case) -> bool:
+    """Whether a case pattern means this case: the exact name or id, or a shell pattern (``*``, ``?``, ``[abc]``) on either."""
+    return (
+        matches_name(pattern, case.benchmark)
+        or pattern == (case_id := case.id)
+        or fnmatchcase(case_id, pattern)
+    )
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text has characters that stand for others."""
+    return any(character in text for character in "*?[")
+
+
+def matches_name(pattern: str, name: str) -> bool:
+    """Whether a pattern means this name: exactly, or as a shell pattern."""
+    return pattern == name or fnmatchcase(name, pattern)
+
+
+def matches_metric(pattern: str, metric: str) -> bool:
+    """Whether a pattern means this metric, by its present name or by one that it had before."""
+    return any(matches_name(pattern, name) for name in names_of(metric))
+
+
+class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Samples of one metric. ``extra`` keeps what a foreign file said about them beyond the numbers."""
+
+    metric: str
+    samples: tuple[Number, ...]
+    extra: dict[str, Any] | None = None
+
+    @property
+    def margin(self) -> float | None:
+        """How far off the value may be, as a share of it, where the file says so for this row."""
+        return self.extra.get("margin") if self.extra else None
+
+    @property
+    def value(self) -> Number:
+        """The one number that stands for the samples, by the metric's estimator."""
+        return estimate(self.metric, self.samples)
+
+    @property
+    def trials(self) -> tuple[tuple[Number, ...], ...]:
+        """The samples of each trial: ``extra["trials"]`` says how many each gave. Where it says nothing that fits, all are of one trial."""
+        counts = self._trial_sizes()
+        ends = accumulate(counts)
+        return tuple(self.samples[end - count : end] for count, end in zip(counts, ends, strict=True))
+
+    @property
+    def trial_values(self) -> tuple[Number, ...]:
+        """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
+        if len(self.samples) == len(self._trial_sizes()):  # one sample each
+            return self.samples
+        return tuple(estimate(self.metric, samples) for samples in self.trials)
+
+    def _trial_sizes(self) -> list[int]:
+        """How many samples each trial has."""
+        counts = self.extra.get(TRIALS) if self.extra else None
+        if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
+            return [len(self.samples)]
+        return counts if sum(counts) == len(self.samples) else [len(self.samples)]
+
+
+def brought_up_to_date(measurement: Measurement) -> Measurement:
+    """A measurement from a file as it would be written today: under its present name, and with its definition where that has changed."""
+    if measurement.metric in FORMER_NAMES:
+        return structs.replace(measurement, metric=FORMER_NAMES[measurement.metric])
+    if measurement.metric in REDEFINED and DEFINITION not in (extra := measurement.extra or {}):
+        return structs.replace(measurement, extra=extra | {DEFINITION: BY_CALLS})
+    return measurement
+
+
+_EXTREMES = {"min": min, "max": max}
+
+
+def estimate(metric: str, samples: Sequence[Number]) -> Number:
+    """The one number that stands for samples of this metric, by its estimator."""
+    if len(samples) == 1:
+        return samples[0]
+    known = METRICS.get(metric)
+    if known and known.estimator in _EXTREMES:
+        return _EXTREMES[known.estimator](samples)
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Why a case has no result: the phase it ended in, the message, where, and the last lines it printed."""
+
+    phase: str = ""
+    message: str = ""
+    traceback: str = ""
+    log: str = ""
+
+
+class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """The one result of one planned case. ``repro`` is a command that measures just this case again."""
+
+    case: Case
+    status: str
+    measurements: tuple[Measurement, ...] = ()
+    failure: Failure | None = None
+    repro: str = ""
+    extra: dict[str, Any] | None = None
+
+    def value(self, metric: str) -> str | Number | None:
+        """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
+        if metric == ACCURACY:
+            return self.status
+        for measurement in self.measurements:
+            if measurement.metric == metric:
+                return measurement.value
+        return None
+
+    def why_left_out(self, metric: str) -> str:
+        """Why there is no number of a metric, on purpose; empty where nothing is said of it."""
+        stated = (self.extra or {}).get(LEFT_OUT)
+        why = stated.get(metric) if isinstance(stated, dict) else None
+        return why if isinstance(why, str) else ""
+
+
+class Revision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The code under test: a commit, or a label where there is none."""
+
+    commit: str = ""
+    branch: str = ""
+    dirty: bool | None = None
+    label: str = ""
+
+
+class Run(Struct, frozen=True):
+    """All outcomes of one plan, of one revision in one environment. ``plan`` names every case that was to be measured."""
+
+    id: str
+    plan: tuple[Case, ...]
+    outcomes: tuple[Outcome, ...]
+    revision: Revision = Revision()
+    environment: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    finished: bool = True
+
+
+def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
+    """A run that was read from a foreign file: its plan is what it has outcomes of, its id the file's name."""
+    return Run(
+        path.replace("\\", "/").rpartition("/")[2],
+        tuple(outcome.case for outcome in outcomes),
+        tuple(outcomes),
+    )
+
+
+class Reading(Struct, frozen=True):
+    """A run as read from one file: ``lines[i]`` is where ``run.outcomes[i]`` stands; ``cautions`` are worth telling the user.
+
+    Expected values are read as a run too: a row's outcome is then the expected one. It states only what the file states: a status
+    may be empty, a probe may be empty (any), a variant may name no axis. ``repro`` is a command that measures one case again, with ``{name}``
+    where its name goes, for files whose outcomes do not each have their own.
+    """
+
+    path: str
+    kind: str
+    run: Run
+    lines: Sequence[int]
+    cautions: tuple[str, ...] = ()
+    repro: str = ""
+
+    def place(self, index: int) -> str:
+        """Where outcome ``index`` was read, as ``file:line``."""
+        return f"{self.path}:{self.lines[index]}"
+
+
+class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How one metric is judged. ``kind`` says which of the other fields count: see docs/gate.md.
+
+    ``usual`` is the margin where neither the rule nor the baseline's row says one.
+    """
+
+    kind: str
+    ratio: float | None = None
+    margin: float | None = None
+    better: str = ""
+    tolerance: float = 0
+    low: float | None = None
+    high: float | None = None
+    usual: float | None = None
+
+
+STATUS_RULES = frozenset({"status_equal", "must_pass"})  # the kinds for a status; all others are for numbers
+
+
+class ScopedRule(Struct, frozen=True):
+    """A rule and the metrics and cases it is for; ``asked`` marks one given on the command line."""
+
+    rule: Rule
+    metric: str
+    case: str = "*"
+    asked: bool = False
+
+
+class QuarantineEntry(Struct, frozen=True):
+    """One entry, and where it stands."""
+
+    case: str
+    reason: str
+    path: str
+    line: int
+    link: str = ""
+    owner: str = ""
+    since: date | None = None
+    expires: date | None = None
+    metrics: tuple[str, ...] = ()
+    platform: str = ""
+    allow_missing: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it was read, as ``file:line``; of a list that ships with torchstone, its name."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+    def is_expired(self, today: date) -> bool:
+        """Whether its last day has passed."""
+        return self.expires is not None and self.expires < today
+
+    def is_active(self, today: date) -> bool:
+        """Whether it covers anything on this day: it has begun, and not ended."""
+        return not self.is_expired(today) and (self.since is None or self.since <= today)
+
+    def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
+        """Whether it is about this case and metric on one of these platforms."""
+        if self.metrics and not any(matches_metric(pattern, metric) for pattern in self.metrics):
+            return False
+        if self.platform and self.platform not in platforms | {case.variant.device}:
+            return False
+        return matches(self.case, case)
+
+
+_SPECIAL = re.compile(r"[*?\[]")
+
+
+class EntriesByCase:
+    """Quarantine entries that may be about a case, found by what their patterns begin with: asking every entry about every row would take long where there are many of both."""
+
+    def __init__(self, entries: Sequence[QuarantineEntry]) -> None:
+        self._by_start: dict[str, list[tuple[int, QuarantineEntry]]] = {}
+        for number, entry in enumerate(entries):
+            start = _SPECIAL.split(entry.case, maxsplit=1)[0]
+            self._by_start.setdefault(start, []).append((number, entry))
+        self._lengths = sorted({len(start) for start in self._by_start})
+
+    def of(self, case: Case) -> list[QuarantineEntry]:
+        """The entries whose patterns may mean this case, in their order."""
+        if not self._lengths:
+            return []
+        found: dict[int, QuarantineEntry] = {}
+        for text in (case.benchmark, case.id):
+            for length in self._lengths:
+                if length > len(text):
+                    break
+                found.update(self._by_start.get(text[:length], ()))
+        return [found[number] for number in sorted(found)]

@@ -1,0 +1,348 @@
+"""The run file: a run as strict JSON Lines, with a format version.
+
+The lines, each an object with a ``kind``: one ``run`` (format version, id, revision, environment, settings, the full plan), one
+``outcome`` a case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
+worst has half of a last line, which is passed over.
+
+History of the format:
+
+1   the first: records as in ``model``, unknown fields refused.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from torchstone.core.disk import BOM
+from torchstone.core.environment_variables import shown_value
+from torchstone.core.errors import InputError, printable
+from torchstone.core.records import (
+    REDEFINED,
+    Case,
+    Failure,
+    Measurement,
+    Number,
+    Outcome,
+    Reading,
+    Revision,
+    Run,
+    Variant,
+    brought_up_to_date,
+)
+from torchstone.core.run_settings import fault_of_environment, fault_of_settings
+from torchstone.core.text.redaction import redact, redact_values
+from torchstone.core.text.safe_text import escape_json, is_plain
+from torchstone.core.vocabulary import FORMER_NAMES
+
+FORMAT = 1
+
+
+class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_unknown_fields=True):
+    """The head of a run file."""
+
+    format: int
+    id: str
+    plan: tuple[Case, ...]
+    revision: Revision = Revision()
+    environment: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+
+
+class OutcomeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", forbid_unknown_fields=True):
+    """One outcome."""
+
+    outcome: Outcome
+
+
+class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_unknown_fields=True):
+    """The end of a run that was finished, with the number of its outcomes as a check."""
+
+    outcomes: int
+
+
+class _Version(msgspec.Struct):
+    """The format version that a head states, whatever else is in it."""
+
+    format: Any = None
+
+
+_OUTDATED = frozenset(FORMER_NAMES) | REDEFINED
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.Decoder(
+    RunLine | OutcomeLine | EndLine
+)
+
+
+def encode_run(run: Run) -> str:
+    """A run as the text of a run file."""
+    head = RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings)
+    lines = [encode_line(head), *(encode_line(OutcomeLine(outcome)) for outcome in run.outcomes)]
+    if run.finished:
+        lines.append(encode_line(EndLine(len(run.outcomes))))
+    return "".join(lines)
+
+
+def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
+    """One line of a run file, in ASCII: half a line is then still text. A number that is not finite has no place in one."""
+    if isinstance(line, OutcomeLine):
+        for measurement in line.outcome.measurements:
+            if not all(map(isfinite, measurement.samples)):
+                raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
+    text = _ENCODER.encode(line).decode() + "\n"
+    text = text if text.isascii() else _BEYOND_ASCII.sub(_escape, text)
+    return escape_json(text) if "\x7f" in text or "##" in text else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Characters as JSON's escapes: one for each unit of UTF-16."""
+    return "".join(f"\\u{unit:04x}" for (unit,) in struct.iter_unpack("<H", found[0].encode("utf-16-le")))
+
+
+def decode_run(path: str, text: str) -> Reading:
+    """A run file's text as a run. A last line that was torn off is passed over, with a caution."""
+    text = text.removeprefix(BOM)
+    end = text.find("\n")
+    if end < 0:
+        raise InputError(
+            "the first line is cut off", path=path, line=1, advice="nothing of this run can be used"
+        )
+    state = _State(path, _decode_head(path, text[:end]))
+    number = 1
+    # Line by line: a list of all lines would be the whole file once more.
+    while (after := text.find("\n", start := end + 1)) >= 0:
+        number, end = number + 1, after
+        line = text[start:end]
+        if line and not line.isspace():
+            state.add(number, line)
+    return state.finish(bool(text[start:].strip()))
+
+
+class _Pool:
+    """Values that many lines of a run file repeat, each kept once: names, variants, and counts."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._variants: dict[Variant, Variant] = {}
+        self._counts: dict[tuple[str, Number], Measurement] = {}
+
+    def case(self, case: Case) -> Case:
+        """The same case, of parts that other cases have too."""
+        text = self._texts.setdefault
+        variant = self._variants.setdefault(case.variant, case.variant)
+        name, probe, suite = case.benchmark, case.probe, case.suite
+        return Case(text(name, name), text(probe, probe), text(suite, suite), variant)
+
+    def outcome(self, case: Case, outcome: Outcome) -> Outcome:
+        """The same outcome, of ``case`` and of parts that other outcomes have too."""
+        text, status = self._texts.setdefault, outcome.status
+        measurements = tuple(map(self._measurement, outcome.measurements))
+        return Outcome(
+            case, text(status, status), measurements, outcome.failure, outcome.repro, outcome.extra
+        )
+
+    def _measurement(self, measured: Measurement) -> Measurement:
+        metric, samples = measured.metric, measured.samples
+        if len(samples) == 1 and type(samples[0]) is int and measured.extra is None:
+            return self._counts.setdefault((metric, samples[0]), measured)
+        return Measurement(self._texts.setdefault(metric, metric), samples, measured.extra)
+
+
+class _State:
+    """What has been read of a run file so far."""
+
+    def __init__(self, path: str, head: RunLine) -> None:
+        self._path = path
+        self._head = structs.replace(head, plan=())
+        self._pool = _Pool()
+        self._plan = tuple(map(self._pool.case, head.plan))
+        self._planned = {case: case for case in self._plan}
+        if len(self._planned) < len(head.plan):
+            (twice, _), *_ = Counter(head.plan).most_common(1)
+            raise InputError(f"the plan has {printable(twice.id)} twice", path=path, line=1, column="plan")
+        _check_plan(path, head.plan)
+        self._at: dict[Case, int] = {}
+        self._outcomes: list[Outcome] = []
+        self._ended = 0
+
+    def add(self, number: int, line: str) -> None:
+        """Take one more line."""
+        decoded = _decode_line(self._path, number, line)
+        if self._ended:
+            raise self._error(number, f"a line after the end, which is line {self._ended}")
+        if isinstance(decoded, RunLine):
+            raise self._error(number, "a second run starts here", "one run file holds one run")
+        if isinstance(decoded, EndLine):
+            self._ended = number
+            if decoded.outcomes != len(self._outcomes):
+                raise self._error(
+                    number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here"
+                )
+            return
+        outcome = _brought_up_to_date(decoded.outcome)
+        if "://" in line or "?" in line:
+            outcome = _without_credentials(outcome)
+        case = self._planned.get(outcome.case)
+        if case is None:
+            raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
+        first = self._at.setdefault(case, number)
+        if first != number:
+            problem = f"a second outcome of {printable(case.id)}; the first is in line {first}"
+            raise self._error(number, problem)
+        _check_outcome(self._path, number, outcome)
+        self._outcomes.append(self._pool.outcome(case, outcome))
+
+    def finish(self, torn: bool) -> Reading:
+        """The whole run."""
+        cautions = []
+        if torn:
+            cautions.append(f"{self._path}: the last line is cut off and was passed over")
+        if not self._ended:
+            left = len(self._planned) - len(self._outcomes)
+            cautions.append(
+                f"{self._path}: the run did not finish: {left} of {len(self._planned)} planned cases have no outcome"
+            )
+        head = self._head
+        run = Run(
+            head.id,
+            self._plan,
+            tuple(self._outcomes),
+            head.revision,
+            head.environment,
+            head.settings,
+            bool(self._ended),
+        )
+        return Reading(self._path, "run", run, tuple(self._at.values()), tuple(cautions))
+
+    def _error(self, number: int, problem: str, advice: str = "") -> InputError:
+        return InputError(problem, path=self._path, line=number, advice=advice)
+
+
+def _decode_head(path: str, line: str) -> RunLine:
+    version = _format_of(line)
+    if version is not None and version != FORMAT:
+        advice = f"this torchstone reads format {FORMAT}: a newer one may be needed"
+        problem = f"a run file of format {printable(str(version), 40)}"
+        raise InputError(problem, path=path, line=1, column="format", advice=advice)
+    decoded = _decode_line(path, 1, line)
+    if not isinstance(decoded, RunLine):
+        raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
+    for name, (field, problem) in (
+        ("settings", fault_of_settings(decoded.settings)),
+        ("environment", fault_of_environment(decoded.environment)),
+    ):
+        if problem:
+            column = f"{name}.{field}".rstrip(".")
+            raise InputError(printable(problem), path=path, line=1, column=column)
+    return _without_secrets(decoded)
+
+
+def _format_of(line: str) -> object:
+    try:
+        return msgspec.json.decode(line, type=_Version).format
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | EndLine:
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        problem, found, field = str(error).rpartition(" - at `$")
+        if not found:
+            problem, field = field, ""
+        column = field.rstrip("`").lstrip(".") or None
+        problem = printable(problem if problem.startswith("JSON") else problem[0].lower() + problem[1:])
+        raise InputError(problem, path=path, line=number, column=column) from None
+    except RecursionError:
+        raise InputError("lists and objects nested too deeply", path=path, line=number) from None
+
+
+def _check_plan(path: str, plan: Sequence[Case]) -> None:
+    """Refuse cases whose names cannot be shown on one line, and batch sizes below 1."""
+    for variant in {case.variant for case in plan}:
+        axes, size = variant.axes(), variant.batch_size
+        if not all(map(is_plain, (*axes, *axes.values()))) or (size is not None and size < 1):
+            problem = (
+                f"no usable axes: {printable(', '.join(f'{axis}={value}' for axis, value in axes.items()))}"
+            )
+            raise InputError(problem, path=path, line=1, column="plan", advice="expected texts on one line")
+    for case in plan:
+        if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
+            problem = f"{printable(case.id)} has a control character in it"
+            raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
+
+
+def _without_credentials(outcome: Outcome) -> Outcome:
+    """An outcome as it would be recorded today; earlier versions kept the credentials of URLs."""
+    failure = outcome.failure
+    if failure is not None:
+        texts = (redact(text) for text in (failure.phase, failure.message, failure.traceback, failure.log))
+        failure = Failure(*texts)
+    extra = redact_values(outcome.extra)
+    return structs.replace(outcome, failure=failure, repro=redact(outcome.repro), extra=extra)
+
+
+def _without_secrets(head: RunLine) -> RunLine:
+    """The head of a run as it would be recorded today; earlier versions kept the values of more variables."""
+    environment = redact_values(head.environment)
+    if variables := environment.get("variables"):
+        known = {
+            name: shown_value(name, value) if isinstance(value, str) else value
+            for name, value in variables.items()
+        }
+        environment = environment | {"variables": known}
+    revision = structs.replace(head.revision, label=redact(head.revision.label))
+    return structs.replace(
+        head, environment=environment, settings=redact_values(head.settings), revision=revision
+    )
+
+
+def _brought_up_to_date(outcome: Outcome) -> Outcome:
+    """An outcome with the names and definitions of today; the same one where it has them already."""
+    if _OUTDATED.isdisjoint([measurement.metric for measurement in outcome.measurements]):
+        return outcome
+    return msgspec.structs.replace(outcome, measurements=tuple(map(brought_up_to_date, outcome.measurements)))
+
+
+def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
+    """Refuse an outcome that could not be judged or shown."""
+    if not _is_plain_word(outcome.status):
+        raise InputError("no usable status", path=path, line=line, column="outcome.status")
+    seen: set[str] = set()
+    for number, measurement in enumerate(outcome.measurements):
+        field = _field_at_fault(measurement, seen)
+        if field:
+            problem = {
+                "metric": "expected the name of a metric, and each only once",
+                "samples": "expected finite numbers",
+            }.get(field, "expected a share from 0 to 1")
+            column = f"outcome.measurements[{number}].{field}"
+            raise InputError(problem, path=path, line=line, column=column)
+        seen.add(measurement.metric)
+
+
+_is_plain_word = lru_cache(maxsize=1024)(is_plain)
+"""The same for words that nearly every line of a run file repeats."""
+
+
+def _field_at_fault(measurement: Measurement, seen: Collection[str]) -> str:
+    metric, samples = measurement.metric, measurement.samples
+    if not metric or not _is_plain_word(metric) or metric in seen:
+        return "metric"
+    if not samples or not -1e300 <= min(samples) <= max(samples) <= 1e300:
+        return "samples"
+    if measurement.extra:
+        margin = measurement.margin
+        if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
+            return "extra.margin"
+    return ""

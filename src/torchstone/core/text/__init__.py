@@ -1,0 +1,1 @@
+"""Text: foreign text made safe, credentials hidden, numbers formatted."""

@@ -1,0 +1,111 @@
+"""TOML files, with errors that name the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from torchstone.core.disk import BOM, read_text
+from torchstone.core.errors import InputError, printable
+from torchstone.core.text.safe_text import is_plain
+
+_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z", re.DOTALL)
+
+
+class Entry:
+    """One table of a TOML file: typed access to its keys, and what is left over is an error."""
+
+    def __init__(
+        self, path: str, line: int, values: dict[str, Any], known: tuple[str, ...], text: str
+    ) -> None:
+        self.path = path
+        self.line = line
+        self.values = values
+        self._text = text
+        for key in values:
+            if key not in known:
+                raise self.error(f"no such key; known are {', '.join(known)}", key)
+
+    def error(self, problem: str, key: str = "", advice: str = "") -> InputError:
+        """An error about this table, or a key of it."""
+        column = printable(key) or None
+        return InputError(problem, path=self.path, line=self._line_of(key), column=column, advice=advice)
+
+    def _line_of(self, key: str) -> int:
+        """The line of a key in this table, or of the table where it has none."""
+        following = self._text.split("\n")[self.line :]
+        for number, line in enumerate(following, self.line + 1):
+            if line.lstrip().startswith("["):
+                break
+            if key and line.partition("=")[0].strip().strip("\"'") == key:
+                return number
+        return self.line
+
+    def get(self, key: str, kind: type | tuple[type, ...], noun: str, default: Any = None) -> Any:  # noqa: ANN401
+        """A value of this type, or the default."""
+        value = self.values.get(key, default)
+        wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+        if value is not default and wrong:
+            raise self.error(f"expected {noun}", key)
+        return value
+
+    def text(self, key: str, default: str = "") -> str:
+        """A text."""
+        value: str = self.get(key, str, "a text in quotes", default)
+        if not is_plain(value):
+            raise self.error("has a control character in it", key, "expected text on one line")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """One text, or a list of them."""
+        value = self.values.get(key, [])
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+            raise self.error("expected a text or a list of texts", key)
+        return tuple(listed)
+
+
+def read_toml(path: str) -> tuple[dict[str, Any], str]:
+    """The tables of a TOML file, and its text."""
+    text = read_text(path)
+    return parse_toml(path, text), text
+
+
+def parse_toml(path: str, text: str) -> dict[str, Any]:
+    """The tables of a TOML text."""
+    try:
+        return tomllib.loads(text.removeprefix(BOM))
+    except tomllib.TOMLDecodeError as error:
+        found = _POSITION.match(str(error))
+        if not found:
+            raise InputError(str(error), path=path) from None
+        line, column = found[2] or text.count("\n") + 1, found[3]
+        problem = found[1][0].lower() + found[1][1:]
+        raise InputError(
+            problem, path=path, line=int(line), column=int(column) if column else None, advice="expected TOML"
+        ) from None
+    except RecursionError:
+        raise InputError("nested too deeply", path=path, line=1) from None
+    except ValueError:
+        raise InputError(
+            "a number with too many digits", path=path, line=1, advice="expected plain numbers"
+        ) from None
+
+
+def tables(path: str, document: dict[str, Any], text: str, name: str, known: tuple[str, ...]) -> list[Entry]:
+    """The tables of an array ``[[name]]``, each with the line it starts in."""
+    found = document.get(name, [])
+    lines = header_lines(text, name)
+    first = lines[0] if lines else 1
+    if not isinstance(found, list) or not all(isinstance(values, dict) for values in found):
+        raise InputError(f"expected tables [[{name}]]", path=path, line=first, column=name)
+    if len(lines) != len(found):
+        lines = [first] * len(found)
+    return [Entry(path, line, values, known, text) for line, values in zip(lines, found, strict=True)]
+
+
+def header_lines(text: str, name: str) -> list[int]:
+    """The lines in which a table ``[[name]]`` starts."""
+    pattern = re.compile(rf"{BOM}?\s*\[\[\s*\"?{re.escape(name)}\"?\s*\]\]")
+    return [number for number, line in enumerate(text.split("\n"), 1) if pattern.match(line)]

@@ -1,0 +1,1 @@
+"""Define benchmarks: ``@benchmark``, ``Suite``, ``@counted``, and the stand-in for pr_time's ``benchmark_base``."""

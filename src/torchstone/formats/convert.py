@@ -1,0 +1,173 @@
+"""From one format to another, and what would be lost on the way: found by reading back what was written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import structs
+
+from torchstone.core.errors import InputError, UsageError, printable
+from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
+from torchstone.core.text.safe_text import quote_word
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import Probe
+from torchstone.formats import FORMATS, TABLES
+from torchstone.formats.table import defuse
+
+
+def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[str]]:
+    """The text of a file of this kind, and what it does not say of the run. Cells that a spreadsheet would execute are defused unless they are to stay raw."""
+    text = FORMATS[kind].write(run)
+    if kind in TABLES and not raw_cells:
+        text = defuse(text)
+    if kind in set(Probe) and not any(outcome.case.probe == kind for outcome in run.outcomes):
+        probes = ", ".join(sorted({outcome.case.probe for outcome in run.outcomes}))
+        raise UsageError(
+            f"there is nothing about {kind} in these results", advice=f"they are about: {probes or 'nothing'}"
+        )
+    if not text:
+        raise UsageError(
+            f"nothing of these results can be written as {kind}",
+            advice="see docs/formats.md for what a format holds",
+        )
+    try:
+        back = FORMATS[kind].read(f"(as {kind})", text)
+    except InputError as error:
+        column = f"column {error.column}: " if error.column else ""
+        raise UsageError(
+            f"these results cannot be written as {kind}: {column}{error.message}",
+            advice=_one_probe(run) or "see docs/formats.md for what a format holds",
+        ) from None
+    for case, times in Counter(outcome.case for outcome in back.run.outcomes).most_common(1):
+        if times > 1:
+            raise UsageError(
+                f"as {kind}, {printable(case.name)} would stand there {times} times",
+                advice=f"the format cannot tell these cases apart: {_one_probe(run) or 'choose some with --only'}",
+            )
+    return text, list(dict.fromkeys(_losses(run, back.run)))
+
+
+def _one_probe(run: Run) -> str:
+    """Advice for a run of several probes, whose metrics can have the same names in other formats."""
+    probes = list(dict.fromkeys(outcome.case.probe for outcome in run.outcomes if outcome.case.probe))
+    return f"write one probe at a time, such as --only '*::{probes[0]}'" if len(probes) > 1 else ""
+
+
+def _losses(run: Run, back: Run) -> Iterator[str]:
+    """What the run says and the copy does not. The order of outcomes is kept by every format."""
+    for field, nothing in (("revision", Revision()), ("environment", {}), ("settings", {})):
+        if getattr(run, field) not in (nothing, getattr(back, field)):
+            yield field
+    if back.finished and not run.finished:
+        yield "that the run did not finish"
+    if (unmeasured := len(run.plan) - len(run.outcomes)) and back.plan != run.plan:
+        yield f"{count_of(unmeasured, 'planned case')} without an outcome"
+    kept = _pairs(run, back)
+    if unwritten := [printable(outcome.case.name) for outcome, copy in kept if copy is None]:
+        names = ", ".join(unwritten[:3]) + (", ..." if len(unwritten) > 3 else "")
+        yield f"{count_of(len(unwritten), 'case')} ({names})"
+    for outcome, copy in kept:
+        if copy is not None:
+            yield from _case_losses(outcome.case, copy.case)
+            yield from _outcome_losses(outcome, copy)
+
+
+def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
+    """Each outcome with its copy: by position if all are there in order, else by name, dtype, round and probe."""
+    if len(run.outcomes) == len(back.outcomes):
+        pairs = list(zip(run.outcomes, back.outcomes, strict=True))
+        if all(_keys(copy)[0] in _keys(outcome) for outcome, copy in pairs):
+            return [*pairs]
+    copies = {_keys(copy)[0]: copy for copy in back.outcomes}
+    probes = {"", *(copy.case.probe for copy in back.outcomes)}
+    return [
+        (
+            o,
+            next((copies[key] for key in _keys(o) if key in copies), None)
+            if o.case.probe in probes
+            else None,
+        )
+        for o in run.outcomes
+    ]
+
+
+def _keys(outcome: Outcome) -> tuple[tuple[str, ...], ...]:
+    """What a copy is known by: all of it, or without what a format may not state."""
+    case, axes = outcome.case, dict(outcome.case.variant.further)
+    of_round = axes.get("ranks", ""), axes.get("strategy", "")
+    return tuple(
+        (case.benchmark, dtype, *told) for told in (of_round, ("", "")) for dtype in (case.variant.dtype, "")
+    )
+
+
+def _case_losses(case: Case, copy: Case) -> Iterator[str]:
+    if case.suite and case.suite != copy.suite:
+        yield "suite"
+    for axis in AXES:
+        if getattr(case.variant, axis) not in ("", None, getattr(copy.variant, axis)):
+            yield axis
+    for axis, value in case.variant.further:
+        if (axis, value) not in copy.variant.further:
+            yield axis
+    if case.probe not in {"", copy.probe}:
+        yield f"the probe ({case.probe})"
+
+
+def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
+    if outcome.status not in {"", copy.status}:
+        yield f"the status {outcome.status}"
+    for field in ("failure", "repro"):
+        if (value := getattr(outcome, field)) and value != getattr(copy, field):
+            yield field
+    yield from _extra_losses(outcome.extra, copy.extra)
+    copies = {measurement.metric: measurement for measurement in copy.measurements}
+    for measurement in outcome.measurements:
+        found = copies.get(measurement.metric)
+        if found is None:
+            yield f"the metric {measurement.metric}"
+            continue
+        if found.samples != measurement.samples:
+            yield (
+                f"samples of {measurement.metric}"
+                if len(found.samples) < len(measurement.samples)
+                else f"values of {measurement.metric}"
+            )
+        yield from _extra_losses(measurement.extra, found.extra)
+
+
+def _extra_losses(extra: dict[str, Any] | None, copy: dict[str, Any] | None) -> Iterator[str]:
+    for key, value in (extra or {}).items():
+        if (copy or {}).get(key) != value:
+            yield "v3 fields" if key.startswith("v3") else printable(key)
+
+
+def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:
+    """Several files as one run; what only one file can have (revision and the like) must be the same in all.
+
+    ``with_repro`` writes down how each case is reproduced, where a file's name tells.
+    """
+    first = readings[0].run
+    for reading in readings[1:]:
+        for field in ("revision", "environment", "settings"):
+            if getattr(reading.run, field) != getattr(first, field):
+                raise UsageError(
+                    f"{readings[0].path} and {reading.path} differ in their {field}",
+                    advice="import them one by one",
+                )
+    plan = tuple(dict.fromkeys(case for reading in readings for case in reading.run.plan))
+    outcomes = tuple(
+        _with_repro(outcome, reading) if with_repro else outcome
+        for reading in readings
+        for outcome in reading.run.outcomes
+    )
+    finished = all(reading.run.finished for reading in readings)
+    return structs.replace(first, plan=plan, outcomes=outcomes, finished=finished)
+
+
+def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:
+    """An outcome that says by itself how it is reproduced."""
+    if outcome.repro or not reading.repro:
+        return outcome
+    return structs.replace(outcome, repro=reading.repro.replace("{name}", quote_word(outcome.case.benchmark)))

@@ -1,0 +1,1 @@
+"""Result files of other benchmark tools."""

@@ -1,0 +1,110 @@
+"""The JSON of pyperf -> outcomes: each benchmark is a case, each of its processes that measured values is a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torchstone.core.errors import printable
+from torchstone.core.records import Number, Outcome, Reading, Revision
+from torchstone.core.text.safe_text import is_plain
+from torchstone.core.vocabulary import BYTES, PASSED, SECONDS, TRACKED
+from torchstone.formats.json_text import Fields
+from torchstone.formats.tools.tool_results import Collection, Document, case_of, environment_of, measured
+
+KIND = "pyperf"
+VERSION = "1.0"
+_METRICS = {"second": SECONDS, "byte": BYTES, "integer": TRACKED}
+_FACTS = (
+    "hostname",
+    "platform",
+    "cpu_model_name",
+    "cpu_count",
+    "python_version",
+    "python_implementation",
+    "commit_id",
+    "commit_branch",
+)
+
+
+def read(path: str, text: str) -> Reading:
+    """Read one benchmark or a suite of them: the file is the same."""
+    document = Document(path, text)
+    top = document.top
+    if (version := top.value.get("version")) != VERSION:
+        raise top.error(
+            f"version {printable(str(version), 40)} of pyperf's files, expected {VERSION}",
+            "version",
+            "'python -m pyperf convert OLD.json -o NEW.json' brings an older one up to date",
+        )
+    common = top.fields("metadata").value
+    collection, facts = Collection(document, KIND), _Facts(_FACTS)
+    for line, entry in document.entries("benchmarks"):
+        metadata = common | entry.fields("metadata").value
+        collection.add(line, entry, _read_benchmark(entry, metadata, facts))
+    revision = Revision(facts.text("commit_id"), facts.text("commit_branch"))
+    return collection.reading("benchmarks", revision, facts.environment())
+
+
+class _Facts:
+    """What processes say of themselves, and must all say alike."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._known: dict[str, Any] = {}
+
+    def add(self, entry: Fields, metadata: dict[str, Any]) -> None:
+        """Take what one process says."""
+        for name in self._names:
+            value = metadata.get(name)
+            if value is not None and self._known.setdefault(name, value) != value:
+                problem = f"{name} is not the same everywhere: {_told(self._known[name])} and {_told(value)}"
+                advice = "a file holds benchmarks of one environment, each in one unit: split it"
+                raise entry.error(problem, f"metadata.{name}", advice)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A fact that is a text on one line; empty where it is something else."""
+        value = self._known.get(name, default)
+        return value if isinstance(value, str) and is_plain(value) else ""
+
+    def environment(self) -> dict[str, Any]:
+        """The environment of all processes."""
+        return environment_of(
+            host=self.text("hostname"),
+            system=self.text("platform"),
+            cpu=self.text("cpu_model_name"),
+            cores=self._known.get("cpu_count"),
+            python=self.text("python_version").partition(" ")[0],
+            implementation=self.text("python_implementation"),
+        )
+
+
+def _told(value: object) -> str:
+    return printable(str(value), 60)
+
+
+def _read_benchmark(entry: Fields, metadata: dict[str, Any], facts: _Facts) -> Outcome:
+    samples: list[Number] = []
+    trials: list[int] = []
+    own = _Facts(("name", "unit"))
+    own.add(entry, metadata)
+    for run, values in _runs(entry):
+        of_run = metadata | run.fields("metadata").value
+        facts.add(run, of_run)
+        own.add(run, of_run)
+        samples += values
+        trials += [len(values)] if values else []
+    name, unit = own.text("name"), own.text("unit", "second")
+    if not name:
+        raise entry.error("no usable name", "metadata.name")
+    if unit not in _METRICS:
+        raise entry.error("no unit of pyperf", "metadata.unit", f"expected one of {', '.join(_METRICS)}")
+    measurement = measured(entry, "runs", _METRICS[unit], samples, trials)
+    return Outcome(case_of(KIND, name, {}), PASSED, (measurement,))
+
+
+def _runs(entry: Fields) -> Iterator[tuple[Fields, tuple[Number, ...]]]:
+    """The processes and their values; those that only calibrated have none, and warm-ups are none."""
+    for number, _ in enumerate(entry.items("runs")):
+        run = entry.element("runs", number)
+        yield run, run.numbers("values")

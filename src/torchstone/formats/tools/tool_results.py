@@ -1,0 +1,172 @@
+"""What the readers of other benchmark tools' files share: parameters as axes, an environment, and outcomes into a reading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from torchstone.core.errors import printable
+from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Revision, Variant, run_of
+from torchstone.core.text.safe_text import is_plain
+from torchstone.core.text.units import count_of, format_number
+from torchstone.core.vocabulary import SECONDS, TRACKED, Probe
+from torchstone.formats.json_text import Fields, is_number, lines_of_list, read_object
+
+_TEXT_AXES = ("device", "backend", "mode", "dtype")
+_BOOLEANS = {"True": True, "true": True, "False": False, "false": False}
+_COUNT = re.compile(r"[1-9][0-9]{0,8}\Z")
+_MOST_COUNTED = 1 << 31
+
+
+class Document:
+    """A file that is one JSON object."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self._text = text
+        self.line, value = read_object(path, text)
+        self.top = Fields(path, self.line, value)
+
+    def entries(self, field: str) -> list[tuple[int, Fields]]:
+        """The objects of a list with the lines they start in, which error messages about them name."""
+        items = self.top.items(field)
+        lines = lines_of_list(self._text, field)
+        return [
+            (line, Fields(self.path, line, item, f"{field}[{number}]"))
+            for number, (line, item) in enumerate(zip(lines, items, strict=True))
+        ]
+
+
+class Collection:
+    """The outcomes of a file in its order, each case once, and which of them the file sums up in one number."""
+
+    def __init__(self, document: Document, kind: str) -> None:
+        self._document = document
+        self._kind = kind
+        self._at: dict[Case, int] = {}
+        self._outcomes: list[Outcome] = []
+        self._summed_up = 0
+        self._zeros = 0
+
+    def add(self, line: int, entry: Fields, outcome: Outcome, *, is_summed_up: bool = False) -> None:
+        """Take one more outcome; ``is_summed_up`` says that its one sample stands for several that are not in the file."""
+        if outcome.case in self._at:
+            problem = f"{printable(outcome.case.id)} stands already in line {self._at[outcome.case]}"
+            raise entry.error(problem, advice="remove one of the two")
+        self._at[outcome.case] = line
+        self._outcomes.append(outcome)
+        self._summed_up += is_summed_up
+        self._zeros += any(0 in m.samples for m in outcome.measurements if m.metric == SECONDS)
+
+    def reading(
+        self, field: str, revision: Revision, environment: dict[str, Any], how_to_save_samples: str = ""
+    ) -> Reading:
+        """All of it; ``field`` is where benchmarks should have been if there are none."""
+        if not self._outcomes:
+            raise self._document.top.error("no benchmarks", field, "did the job that wrote it fail?")
+        path = self._document.path
+        run = structs.replace(run_of(path, self._outcomes), revision=revision, environment=environment)
+        return Reading(
+            path, self._kind, run, tuple(self._at.values()), tuple(self._cautions(how_to_save_samples))
+        )
+
+    def _cautions(self, how_to_save_samples: str) -> list[str]:
+        path, size = self._document.path, count_of(len(self._outcomes), "case")
+        cautions = []
+        if self._summed_up:
+            cautions.append(
+                f"{path}: in {self._summed_up} of {size} one number stands for samples that are not in the file, "
+                f"so how far they scatter is not known; {how_to_save_samples}"
+            )
+        if self._zeros:
+            cautions.append(
+                f"{path}: times of 0 in {self._zeros} of {size}: too short for the tool that measured them"
+            )
+        return cautions
+
+
+def case_of(suite: str, benchmark: str, parameters: Mapping[str, str]) -> Case:
+    """The case of a benchmark with these parameters; those that are called like an axis are that axis."""
+    axes: dict[str, Any] = {}
+    further = {}
+    for name, value in parameters.items():
+        if name in _TEXT_AXES and value:
+            axes[name] = value
+        elif name == "dynamic" and value in _BOOLEANS:
+            axes[name] = _BOOLEANS[value]
+        elif name == "batch_size" and _COUNT.match(value):
+            axes[name] = int(value)
+        else:
+            further[name] = value
+    return Case(
+        benchmark, Probe.PERFORMANCE.value, suite, Variant(**axes, further=tuple(sorted(further.items())))
+    )
+
+
+def name_of(entry: Fields, field: str) -> str:
+    """A name, which must be there."""
+    name = entry.name(field)
+    if not name:
+        raise entry.error("no name", field)
+    return name
+
+
+def text_of(entry: Fields, field: str, value: object) -> str:
+    """The value of a parameter as text that can be shown on one line."""
+    text = str(value)
+    if not isinstance(value, str | int | float | None) or not is_plain(text):
+        raise entry.error("expected a text or a number, on one line", field)
+    return text
+
+
+def measured(
+    entry: Fields, field: str, metric: str, samples: Sequence[Any], trials: Sequence[int] = ()
+) -> Measurement:
+    """Samples that must be there and make sense; ``trials`` says how many each trial gave, where there were several."""
+    if not samples:
+        raise entry.error("no values", field, "expected a list of numbers")
+    if not all(map(is_number, samples)):
+        raise entry.error("expected finite numbers", field)
+    if (least := min(samples)) < 0 and metric != TRACKED:
+        raise entry.error(f"{format_number(least)} {metric}: expected no number below 0", field)
+    return Measurement(metric, tuple(samples), {TRIALS: list(trials)} if len(trials) > 1 else None)
+
+
+def environment_of(
+    *,
+    host: object = None,
+    system: object = None,
+    kernel: object = None,
+    architecture: object = None,
+    cpu: object = None,
+    cpu_family: object = None,
+    cores: object = None,
+    python: object = None,
+    implementation: object = None,
+) -> dict[str, Any]:
+    """The facts that a file states, in the form of a run's environment; what is not usable as one is left out."""
+    known = {
+        "machine": {
+            "host": _fact(host),
+            "os": _fact(system),
+            "kernel": _fact(kernel),
+            "architecture": _fact(architecture),
+            "cpu": {"model": _fact(cpu), "family": _fact(cpu_family)},
+            "cores": {"logical": cores if type(cores) is int and 0 < cores < _MOST_COUNTED else None},
+        },
+        "software": {"python": {"version": _fact(python), "implementation": _fact(implementation)}},
+    }
+    return _stated(known)
+
+
+def _fact(value: object) -> str | None:
+    return value if isinstance(value, str) and value and is_plain(value) else None
+
+
+def _stated(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts without those that are not known, and without what has none."""
+    inner = {name: _stated(value) if isinstance(value, dict) else value for name, value in facts.items()}
+    return {name: value for name, value in inner.items() if value not in (None, {})}

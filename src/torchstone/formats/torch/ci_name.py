@@ -1,0 +1,129 @@
+"""The file names of PyTorch's CI, read and written: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv`` above all, and the runner's command that it stands for."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.core.records import Case
+from torchstone.core.vocabulary import Probe
+
+_NAME = re.compile(
+    r"(?P<backend>[\w.-]+)"
+    r"_(?P<suite>torchbench|huggingface_llm|huggingface|timm_models|timm|smoke)"
+    r"_(?P<dtype>amp_bf16|amp_fp16|[a-z0-9]+)"
+    r"_(?P<mode>(?:inference|training)(?:-[a-z-]+)?)"
+    r"_(?P<device>[a-z0-9]+(?:_[a-z0-9]+)*)"
+    r"_(?P<probe>accuracy|performance)\.csv"
+)
+_TARGETS_NAME = re.compile(
+    r"expected_ci_speedup_[a-z_]+_(?P<suite>torchbench|huggingface|timm_models|timm)_(?P<device>[a-z]+)\.csv"
+)
+_SMOKE_TEST_NAME = re.compile(
+    r"(?P<compiler>[a-z]+)_(?P<mode>inference)_.+?"
+    r"(?:_(?P<backend>backend=\w+|export-[a-z-]+))?"
+    r"_(?P<dtype>amp_bf16|amp_fp16|amp|float32|float16|bfloat16)"
+    r"_(?P<shape>static|dynamic)(?:_(?P<wrapper>default|cpp))?_(?P<device>cpu)_smoketest\.csv"
+)
+SHAPES = {"static": False, "dynamic": True}
+"""What CI calls shapes, and whether these are dynamic."""
+BACKEND_OPTION = "backend="
+"""Stands before a backend where that is written as the option it is given by."""
+_SCRIPTS = {"timm": "timm_models"}
+_OURS = {"smoke", "huggingface_llm"}
+_DEVICES = {"rocm": "cuda"}
+_DTYPE_OPTIONS = {"amp_bf16": "amp --amp-dtype bfloat16", "amp_fp16": "amp --amp-dtype float16"}
+_BACKEND_OPTIONS = {
+    "eager": "--backend eager",
+    "aot_eager": "--backend aot_eager",
+    "inductor": "--backend inductor",
+    "inductor_with_cudagraphs": "--backend inductor",
+    "inductor_no_cudagraphs": "--backend inductor --disable-cudagraphs",
+    "inductor_dynamic": "--backend inductor --dynamic-shapes --dynamic-batch-only",
+    "dynamic_inductor": "--backend inductor --dynamic-shapes --dynamic-batch-only",
+}
+
+
+class CiName(Struct, frozen=True):
+    """What the name of a result file says; nothing where it is not a name that CI gives.
+
+    The dtype may have an underscore in it (``amp_bf16``), and so may the device, which then names a model (``cuda_h100``).
+    """
+
+    backend: str = ""
+    suite: str = ""
+    dtype: str = ""
+    mode: str = ""
+    device: str = ""
+    probe: str = ""
+    dynamic: bool | None = None
+    wrapper: str = ""
+
+    def command(self) -> str:
+        """The runner's own command for one model, ``{name}``; empty where the name does not say how it was run."""
+        options = _BACKEND_OPTIONS.get(self.backend)
+        if options is None or not self.suite or self.suite in _OURS or "-" in self.mode:
+            return ""
+        device = self.device.partition("_")[0]
+        return (
+            f"python benchmarks/dynamo/{_SCRIPTS.get(self.suite, self.suite)}.py --{self.probe} --{self.mode} "
+            f"--{_DTYPE_OPTIONS.get(self.dtype, self.dtype)} {options} "
+            f"--device {_DEVICES.get(device, device)} --only {{name}}"
+        )
+
+
+def read_ci_name(path: str, probe: str) -> CiName:
+    """What a file's name says, if it is that of a file of this probe.
+
+    >>> read_ci_name("logs/inductor_torchbench_amp_bf16_inference_xpu_accuracy.csv", "accuracy").dtype
+    'amp_bf16'
+    """
+    name = os.path.basename(path)
+    if found := _NAME.fullmatch(name):
+        said: dict[str, Any] = found.groupdict()
+        return CiName(**said) if found["probe"] == probe else CiName()
+    return _read_smoke_test_name(name) if probe == Probe.PERFORMANCE else CiName()
+
+
+def _read_smoke_test_name(name: str) -> CiName:
+    """What the name of one result of the CPU smoke test says: ``inductor_inference_{model}[_{backend}]_{dtype}_{shape}[_{wrapper}]_cpu_smoketest.csv``."""
+    found = _SMOKE_TEST_NAME.fullmatch(name)
+    if not found:
+        return CiName()
+    return CiName(
+        backend=(found["backend"] or found["compiler"]).removeprefix(BACKEND_OPTION),
+        dtype=found["dtype"],
+        mode=found["mode"],
+        device=found["device"],
+        probe=Probe.PERFORMANCE.value,
+        dynamic=SHAPES[found["shape"]],
+        wrapper=found["wrapper"] or "",
+    )
+
+
+def read_targets_name(path: str) -> CiName:
+    """What the name of a file of speedup targets says: the suite and the device.
+
+    >>> read_targets_name("expected_ci_speedup_inductor_torchbench_cpu.csv").device
+    'cpu'
+    """
+    found = _TARGETS_NAME.fullmatch(os.path.basename(path))
+    return CiName(suite=found["suite"], device=found["device"]) if found else CiName()
+
+
+def file_stem(case: Case) -> str:
+    """The name that CI would give a file with this case in it, without its ending.
+
+    What that has no place for (dynamic shapes, a compile mode, a size) follows the backend, as ``inductor_dynamic`` does there.
+    """
+    variant = case.variant
+    further = [
+        value if name in {"compile_mode", "size"} else f"{name}_{value}" for name, value in variant.further
+    ]
+    dynamic = {True: ["dynamic"], False: ["static"], None: []}[variant.dynamic]
+    backend = "_".join([variant.backend, *dynamic, *further])
+    parts = (backend, case.suite, variant.dtype, variant.mode, variant.device.replace(":", ""), case.probe)
+    return re.sub(r"[^\w.-]+", "_", "_".join(parts))

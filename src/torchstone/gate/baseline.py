@@ -1,0 +1,333 @@
+"""Baselines: which expected row is for which case, and what stands in the way of comparing the two."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Case, Outcome, Reading, Variant
+from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
+from torchstone.formats.merge import SETTABLE, is_selected, select
+
+_ANY_VARIANT = Variant()
+MANY_ALIKE = 16
+"""Rows of one name that are looked at one by one; of more, an index is made."""
+
+
+class ExpectedRow(Struct, frozen=True, gc=False):
+    """One expected outcome, the file it is from, and its number among all."""
+
+    outcome: Outcome
+    reading: Reading
+    index: int
+    number: int
+
+    @property
+    def place(self) -> str:
+        """Where it was read, as ``file:line``."""
+        return self.reading.place(self.index)
+
+
+class Match(Struct, frozen=True):
+    """The expected row for a case, and how the two differ where they should not."""
+
+    row: ExpectedRow
+    differences: tuple[str, ...] = ()
+
+
+def main_metric(outcome: Outcome) -> str:
+    """The metric that stands for a whole row: accuracy where a status is expected, else the first that is."""
+    if outcome.case.probe == Probe.ACCURACY or not outcome.measurements:
+        return ACCURACY
+    return outcome.measurements[0].metric
+
+
+def has_ended_well(outcome: Outcome) -> bool:
+    """Whether a case did not fail: it passed, was skipped on purpose, or cannot be measured there."""
+    return outcome.status in {PASSED, SKIPPED, NOT_AVAILABLE, ""}
+
+
+def runs_to_its_end(status: str) -> bool:
+    """Whether a case with this status ran to its end, though its results may be wrong."""
+    wrong = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
+    return status in {PASSED, SKIPPED, ""} or status.startswith(wrong)
+
+
+def has_numbers(outcome: Outcome) -> bool:
+    """Whether what was measured of a case means something by itself: it ran to its end."""
+    return runs_to_its_end(outcome.status)
+
+
+def require_common_probe(readings: Sequence[Reading], expected: Sequence[Reading]) -> None:
+    """Refuse results and a baseline that speak of different things: every row would be missing, and none of that is news."""
+    measured = {case.probe for reading in readings for case in reading.run.plan}
+    probes = {case.probe for reading in expected for case in reading.run.plan}
+    if measured and probes and "" not in probes and not probes & measured:
+        raise UsageError(
+            f"{expected[0].path} expects {' and '.join(sorted(probes))}, but these are results of {' and '.join(sorted(measured))}",
+            advice="is it the right pair of files?",
+        )
+
+
+def expects_status(outcome: Outcome) -> bool:
+    """Whether the status itself is expected: always of accuracy, else only where a failure is."""
+    if outcome.case.probe in {"", Probe.ACCURACY}:
+        return bool(outcome.status)
+    return outcome.status not in {"", PASSED}
+
+
+class Baseline:
+    """All expected rows of one or several files, found by case; remembers which have been found.
+
+    ``whole`` are the files themselves, if ``readings`` is only a selection of their rows; ``dtypes`` are those that were measured.
+    """
+
+    def __init__(
+        self, readings: Sequence[Reading], whole: Sequence[Reading] = (), dtypes: Iterable[str] = ()
+    ) -> None:
+        self.readings = tuple(readings)
+        sizes = [len(reading.run.outcomes) for reading in readings]
+        self._starts = [sum(sizes[:file]) for file in range(len(sizes))]
+        self.size = sum(sizes)
+        names = (outcome.case.benchmark for reading in readings for outcome in reading.run.outcomes)
+        self._by_name: dict[str, int | list[int]] = dict(zip(names, range(self.size), strict=True))
+        self._by_case: dict[Case, int] = {}
+        self._alike: dict[str, _Alike] = {}
+        if len(self._by_name) < self.size:
+            self._index_repeated_names()
+        self._found_at = array("q", bytes(8 * self.size))
+        self.whole = tuple(whole or readings)
+        self.probes = {case.probe for reading in self.whole for case in reading.run.plan}
+        self._dtypes = set(dtypes)
+
+    def _index_repeated_names(self) -> None:
+        """Index rows that share a name with another; two for the very same case are refused."""
+        self._by_name = {}
+        cases = (outcome.case for reading in self.readings for outcome in reading.run.outcomes)
+        for number, case in enumerate(cases):
+            first = self._by_case.setdefault(case, number)
+            if first != number:
+                self._refuse_second(first, number)
+            before = self._by_name.setdefault(case.benchmark, number)
+            if isinstance(before, list):
+                before.append(number)
+            elif before != number:
+                self._by_name[case.benchmark] = [before, number]
+
+    def _refuse_second(self, first: int, second: int) -> None:
+        row = self._row(second)
+        raise InputError(
+            f"{row.outcome.case.name} is expected twice; the first is in {self._row(first).place}",
+            path=row.reading.path,
+            line=row.reading.lines[row.index],
+            column="name",
+            advice="remove one of the two rows",
+        )
+
+    def _outcome(self, number: int) -> Outcome:
+        return self._row(number).outcome
+
+    def _row(self, number: int) -> ExpectedRow:
+        file = bisect(self._starts, number) - 1
+        reading, index = self.readings[file], number - self._starts[file]
+        return ExpectedRow(reading.run.outcomes[index], reading, index, number)
+
+    def find(self, case: Case, *, by_name_only: bool = False) -> Match | None:
+        """The row that expects something of this case. ``by_name_only`` is how the original scripts look."""
+        found = self._by_name.get(case.benchmark)
+        if found is None:
+            return None
+        if isinstance(found, int):
+            row = self._row(found)
+            expected = row.outcome.case
+            if expected.probe not in {"", case.probe}:
+                return None
+            if expected.variant == _ANY_VARIANT and not expected.suite:
+                return Match(row)
+        elif case in self._by_case:
+            return Match(self._row(self._by_case[case]))
+        numbers = self._candidates(case, found) if isinstance(found, list) else [found]
+        rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
+        if by_name_only and len(rows) == 1:
+            return Match(rows[0])
+        matches = [Match(row, tuple(_differences(row.outcome.case, case))) for row in rows]
+        agreeing = [match for match in matches if not match.differences]
+        if len(agreeing) > 1:
+            agreeing = self._closest(agreeing, case)
+        if agreeing:
+            return agreeing[0]
+        return (
+            matches[0] if len(matches) == 1 and matches[0].row.reading.kind != "expected-by-dtype" else None
+        )
+
+    def _candidates(self, case: Case, numbers: Sequence[int]) -> Sequence[int]:
+        """The rows of a case's name that may be for it. Of many, as a sweep has them, those that agree with it; where none does, two of its probe, if there are as many: which is not one."""
+        if len(numbers) <= MANY_ALIKE:
+            return numbers
+        alike = self._alike.get(case.benchmark)
+        if alike is None:
+            alike = self._alike[case.benchmark] = _Alike(
+                [(number, self._outcome(number).case) for number in numbers]
+            )
+        return alike.agreeing(case) or alike.some_of(case.probe)
+
+    def _closest(self, matches: list[Match], case: Case) -> list[Match]:
+        """Of several rows that agree with a case, the one that states most of it; it must be one."""
+        closeness = [
+            len(match.row.outcome.case.variant.axes().items() & case.variant.axes().items())
+            for match in matches
+        ]
+        closest = [match for match, close in zip(matches, closeness, strict=True) if close == max(closeness)]
+        if len(closest) > 1:
+            first, second = closest[0].row, closest[1].row
+            axes = {axis for match in closest for axis in match.row.outcome.case.variant.axes()} - set(
+                case.variant.axes()
+            )
+            axis = next((axis for axis in SETTABLE if axis in axes), "dtype")
+            raise InputError(
+                f"{case.name}: both {_told(first)} and {_told(second)} could be meant",
+                path=second.reading.path,
+                line=second.reading.lines[second.index],
+                column="name",
+                advice=f"say which with --set {axis}=... (the results do not)"
+                if axes
+                else "put the columns of both files into one, or judge by one file at a time",
+            )
+        return closest
+
+    def claim(self, row: ExpectedRow, number: int) -> int:
+        """Note that result ``number`` (from 1) is judged by this row; gives the number of the one before it, or 0."""
+        before = self._found_at[row.number]
+        self._found_at[row.number] = number
+        return max(before, 0)
+
+    def touch(self, row: ExpectedRow) -> None:
+        """Note that some result was held against this row, though it was not judged by it: the row is not missing."""
+        self._found_at[row.number] = self._found_at[row.number] or -1
+
+    @property
+    def has_dtypes(self) -> bool:
+        """Whether some file has a column a dtype."""
+        return any(reading.kind == "expected-by-dtype" for reading in self.readings)
+
+    def unclaimed(self) -> Iterator[ExpectedRow]:
+        """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
+        unmeasured = self.unmeasured_dtypes()
+        for number, found in enumerate(self._found_at):
+            if not found:
+                row = self._row(number)
+                if (
+                    row.reading.kind != "expected-by-dtype"
+                    or row.outcome.case.variant.dtype not in unmeasured
+                ):
+                    yield row
+
+    def unmeasured_dtypes(self) -> list[str]:
+        """The dtypes that a table has a column for, and no result has: such a table serves several runs."""
+        if not self.has_dtypes:
+            return []
+        found: dict[str, bool] = {}
+        for number, at in enumerate(self._found_at):
+            row = self._row(number)
+            if row.reading.kind == "expected-by-dtype":
+                dtype = row.outcome.case.variant.dtype
+                found[dtype] = found.get(dtype, dtype in self._dtypes) or bool(at)
+        return [dtype for dtype, measured in found.items() if not measured]
+
+
+_Values = frozenset[tuple[str, str]]
+
+
+class _Alike:
+    """The rows of one name, found by the values of the axes that they and a case both state; each set of axes is indexed once."""
+
+    def __init__(self, cases: Iterable[tuple[int, Case]]) -> None:
+        self._groups: dict[tuple[str, frozenset[str]], list[tuple[int, dict[str, str]]]] = {}
+        for number, case in cases:
+            stated = _stated(case)
+            self._groups.setdefault((case.probe, frozenset(stated)), []).append((number, stated))
+        self._indexes: dict[tuple[str, frozenset[str], frozenset[str]], dict[_Values, list[int]]] = {}
+
+    def some_of(self, probe: str) -> list[int]:
+        """The first rows that may speak of this probe: enough to tell whether there is just one."""
+        groups = (rows for (of, _), rows in self._groups.items() if of in {"", probe})
+        return sorted(number for rows in groups for number, _ in rows[:2])[:2]
+
+    def agreeing(self, case: Case) -> list[int]:
+        """The rows that state nothing otherwise than this case does."""
+        stated, found = _stated(case), list[int]()
+        for probe, axes in self._groups:
+            if probe in {"", case.probe}:
+                common = axes & stated.keys()
+                values = frozenset((axis, stated[axis]) for axis in common)
+                found += self._index(probe, axes, frozenset(common)).get(values, ())
+        return sorted(found)
+
+    def _index(self, probe: str, axes: frozenset[str], common: frozenset[str]) -> dict[_Values, list[int]]:
+        """The rows that state these axes, by the values of those that are looked at."""
+        index = self._indexes.get((probe, axes, common))
+        if index is None:
+            index = self._indexes[probe, axes, common] = {}
+            for number, stated in self._groups[probe, axes]:
+                values = frozenset((axis, stated[axis]) for axis in common)
+                index.setdefault(values, []).append(number)
+        return index
+
+
+def _stated(case: Case) -> dict[str, str]:
+    """All that a case says of itself besides its name and probe."""
+    return case.variant.axes() | ({"suite": case.suite} if case.suite else {})
+
+
+def select_pair(
+    results: Sequence[Reading],
+    expected: Sequence[Reading],
+    patterns: Sequence[str],
+    rows: Baseline | None = None,
+) -> tuple[list[Reading], list[Reading]]:
+    """The results and expected rows that the patterns mean. A pattern that means either of two that belong together means both.
+
+    ``rows`` are the expected rows by case, if that is more than the files put together.
+    """
+    if not patterns:
+        return list(results), list(expected)
+    rows = rows or Baseline(expected)
+    meant = {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)}
+    names = {case.benchmark for case in meant}
+    wanted, wanted_rows = set(), set(meant)
+    for case in {case for reading in results for case in reading.run.plan}:
+        is_named = is_selected(case, patterns)
+        match = rows.find(case) if is_named or case.benchmark in names else None
+        # Of several results that one row is for, a pattern may mean only one: the row that comes with it brings no others.
+        if is_named or (match and match.row.outcome.case in meant):
+            wanted.add(case)
+            wanted_rows |= {match.row.outcome.case} if match else set()
+    return (
+        [select(reading, wanted.__contains__) for reading in results],
+        [select(reading, wanted_rows.__contains__) for reading in expected],
+    )
+
+
+def agree(one: Case, other: Case) -> bool:
+    """Whether two cases of the same name may be the same: no axis that both state is different."""
+    return not any(_differences(one, other))
+
+
+def _differences(expected: Case, actual: Case) -> Iterator[str]:
+    """The axes that both state and on which they disagree."""
+    if expected.suite and actual.suite and expected.suite != actual.suite:
+        yield f"suite is {actual.suite}, expected {expected.suite}"
+    if expected.variant is not actual.variant:
+        stated = actual.variant.axes()
+        for axis, value in expected.variant.axes().items():
+            if stated.get(axis, value) != value:
+                yield f"{axis} is {stated[axis]}, expected {value}"
+
+
+def _told(row: ExpectedRow) -> str:
+    axes = ", ".join(f"{axis} {value}" for axis, value in row.outcome.case.variant.axes().items())
+    return f"{row.place} ({axes})" if axes else row.place

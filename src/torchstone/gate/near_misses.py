@@ -1,0 +1,148 @@
+"""What is worth a caution though nothing is red: values near the edge of what is allowed, and small moves that have added up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from torchstone.core.errors import printable
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run
+from torchstone.core.text.safe_text import join_words
+from torchstone.core.text.units import format_change, format_value
+from torchstone.core.upstream import upstream_versions
+from torchstone.core.vocabulary import ACCURACY, METRICS, SKIPPED, Verdict
+from torchstone.formats.merge import Results
+from torchstone.gate.comparable import depends_on_environment
+from torchstone.gate.rules import SHARES
+from torchstone.gate.verdicts import Row
+
+MOST_NAMED = 5
+_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T\d{6}-")  # as the id of a run begins
+
+Near = tuple[Case, str, Number, Number, float]
+"""A case, a metric, what was measured, what was expected, and the limit it came near to."""
+
+
+def tell_not_deterministic(rows: Sequence[Row], version: str) -> list[str]:
+    """A caution for each red status of a model that some version of the original does not compare, because its eager results differ from run to run."""
+    unsure = {SKIPPED, "eager_two_runs_differ"}
+    told = []
+    for row in rows:
+        if row.blocks and row.metric == ACCURACY and {row.actual_value, row.expected_value} & unsure:
+            skipping = [
+                each.name
+                for each in upstream_versions()
+                if row.case.benchmark in each.eager_not_deterministic
+            ]
+            if skipping:
+                mine = "" if version in skipping else f", but {version} does not"
+                told.append(
+                    f"{printable(row.case.name)}: upstream {', '.join(skipping)} compiles it in training without comparing anything "
+                    f"(pass_due_to_skip), because eager differs from run to run{mine}: are results and baseline of one version?"
+                )
+    return _first_few(told, "of models whose eager results differ")
+
+
+def tell_near(near: Sequence[Near]) -> list[str]:
+    """A caution for each value near its limit, the nearest first; of many, the rest are only counted."""
+    ordered = sorted(near, key=_nearness, reverse=True)
+    return _first_few([_tell_near(each) for each in ordered], "that passed near the edge")
+
+
+def _nearness(near: Near) -> float:
+    _, _, value, expected, edge = near
+    return (value - expected) / (edge - expected)
+
+
+def _tell_near(near: Near) -> str:
+    case, metric, value, expected, edge = near
+    unit = METRICS[metric].unit if metric in METRICS else ""
+    found, wanted, limit = (format_value(number, unit) for number in (value, expected, edge))
+    used = f"{100 * min(1.0, _nearness(near)):.0f}% of what is allowed, which ends at {limit}"
+    change = format_change(value, expected)
+    return f"near the edge: {_named(case, metric)} is {found}, expected {wanted} ({change}): {used}"
+
+
+def _first_few(told: list[str], which: str) -> list[str]:
+    more = len(told) - MOST_NAMED
+    rest = [f"{more:,} more {'row' if more == 1 else 'rows'} {which}"] if more > 0 else []
+    return told[:MOST_NAMED] + rest
+
+
+def _named(case: Case, metric: str) -> str:
+    """A row as people name it: with all axes that are stated, for the same benchmark may have other rows."""
+    axes = ", ".join(f"{axis} {value}" for axis, value in case.variant.axes().items())
+    return printable(f"{metric} of {case.name}{f' ({axes})' if axes else ''}", 240)
+
+
+def day_of(run: Run) -> str:
+    """The day on which a run began, if its id says so."""
+    found = _TIME.match(run.id)
+    return "-".join(found.groups()) if found else ""
+
+
+def tell_drifts(
+    rows: Sequence[Row], results: Results, history: Sequence[Reading], apart: Collection[str] = ()
+) -> list[str]:
+    """A caution for each row that is not red, but whose small moves since some past run add up to more than its margin.
+
+    ``history`` is oldest first; ``apart`` are the paths among it that are of another environment.
+    """
+    past: dict[Case, list[tuple[Reading, Outcome]]] = {}
+    for reading in history:
+        for outcome in reading.run.outcomes:
+            past.setdefault(outcome.case, []).append((reading, outcome))
+    paths = {outcome.case: reading.path for reading, _, outcome in results}
+    told: list[tuple[float, str]] = []
+    for row in rows:
+        if row.verdict in {Verdict.PASS, Verdict.IMPROVEMENT} and row.rule and row.rule.kind in SHARES:
+            told += _tell_drift(row, past.get(row.case, ()), apart, paths.get(row.case, ""))
+    return _first_few([text for _, text in sorted(told, reverse=True)], "that drifted")
+
+
+def _tell_drift(
+    row: Row, past: Sequence[tuple[Reading, Outcome]], apart: Collection[str], path: str
+) -> Iterator[tuple[float, str]]:
+    """How many margins a row has drifted by, and the caution about it; nothing where it has not."""
+    from torchstone.analyze.drift import find_drift  # noqa: PLC0415  (only a history needs it)
+    from torchstone.baselines.margins import allowance  # noqa: PLC0415
+
+    if row.rule is None:
+        return
+    measured = _measurement(row.actual, row.metric)
+    margin = allowance(row.rule, row.margin)
+    series = list(_series(row.metric, measured, past, apart)) if measured else []
+    values = [value for _, value in series]
+    drift = find_drift([*values, measured.value], margin) if measured else None
+    if drift is None or drift.since >= len(series):
+        return
+    oldest = series[drift.since][0]
+    better = METRICS[row.metric].better if row.metric in METRICS else "lower"
+    way = "better" if (drift.change < 0) == (better == "lower") else "worse"
+    day = day_of(oldest.run)
+    since = f"{oldest.path} ({day})" if day else oldest.path
+    text = f"drift: {_named(row.case, row.metric)} has moved by {format_change(1 + drift.change, 1)} since {since}"
+    text += f", for the {way}, in small steps over {len(values) - drift.since} runs; its margin is {100 * margin:.4g}%"
+    yield abs(drift.change) / margin, f"{text}. To see it: {_compare_command(oldest.path, path)}"
+
+
+def _series(
+    metric: str, like: Measurement, past: Sequence[tuple[Reading, Outcome]], apart: Collection[str]
+) -> Iterator[tuple[Reading, Number]]:
+    """The past values of a metric that may be compared with a new one, each with the file it is from."""
+    from torchstone.baselines.margins import is_alike, is_sound  # noqa: PLC0415  (only a history needs it)
+
+    bound = depends_on_environment(metric)
+    for reading, outcome in past:
+        found = _measurement(outcome, metric)
+        if found and not (bound and reading.path in apart) and is_sound(outcome) and is_alike(found, like):
+            yield reading, found.value
+
+
+def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
+    found = (m for m in outcome.measurements if m.metric == metric) if outcome else iter(())
+    return next(found, None)
+
+
+def _compare_command(old: str, new: str) -> str:
+    return join_words(("torchstone", "compare", old, new))

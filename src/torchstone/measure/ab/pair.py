@@ -1,0 +1,243 @@
+"""A pair: one worker of each side, made ready side by side, then taking turns on the same cores; the parent's part."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import selectors
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.core.records import Case, Outcome
+from torchstone.measure.case_end import Ending, make_outcome, out_of_memory_status
+from torchstone.measure.launcher import STACKS_WAIT, Launcher
+from torchstone.measure.memory import MemoryWatch, count_kernel_kills
+from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.worker.channel import Message
+from torchstone.worker.probes.reply import PHASES
+
+TURN = 2_000_000  # nanoseconds that a turn should take: calls are timed together until they do
+MOST_CALLS = 100_000
+LONGEST_PLAY = 1.0  # seconds
+FEWEST_ROUNDS = 7
+MOST_ROUNDS = 300
+SETTLING_ROUNDS = 2  # not counted: after loading, caches and clock rates are not yet what they will be
+_TICK = 0.05
+_EXIT_WAIT = 5.0
+
+
+class Code(Struct, frozen=True):
+    """Where a worker had its code from: modules that should not come from where they do, and the files of its worktree that it imported."""
+
+    strays: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+    is_known: bool = False
+
+
+def code_of(message: Mapping[str, Any]) -> Code:
+    """What a worker says about its code."""
+    strays, imported = (tuple(map(str, message.get(key) or ())) for key in ("strays", "imported"))
+    return Code(strays, imported, "imported" in message)
+
+
+class Played(Struct, frozen=True):
+    """What came of a pair, A's first: nanoseconds a call for each turn, and how each worker ended."""
+
+    times: tuple[tuple[float, ...], tuple[float, ...]]
+    outcomes: tuple[Outcome, Outcome]
+    code: tuple[Code, Code] = (Code(), Code())
+
+    @property
+    def log_ratio(self) -> float:
+        """The logarithm of B's cost over A's: the median over rounds, in each of which both had a turn."""
+        logs = sorted(math.log(b / a) for a, b in zip(*self.times, strict=True))
+        middle = len(logs) // 2
+        return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
+
+
+class Player:
+    """One worker of a pair as the parent sees it. What it says is checked before it is believed: it shares its process with a model."""
+
+    def __init__(self, case: Case, launcher: Launcher, job: Message, limits: Limits) -> None:
+        self._case = case
+        self._launcher = launcher
+        self._limits = limits
+        self._kernel_kills = count_kernel_kills()
+        self._started = time.monotonic()
+        self._idle = 0.0  # seconds for which it waited for the other
+        self._idle_since = math.inf
+        self._answer: Message | None = None
+        self._killed: Ending | None = None
+        self._closed_at = math.inf
+        self.phase = PHASES[0]
+        self.each: float | None = None
+        self.took: float | None = None
+        self.code = Code()
+        self.worker = launcher.launch(job)
+        self._memory = MemoryWatch(self.worker.pid, limits.memory)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the worker has answered for good, or is gone."""
+        return self._answer is not None or self.worker.exit_code is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it waits for its first turn."""
+        return self.each is not None and not self.is_over
+
+    def watched(self) -> list[int]:
+        """The descriptors on which something may come."""
+        open_line = [self.worker.channel.fileno()] if self._closed_at == math.inf else []
+        return open_line + ([] if self.worker.log_ended else [self.worker.log])
+
+    def listen(self) -> None:
+        """Take what has come, note whether it has ended, and end it if it has used up its time or its memory."""
+        self._launcher.poll()
+        self.worker.read_log()
+        if self._closed_at == math.inf:
+            messages, closed = self.worker.channel.read_ready()
+            for message in messages:
+                self._hear(message)
+            self._closed_at = time.monotonic() if closed else math.inf
+        self._guard()
+
+    def _hear(self, message: Message) -> None:
+        if message.get("phase") in PHASES:
+            self.phase = message["phase"]
+        elif _is_time(message.get("each")):
+            self.each = float(message["each"])
+            self.code = code_of(message)
+            self._idle_since = time.monotonic()
+        elif _is_time(message.get("took")):
+            self.took = float(message["took"])
+            self._idle_since = time.monotonic()
+        elif "result" in message or "error" in message:
+            self._answer = message
+
+    def _guard(self) -> None:
+        now = time.monotonic()
+        if self.is_over:
+            return
+        if self._killed:
+            if now >= self._killed.at:
+                self.worker.kill()
+        elif now - self._closed_at > _EXIT_WAIT:
+            self._killed = Ending(
+                "worker_died", "the worker's channel was closed, so that no result can come", now
+            )
+        elif min(now, self._idle_since) - self._started - self._idle > self._limits.timeout:
+            self.worker.show_stacks()
+            message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
+            self._killed = Ending("timeout", message, now + STACKS_WAIT)
+        elif excess := self._memory.excess():
+            self._killed = Ending(out_of_memory_status(self.phase), excess, now)
+
+    def give_turn(self, calls: int) -> None:
+        """Let it make so many calls; none means that it may end."""
+        self.took = None
+        self._idle += max(0.0, time.monotonic() - self._idle_since)
+        self._idle_since = math.inf
+        with contextlib.suppress(ConnectionError):  # it has died, which will be noticed
+            self.worker.channel.send({"go": calls})
+
+    def end(self) -> Outcome:
+        """How it ended; what is left of its process goes."""
+        self.worker.kill()
+        outcome = make_outcome(
+            self._case,
+            self._answer,
+            self._killed,
+            phase=self.phase,
+            exit_code=self.worker.exit_code or 0,
+            log=self.worker.log_tail(),
+            seconds=time.monotonic() - self._started,
+            out_of_memory=count_kernel_kills() > self._kernel_kills,
+        )
+        self.worker.close()
+        return outcome
+
+    def drop(self) -> None:
+        """End it without asking how."""
+        self.worker.kill()
+        self.worker.close()
+
+
+def play_pair(
+    start: Sequence[Callable[[], Player]], chance: random.Random, case: Case, watcher: Watcher
+) -> Played:
+    """Start a worker of A and one of B, in an order that chance decides, and have them take turns if both come so far."""
+    order = [0, 1] if chance.random() < 0.5 else [1, 0]
+    players: dict[int, Player] = {}
+    try:
+        for side in order:
+            players[side] = start[side]()
+        pair = (players[0], players[1])
+        _wait_until(pair, lambda: all(each.is_ready or each.is_over for each in pair), case, watcher)
+        times: list[tuple[float, ...]] = [(), ()]
+        if all(each.is_ready for each in pair) and not any(each.code.strays for each in pair):
+            watcher.entered(case, "turns")
+            times = _take_turns(pair, chance, case, watcher)
+        for each in pair:
+            each.give_turn(0)
+        _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher)
+        outcomes = (players.pop(0).end(), players.pop(1).end())
+        return Played((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
+    finally:
+        for each in players.values():
+            each.drop()
+
+
+def _take_turns(
+    pair: tuple[Player, Player], chance: random.Random, case: Case, watcher: Watcher
+) -> list[tuple[float, ...]]:
+    """Rounds of one turn each, with the same number of calls, in an order that chance decides anew every time."""
+    fastest = min(each.each or TURN for each in pair)
+    calls = max(1, min(MOST_CALLS, round(TURN / fastest)))
+    rounds: list[tuple[float, float]] = []
+    began = time.monotonic()
+    while len(rounds) < SETTLING_ROUNDS + MOST_ROUNDS and (
+        time.monotonic() - began < LONGEST_PLAY or len(rounds) < SETTLING_ROUNDS + FEWEST_ROUNDS
+    ):
+        for side in (0, 1) if chance.random() < 0.5 else (1, 0):
+            if not _take_turn(pair[side], calls, case, watcher):
+                return [(), ()]
+        rounds.append((pair[0].took or 1.0, pair[1].took or 1.0))
+    return [tuple(side) for side in zip(*rounds[SETTLING_ROUNDS:], strict=True)]
+
+
+def _take_turn(player: Player, calls: int, case: Case, watcher: Watcher) -> bool:
+    """One turn of one worker; says whether it came to its end."""
+    player.give_turn(calls)
+    _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher)
+    return player.took is not None
+
+
+def _wait_until(
+    players: Sequence[Player], condition: Callable[[], bool], case: Case, watcher: Watcher
+) -> None:
+    """Listen to workers until a condition holds; they end if they take too long, so that it will."""
+    phase = ""
+    while not condition():
+        with selectors.DefaultSelector() as selector:
+            for descriptor in [each for player in players for each in player.watched()]:
+                selector.register(descriptor, selectors.EVENT_READ)
+            selector.select(_TICK)
+        for player in players:
+            player.listen()
+        if len(players) == 1:
+            continue  # it is timed, and nothing else should happen meanwhile
+        if players[0].phase != phase:
+            phase = players[0].phase
+            watcher.entered(case, phase)
+        watcher.tick()
+
+
+def _is_time(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    )

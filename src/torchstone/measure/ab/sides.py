@@ -1,0 +1,419 @@
+"""The two sides of an A/B measurement: what makes each of them what it is, and where its workers run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from torchstone.core.environment_variables import shown_value
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.records import Case, Run
+from torchstone.core.text.redaction import is_hidden, redact, was_redacted
+from torchstone.measure.ab.changed_files import Changes, find_changes
+from torchstone.measure.ab.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
+from torchstone.measure.code.git import ask_git
+from torchstone.measure.measuring import make_job, settings_of_run
+from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.session import Session
+from torchstone.measure.targets import hash_file
+from torchstone.worker import worker_environment
+from torchstone.worker.machine.external_programs import ask
+from torchstone.worker.process_tree import undisturbed
+from torchstone.worker.scratch import Scratch, make_scratch
+from torchstone.worker.worker_environment import World
+
+OLDEST_PYTHON = (3, 11)
+KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
+_PYTHON_TIMEOUT = 60.0
+_ABOUT_PYTHON = """
+import importlib.util, json, platform, sys
+from importlib import metadata
+try:
+    torch = metadata.version("torch")
+except metadata.PackageNotFoundError:
+    torch = "unknown" if importlib.util.find_spec("torch") else ""
+print(json.dumps({"version": platform.python_version(), "tuple": sys.version_info[:2], "torch": torch}))
+"""
+
+
+class Spec(Struct, frozen=True):
+    """What a person said about one side; nothing means: as things are."""
+
+    revision: str = ""
+    python: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
+    backend: str = ""
+    compile_mode: str = ""
+    options: tuple[tuple[str, Any], ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def parse_spec(option: str, texts: Sequence[str]) -> Spec:
+    """What ``KEY=VALUE``, given once or several times, says about a side."""
+    single: dict[str, str] = {}
+    variables: dict[str, str] = {}
+    options: dict[str, Any] = {}
+    for text in texts:
+        if not text.strip():
+            continue
+        key, found, value = text.partition("=")
+        kind, _, name = key.partition(":")
+        if kind == "env" and name and found:
+            _set_once(variables, name, value, option)
+        elif kind == "option" and name and found:
+            _set_once(options, name, _read_value(value), option)
+        elif key in {"rev", "python", "backend", "mode"} and value:
+            _set_once(single, key, value, option)
+        else:
+            variable = found and key.isidentifier() and key.isupper()
+            shown = _without_secret(text, name or key) if variable or kind == "env" else redact(text)
+            hint = f"did you mean {option} env:{shown}? " if variable else ""
+            raise UsageError(
+                f"{option} {shown}: expected one of {KEYS}", advice=f"{hint}repeat {option} for more than one"
+            )
+    _check_variables(variables, option)
+    if "mode" in single and options:
+        raise UsageError(
+            f"{option}: mode and option exclude each other in torch.compile", advice="leave one out"
+        )
+    return Spec(
+        single.get("rev", ""),
+        single.get("python", ""),
+        tuple(variables.items()),
+        single.get("backend", ""),
+        single.get("mode", ""),
+        tuple(options.items()),
+        tuple(_without_secret(text) for text in texts if text.strip()),
+    )
+
+
+_NO_SECRET = re.compile(
+    r"(?:on|off|yes|no|true|false|none|[0-9]{1,6}|[0-9]{1,3}\.[0-9]{1,3})?", re.IGNORECASE
+)
+
+_SECRET_NAME = re.compile(r"PASS|PWD|PIN\b|TOKEN|KEY|SECRET|AUTH|CREDENTIAL", re.IGNORECASE)
+
+
+def _without_secret(text: str, name: str = "") -> str:
+    """What was said, as it may be shown and kept. Of a variable that is not known to be a setting: only a switch, or a short number of one that is not called a password or the like."""
+    key, _, value = text.partition("=")
+    kind, _, variable = key.partition(":")
+    name = name or (variable if kind == "env" else "")
+    if not name or (_NO_SECRET.fullmatch(value) and not _SECRET_NAME.search(name)):
+        return redact(text)
+    return f"{key}={shown_value(name, value)}"
+
+
+def _set_once(values: dict[str, Any], name: str, value: Any, option: str) -> None:  # noqa: ANN401  (any JSON value)
+    if name in values:
+        raise UsageError(f"{option}: {name} is given twice")
+    values[name] = value
+
+
+def _read_value(text: str) -> Any:  # noqa: ANN401  (any JSON value)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+_THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # torch is told how many, whatever these say
+
+
+def _check_variables(variables: dict[str, str], option: str) -> None:
+    for name, value in variables.items():
+        if is_hidden(value) or was_redacted(value):
+            raise UsageError(f"{option} env:{name}={value}: its value was not kept", advice="give it again")
+        if name in _THREADS:
+            advice = "use --threads, which both sides have"
+            raise UsageError(f"{option}: {name} would not change anything: --threads does", advice=advice)
+        if name in worker_environment.OWN and name != "PYTHONPATH":
+            advice = "use --compile-threads" if "THREADS" in name else "torchstone gives every side its own"
+            raise UsageError(
+                f"{option}: {name} cannot be chosen, for torchstone sets it for its workers", advice=advice
+            )
+
+
+class Tree(Struct, frozen=True):
+    """A worktree: where it is, of which repository, at which commit."""
+
+    path: str
+    root: str
+    commit: str
+
+    def place(self, path: str) -> str:
+        """Where a path is in this tree, if it is below the repository; else the path itself."""
+        real = os.path.realpath(path)
+        if real != self.root and not real.startswith(self.root + os.sep):
+            return path
+        return os.path.normpath(os.path.join(self.path, os.path.relpath(real, self.root)))
+
+
+def find_commit(revision: str) -> tuple[str, str]:
+    """The repository around the working folder, and the commit that a revision is there."""
+    root = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
+    if not root:
+        raise UsageError(f"rev={revision}: this folder is in no git repository")
+    root = os.path.realpath(root)
+    commit = ask_git(["rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], root).out.strip()
+    if not commit:
+        raise UsageError(
+            f"rev={revision}: {root} has no such revision", advice="'git log' shows what there is"
+        )
+    return root, commit
+
+
+@contextlib.contextmanager
+def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
+    """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
+    root, commit = find_commit(revision)
+    path = worktree_name(scratch.path, commit)
+    try:
+        # If we are killed meanwhile, git goes on writing there: it holds the lock too.
+        made = ask_git(["worktree", "add", "--detach", path, commit], root, GIT_TIMEOUT, keep=(scratch.lock,))
+        if made.code != 0:
+            is_partial = "promisor remote" in made.err
+            advice = (
+                f"files are missing in this partial clone; fetch them first: git archive {commit} >/dev/null"
+            )
+            problem = f"rev={revision}: git cannot check it out: {made.err.strip()}"
+            raise UsageError(problem, advice=advice if is_partial else "")
+        yield Tree(path, root, commit)
+    finally:
+        remove_worktree(root, path)
+
+
+def find_python(place: str, option: str) -> World:
+    """The interpreter that is meant by a file, a virtual environment's folder or a command, if torchstone's workers can run in it."""
+    inside = [os.path.join(place, "bin", "python"), os.path.join(place, "Scripts", "python.exe")]
+    named = (
+        next((path for path in inside if os.path.exists(path)), "")
+        if os.path.isdir(place)
+        else shutil.which(place)
+    )
+    if not named:
+        raise UsageError(f"{option} python={place}: there is no such interpreter or virtual environment")
+    python = os.path.abspath(named)
+    answer = ask([python, "-I", "-c", _ABOUT_PYTHON], _PYTHON_TIMEOUT)
+    try:
+        about = json.loads(answer.out)
+    except ValueError:
+        said = (answer.err.strip() or answer.out.strip()).rpartition("\n")[2]
+        raise UsageError(f"{option} python={place}: it does not start: {said or 'it says nothing'}") from None
+    if tuple(about["tuple"]) < OLDEST_PYTHON:
+        raise UsageError(
+            f"{option} python={place}: it is Python {about['version']}", advice="workers need 3.11 or later"
+        )
+    if not about["torch"]:
+        raise UsageError(
+            f"{option} python={place}: it has no torch", advice=f"install it: {python} -m pip install torch"
+        )
+    return World(python, about["version"], about["torch"])
+
+
+class Side:
+    """One side: its session, and what its workers are told.
+
+    ``code`` is the repository and where its code lies for this side, if the sides differ in that.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        request: Request,
+        session: Session,
+        tree: Tree | None,
+        code: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.session = session
+        self.tree = tree
+        self._code = code
+        self._request = request
+        self.run = Run("", (), ())
+
+    @property
+    def benchmark_files(self) -> list[str]:
+        """The files of benchmarks, where they really are."""
+        sources = self._request.targets.sources.values()
+        return [os.path.realpath(source["path"]) for source in sources if source["kind"] == "file"]
+
+    def load(self) -> Run:
+        """Load torch and look at what this side has to measure."""
+        self.session.start_workers(list(self._request.targets.sources.values()), self._request.axes.devices)
+        self.run = prepare_run(self._request, self.session)
+        self._settings = settings_of_run(
+            structs.replace(self.run, settings={**self.run.settings, "pairing": {}}), ""
+        )
+        return self.run
+
+    def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> dict[str, Any]:
+        """What a worker of this side is told: to find what others of it have compiled for this case, unless it is to start ``fresh``."""
+        self.session.prime(case)
+        folder = os.path.join(self.session.scratch, f"case-{number}")
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        around = (
+            worker_environment.make_case_folder(self.session.scratch, number, self.session.template, None)
+            if not os.path.exists(folder)
+            else {
+                "TMPDIR": os.path.join(folder, "tmp"),
+                **worker_environment.cache_variables(os.path.join(folder, "cache")),
+            }
+        )
+        job = make_job(case, self._settings, self.session.launcher.start)
+        return {**job, "surroundings": around, "cores": list(cores), "tree": self._code}
+
+    def forget(self, number: int) -> None:
+        """Remove what was compiled for a case."""
+        worker_environment.drop_case_folder(self.session.scratch, number)
+
+
+@contextlib.contextmanager
+def open_sides(
+    specs: Sequence[Spec], request: Request, tell: Callable[[str], None]
+) -> Iterator[tuple[Side, Side]]:
+    """A and B, each with all that it needs: a worktree, an interpreter, variables; nothing of it is left behind.
+
+    Where both are the same commit, they share its worktree: sides that differ in no file look for none in different places.
+    """
+    with _closed_undisturbed() as stack:
+        sweep_worktrees(os.curdir)
+        scratch = stack.enter_context(_scratch())
+        folder = scratch.path
+        trees: dict[str, Tree] = {}
+        revision = next((spec.revision for spec in specs if spec.revision), "")
+        root = find_commit(revision)[0] if revision else ""
+        sides = []
+        for name, spec in zip("AB", specs, strict=True):
+            tree = None
+            if spec.revision:
+                _, commit = find_commit(spec.revision)
+                tree = trees.get(commit) or stack.enter_context(check_out(spec.revision, scratch))
+                trees[commit] = tree
+            world = _world(name, spec, tree, folder, root)
+            own = _request(spec, request, tree)
+            session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
+            code = {"root": root, "worktree": tree.path if tree else root} if root else None
+            sides.append(Side(name, spec, own, session, tree, code))
+        yield sides[0], sides[1]
+
+
+def changes_between(sides: Sequence[Side]) -> Changes:
+    """The files in which the code of two sides differs; none where it is the same folder for both."""
+    tree = next((side.tree for side in sides if side.tree), None)
+    if tree is None:
+        return Changes()
+    commits = [side.tree.commit if side.tree else "" for side in sides]
+    specs = [structs.replace(side.spec, revision="", texts=()) for side in sides]
+    benchmarks = {
+        os.path.relpath(path, folder)
+        for side in sides
+        for path in side.benchmark_files
+        for folder in (tree.root, tree.path, side.tree.path if side.tree else tree.root)
+    }
+    return find_changes(tree.root, commits[0], commits[1], benchmarks, are_all=specs[0] == specs[1])
+
+
+def forked_alone(sides: Sequence[Side]) -> list[Side]:
+    """The sides whose workers are forked although the other's cannot be: a forked process is not quite like a spawned one, and that is not what is to be measured."""
+    starts = {side.session.launcher.start for side in sides}
+    return [side for side in sides if side.session.launcher.start == "fork"] if len(starts) > 1 else []
+
+
+@contextlib.contextmanager
+def _closed_undisturbed() -> Iterator[contextlib.ExitStack]:
+    """All that is opened here is closed to the end, however often Ctrl-C is pressed meanwhile."""
+    stack = contextlib.ExitStack()
+    try:
+        yield stack
+    finally:
+        with undisturbed():
+            stack.close()
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Scratch]:
+    scratch = make_scratch()
+    try:
+        yield scratch
+    finally:
+        scratch.remove()
+
+
+def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = "") -> World:
+    """Where the workers of a side run. Other code and other interpreters find torchstone through a folder that has a link to it, and nothing else: in its own lies this environment's torch.
+
+    ``root`` is the repository whose code, as it lies there, is compared with that of a revision.
+    """
+    root = tree.path if tree else root
+    world = find_python(spec.python, f"--{name.lower()}") if spec.python else World()
+    variables = dict(spec.variables)
+    path: tuple[str, ...] | None = None
+    given = variables.pop("PYTHONPATH", None)
+    if spec.python or root or given is not None:
+        link = os.path.join(folder, "link")
+        if not os.path.isdir(link):
+            os.makedirs(link)
+            os.symlink(worker_environment.PACKAGE, os.path.join(link, "torchstone"))
+        inherited = () if spec.python else worker_environment.inherited_path()
+        further = inherited if given is None else tuple(given.split(os.pathsep))
+        code = (root, os.path.join(root, "src")) if root else ()
+        path = (link, *code, *((tree.place(each) for each in further) if tree else further))
+    if spec.python:
+        programs = variables.get("PATH", worker_environment.inherited_programs())
+        variables["PATH"] = os.pathsep.join((os.path.dirname(world.python), programs))
+    return World(world.python, world.version, world.torch, tuple(variables.items()), path)
+
+
+def _request(spec: Spec, request: Request, tree: Tree | None) -> Request:
+    """What is asked of this side: the same benchmarks, from its own tree, compiled as it says."""
+    settings, axes = request.settings, request.axes
+    if tree:
+        sources = {name: _in_tree(source, tree, spec.revision) for name, source in settings.sources.items()}
+        folder = tree.place(settings.folder or os.getcwd())
+        if not os.path.isdir(folder):
+            raise InputError(f"this folder is not in the revision {spec.revision}", path=os.getcwd())
+        settings = structs.replace(settings, sources=sources, folder=folder)
+    if spec.compile_mode or spec.options:
+        settings = structs.replace(
+            settings, compile_mode=spec.compile_mode or None, options=dict(spec.options)
+        )
+    if spec.backend:
+        axes = structs.replace(axes, backends=(spec.backend,))
+    targets = structs.replace(request.targets, sources=settings.sources)
+    return structs.replace(request, settings=settings, axes=axes, targets=targets)
+
+
+def _in_tree(source: dict[str, str], tree: Tree, revision: str) -> dict[str, str]:
+    """A source as it is in the worktree: a file that the revision does not have could only be measured with code of another one."""
+    if source["kind"] != "file":
+        return source
+    path = tree.place(source["path"])
+    if not os.path.exists(path):
+        raise InputError(
+            f"this file is not in the revision {revision}",
+            path=source["path"],
+            advice="commit it, or keep it outside of the repository: then both sides use the same",
+        )
+    return {**source, "path": path, "hash": hash_file(path)}
+
+
+def choose_cores(device: str, threads: int) -> list[int]:
+    """The cores that both sides are timed on: as many as there are threads, the last ones, for the first has most of the interrupts.
+
+    None for an accelerator, whose driver has threads of its own.
+    """
+    if device.partition(":")[0] != "cpu" or not sys.platform.startswith("linux"):
+        return []
+    return sorted(os.sched_getaffinity(0))[-threads:]

@@ -1,0 +1,1 @@
+"""The doctor: facts about a machine and findings about its noise."""

@@ -1,0 +1,153 @@
+"""Gathers the facts that a diagnosis is made from. torch is asked in a process of its own: this one never imports it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+import tempfile
+from typing import Any
+
+from torchstone.core.errors import printable
+from torchstone.measure.doctor.facts import Accelerator, Facts, TorchFacts
+from torchstone.measure.doctor.noise import clock_step, watch
+from torchstone.worker.machine import hardware
+from torchstone.worker.machine.accelerators import read_nvidia, read_nvidia_processes, read_nvidia_reasons
+from torchstone.worker.machine.external_programs import ask
+from torchstone.worker.machine.recorded_environment import compiler_command, read_compiler
+from torchstone.worker.probes.counting.available import choose_counter, find_counters
+
+PATIENCE = 120.0  # seconds; importing torch from a slow disk takes long the first time
+SECONDS_OF_NOISE = 1.0
+
+_PACKAGES = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+_PROGRAM = """
+import json, sys, time
+sys.path.append(sys.argv[1])
+began = time.perf_counter()
+import torch
+seconds = time.perf_counter() - began
+from torchstone.measure.environment import probe_environment
+device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
+print("\\n" + json.dumps({"seconds": seconds, "environment": probe_environment((), device)}))
+"""
+_SOURCE = "#include <Python.h>\n#include <vector>\nint main() { return 0; }\n"
+_SLOWED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "too hot", 0x80: "power brake"}
+_CLOCK_SET = 0x02
+
+
+def inspect_machine(python: str = sys.executable) -> Facts:
+    """Look at everything. Takes about a second, and the time to import torch."""
+    torch, environment = ask_torch(python)
+    compiler, compiler_error = ask_compiler()
+    accelerators = list_accelerators(environment.get("accelerators", []))
+    noise, load = watch(SECONDS_OF_NOISE)  # after everything that starts other processes
+    cores = hardware.read_cores()
+    allowed, quota = cores["allowed"] or 1, cores["quota"]
+    folder = tempfile.gettempdir()
+    counters = find_counters()
+    return Facts(
+        system=platform.system(),
+        python=python,
+        torch=torch,
+        compiler=compiler,
+        compiler_error=compiler_error,
+        cpu=hardware.read_cpu_model(),
+        cores=min(allowed, quota or allowed),
+        quota=quota,
+        throttled=hardware.times_throttled() if quota else None,
+        load=load.others,
+        busiest=load.busiest,
+        stolen=load.stolen,
+        governor=hardware.read_governor(),
+        turbo=hardware.read_turbo(),
+        turbo_switch=str(hardware.turbo_switch() or ""),
+        smt=hardware.read_smt(),
+        virtual_machine=hardware.read_virtual_machine(),
+        memory_left=hardware.memory_left(),
+        swap_used=hardware.swap_used(),
+        disk_folder=folder,
+        disk_left=shutil.disk_usage(folder).free,
+        peak_can_be_reset=reset_peak(),
+        can_fork=sys.platform == "linux",
+        counters=counters,
+        counter=choose_counter(counters),
+        clock_step=clock_step(),
+        clock_source=hardware.read_clock_source(),
+        randomized=hardware.read_randomized(),
+        accelerators=accelerators,
+        noise=noise,
+    )
+
+
+def ask_torch(python: str, patience: float = PATIENCE) -> tuple[TorchFacts, dict[str, Any]]:
+    """Whether another process can import torch, and the environment that it then sees."""
+    answer = ask([python, "-P", "-c", _PROGRAM, _PACKAGES], patience)
+    if answer.code == 0:
+        try:
+            told = json.loads(answer.out.strip().rpartition("\n")[2])
+            return TorchFacts(told["environment"]["versions"]["torch"], told["seconds"]), told["environment"]
+        except (ValueError, KeyError, TypeError):
+            return TorchFacts(error="it printed something that is not an answer"), {}
+    lines = answer.err.strip().splitlines()
+    said = printable(lines[-1]) if lines else "it says nothing"
+    if said == "ModuleNotFoundError: No module named 'torch'":
+        return TorchFacts(missing=True), {}
+    if answer.code is not None and answer.code < 0:
+        said = f"the process died of signal {-answer.code}"
+    return TorchFacts(error=said), {}
+
+
+def ask_compiler() -> tuple[str | None, str]:
+    """The C++ compiler's description, and what it says about a program that includes what inductor's programs do."""
+    described = read_compiler()
+    if described is None:
+        return None, ""
+    include = sysconfig.get_path("include")
+    command = [*compiler_command(), "-x", "c++", "-fsyntax-only", f"-I{include}", "-"]
+    answer = ask(command, 30.0, _SOURCE)
+    if answer.code == 0:
+        return described, ""
+    lines = answer.err.strip().splitlines() or ["it says nothing"]
+    said = next((line for line in lines if "error" in line), lines[-1])
+    return described, printable(said.rpartition("error: ")[2])
+
+
+def list_accelerators(seen: list[dict[str, Any]]) -> tuple[Accelerator, ...]:
+    """The devices that torch sees, and those that only the vendor's tool lists."""
+    listed = {facts["uuid"]: facts for facts in read_nvidia()}
+    if not listed:
+        return tuple(Accelerator(each["index"], each["name"], memory=each["memory"]) for each in seen)
+    processes, reasons = read_nvidia_processes(), read_nvidia_reasons()
+    usable = {str(each.get("uuid")): each for each in seen}
+    found = []
+    for number, (uuid, facts) in enumerate(listed.items()):
+        bits = reasons.get(uuid, 0)
+        clock = facts.get("sm_clock_max_mhz")
+        found.append(
+            Accelerator(
+                usable.get(uuid, {}).get("index", number),
+                str(facts.get("name", "NVIDIA device")),
+                uuid in usable,
+                usable.get(uuid, {}).get("memory"),
+                tuple(f"{printable(name)} (process {pid})" for on, pid, name in processes if on == uuid),
+                facts["persistence"] == "Enabled" if "persistence" in facts else None,
+                clock if isinstance(clock, int) else None,
+                bool(bits & _CLOCK_SET),
+                tuple(dict.fromkeys(why for bit, why in _SLOWED.items() if bits & bit)),
+            )
+        )
+    return tuple(found)
+
+
+def reset_peak() -> bool:
+    """Whether a process may reset its peak memory; resets that of this one."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True

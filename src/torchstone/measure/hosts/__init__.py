@@ -1,0 +1,1 @@
+"""Runs on several hosts: who they are and how they talk."""

@@ -1,0 +1,348 @@
+"""The hosts of one job: which place a process has among them, and the line on which their leaders talk.
+
+On every host one process leads (local rank 0); the leader of host 0 is the run itself, the others do their part of each round. They talk through torch's own
+``TCPStore``: that of torchrun's agent where there is one, otherwise one of host 0. Every leader shows that it is there by a count that it raises, its pulse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.core.errors import UsageError, printable
+from torchstone.measure.hosts.network import (
+    Connection,
+    HostLostError,
+    Pulse,
+    Store,
+    interface_of,
+    local_address,
+    put,
+    take,
+)
+from torchstone.measure.launcher import CannotMeasureError
+from torchstone.worker.channel import Message
+
+__all__ = ["HostLostError", "Line", "Place", "find_place", "wait_for_leader"]
+
+SILENCE = 15.0
+_GOODBYE = 5.0
+_BEAT = 1.0
+_TICK = 0.1
+_WAITING_TICK = 0.5
+_OVER = "over"
+_FIRST_PORT, _PORTS = 20_000, 10_000
+
+
+class Place(Struct, frozen=True):
+    """Where a process stands in its job: host ``index`` of ``count``, ``ranks`` processes on this host, ``world`` in all.
+
+    ``address`` and ``port`` are of host 0. ``agent_store`` says that torch's launcher has a store there; otherwise the leader of host 0 opens it. ``attempt``
+    sets this start of the job apart from others that find the same store.
+    """
+
+    index: int
+    count: int
+    ranks: int
+    local_rank: int
+    address: str
+    port: int
+    agent_store: bool
+    world: int = 0
+    attempt: str = ""
+
+    @property
+    def opens_store(self) -> bool:
+        """Whether this process has to open the store for all."""
+        return not self.agent_store and self.index == 0 and self.local_rank == 0
+
+    @property
+    def others(self) -> int:
+        """How many processes of the job there are beside this one."""
+        return (self.world or self.count * self.ranks) - 1
+
+
+def find_place(environ: Mapping[str, str]) -> Place | None:
+    """The place that torchrun or Slurm's srun has given this process; None in no job, or in one of a single process."""
+    if "GROUP_RANK" in environ and "LOCAL_RANK" in environ:
+        return _torchrun_place(environ)
+    # In a batch script, outside of srun, Slurm's variables look like those of task 0, but nobody else has been started.
+    if "SLURM_PROCID" in environ and ("SLURM_STEP_ID" in environ or "SLURM_STEPID" in environ):
+        return _slurm_place(environ)
+    return None
+
+
+def _torchrun_place(environ: Mapping[str, str]) -> Place | None:
+    world = _number(environ, "WORLD_SIZE")
+    if world == 1:
+        return None
+    return Place(
+        index=_number(environ, "GROUP_RANK"),
+        count=_number(environ, "GROUP_WORLD_SIZE"),
+        ranks=_number(environ, "LOCAL_WORLD_SIZE"),
+        local_rank=_number(environ, "LOCAL_RANK"),
+        address=_text(environ, "MASTER_ADDR"),
+        port=_number(environ, "MASTER_PORT"),
+        agent_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True),
+        world=world,
+        attempt=f"{environ.get('TORCHELASTIC_RUN_ID', '')}/{environ.get('TORCHELASTIC_RESTART_COUNT', '0')}",
+    )
+
+
+def _slurm_place(environ: Mapping[str, str]) -> Place | None:
+    world = _number(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+    if world == 1:
+        return None
+    index = _number(environ, "SLURM_NODEID")
+    count = _number(environ, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
+    job = _number(environ, "SLURM_JOB_ID", "SLURM_JOBID", otherwise=0)
+    step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")
+    return Place(
+        index=index,
+        count=count,
+        ranks=_slurm_ranks(environ, index, world, count),
+        local_rank=_number(environ, "SLURM_LOCALID"),
+        address=environ.get("MASTER_ADDR")
+        or first_host(_text(environ, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")),
+        port=_number(environ, "MASTER_PORT", otherwise=_FIRST_PORT + job % _PORTS),
+        agent_store=False,
+        world=world,
+        attempt=f"{job}.{step}",
+    )
+
+
+def _slurm_ranks(environ: Mapping[str, str], index: int, world: int, count: int) -> int:
+    """How many tasks this host has; Slurm writes those of all hosts as ``2(x3),1``."""
+    text = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_NTASKS_PER_NODE") or ""
+    counts: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
+        if found:
+            counts += [int(found[1])] * int(found[2] or 1)
+    if len(counts) == 1:
+        return counts[0]
+    return counts[index] if index < len(counts) else max(1, world // max(1, count))
+
+
+def first_host(names: str) -> str:
+    """The first host of a list as Slurm writes it.
+
+    >>> first_host("gpu[07-09,12],login1"), first_host("rack[1-2]-n[003,5]"), first_host("a,b")
+    ('gpu07', 'rack1-n003', 'a')
+    """
+    whole = re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", names)
+    return whole.partition(",")[0].strip()
+
+
+def _text(environ: Mapping[str, str], *names: str) -> str:
+    for name in names:
+        if environ.get(name):
+            return environ[name]
+    raise UsageError(f"this is a process of a job, but {names[-1]} is not set")
+
+
+def _number(environ: Mapping[str, str], *names: str, otherwise: int | None = None) -> int:
+    """The first of these variables that is set, which must be a number."""
+    for name in names:
+        if environ.get(name):
+            if not re.fullmatch(r"\d{1,9}", environ[name], re.ASCII):
+                raise UsageError(f"{name} is not a number: {printable(environ[name])}")
+            return int(environ[name])
+    if otherwise is None:
+        raise UsageError(f"this is a process of a job, but {names[-1]} is not set")
+    return otherwise
+
+
+def _connect(place: Place, timeout: float, opens: bool = False) -> Connection:
+    is_here = place.index == 0 and not place.agent_store
+    address = "localhost" if is_here else place.address
+    return Connection(address, place.port, f"torchstone/{place.attempt}", timeout, opens)
+
+
+class Line:
+    """The connection of one leader to the others. No call lasts longer than it was told to, or about ten seconds."""
+
+    def __init__(self, place: Place, timeout: float, silence: float = SILENCE) -> None:
+        self.place = place
+        self._timeout = timeout
+        self._silence = silence
+        self._facts: list[Message] = [{} for _ in range(place.count)]
+        self._connection = _connect(place, timeout, opens=place.opens_store)
+        self._beating = _connect(place, timeout)  # of its own: it does not wait for the other
+        self._stopped = threading.Event()
+        self._pulse = Pulse()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        """Show that this leader is there, and see which others are: host 0 looks at all of them, they look at host 0."""
+        place = self.place
+        watched = range(1, place.count) if place.index == 0 else [0]
+
+        def beat(store: Store) -> None:
+            store.add(f"pulse/{place.index}", 1)
+            for index in watched:
+                self._pulse.look(store, index)
+
+        with contextlib.suppress(HostLostError):
+            while not self._stopped.is_set():
+                self._beating.do(beat, self._silence)
+                self._stopped.wait(_BEAT)
+
+    def introduce(self, facts: Mapping[str, Any]) -> list[Message]:
+        """Say who this host is, and hear it of all, in order; each has at least its ``address``."""
+        place = self.place
+        own = {"address": self.own_address(), **facts}
+        self._connection.do(lambda store: put(store, f"facts/{place.index}", own))
+        deadline = time.monotonic() + self._timeout
+        missing = list(range(place.count))
+        while missing:
+            for index in list(missing):
+                told = self._connection.do(partial(take, key=f"facts/{index}"))
+                if told is not None:
+                    self._facts[index] = told
+                    missing.remove(index)
+            if missing and time.monotonic() >= deadline:
+                raise CannotMeasureError(
+                    f"{_listed(missing)} of {place.count} did not come within {self._timeout:g} s",
+                    advice="the same command has to be started on every host of the job",
+                )
+            if missing:
+                time.sleep(_TICK)
+        self._pulse = Pulse()
+        return list(self._facts)
+
+    def order(self, number: int, job: Mapping[str, Any]) -> None:
+        """Host 0: what the others are to do as their part of round ``number``; numbers grow."""
+
+        def write(store: Store) -> None:
+            put(store, f"order/{number}", {**job, "number": number})
+            store.set("turn", str(number))
+
+        self._connection.do(write)
+
+    def next_order(self, after: int) -> Message | None:
+        """Others: wait for the newest order beyond this number, which it has as ``number``; None when host 0 says that it is over."""
+
+        def look(store: Store) -> Message | str | None:
+            turn = store.get("turn").decode() if store.check(["turn"]) else ""
+            if turn == _OVER:
+                store.add("heard", 1)
+                return _OVER
+            return take(store, f"order/{turn}") if turn and int(turn) > after else None
+
+        while True:
+            found = self._connection.do(look)
+            if found is not None:
+                return found if isinstance(found, dict) else None
+            if self.lost_hosts():
+                silent = self._pulse.silence(0)
+                raise HostLostError(f"nothing has been heard of {self._named(0)} for {silent:.0f} s")
+            time.sleep(_TICK)
+
+    def answer(self, number: int, told: Mapping[str, Any]) -> None:
+        """Others: what has come of this host's part of a round."""
+
+        def write(store: Store) -> None:
+            put(store, f"answer/{number}/{self.place.index}", told)
+            store.check(["turn"])  # setting waits for no reply: only now is it known to have arrived
+
+        self._connection.do(write)
+
+    def collect(self, number: int, hosts: int, patience: float) -> dict[int, Message | None]:
+        """Host 0: the answers of hosts 1 up to ``hosts`` - 1; None for one that did not answer in time, or that is lost."""
+        found: dict[int, Message | None] = dict.fromkeys(range(1, hosts))
+        deadline = time.monotonic() + patience
+        while True:
+            lost = set(self.lost_hosts())
+            for index in [index for index, told in found.items() if told is None]:
+                found[index] = self._connection.do(partial(take, key=f"answer/{number}/{index}"))
+            waiting = {index for index, told in found.items() if told is None} - lost
+            if not waiting or time.monotonic() >= deadline:
+                return found
+            time.sleep(_TICK)
+
+    def lost_hosts(self) -> list[int]:
+        """The hosts of which nothing has been heard for long: host 0 knows of all, the others of host 0."""
+        watched = range(1, self.place.count) if self.place.index == 0 else [0]
+        return [index for index in watched if self._pulse.silence(index) > self._silence]
+
+    def end(self) -> None:
+        """Host 0: it is over. Waits a moment until the others have heard it, for the store may go with this process."""
+        with contextlib.suppress(HostLostError):
+            self._connection.do(lambda store: store.set("turn", _OVER))
+            self._wait_for("heard", self.place.count - 1 - len(self.lost_hosts()))
+
+    def leave(self, code: int) -> None:
+        """Say how this process ends, to those on its host that wait for it; host 0 waits a moment until all others have left."""
+
+        def write(store: Store) -> None:
+            store.set(f"code/{self.place.index}", str(code))
+            store.add("left", 1)
+
+        with contextlib.suppress(HostLostError):
+            self._connection.do(write)
+            if self.place.index == 0:
+                self._wait_for("left", 1 + self.place.others - len(self.lost_hosts()) * self.place.ranks)
+        self._stopped.set()
+
+    def _wait_for(self, key: str, count: int) -> None:
+        deadline = time.monotonic() + _GOODBYE
+        while self._connection.do(lambda store: store.add(key, 0)) < count and time.monotonic() < deadline:
+            time.sleep(_TICK)
+
+    def own_address(self) -> str:
+        """The address of this host as the others see it: that of host 0 they have used to come here."""
+        return self.place.address if self.place.index == 0 else local_address(self.place.address)
+
+    def interface(self) -> str:
+        """The network interface that leads to the other hosts, once they have introduced themselves; empty if it cannot be told."""
+        other = 1 if self.place.index == 0 else 0
+        towards = self._facts[other].get("address") if other < self.place.count else None
+        return interface_of(local_address(str(towards))) if towards else ""
+
+    def free_port(self) -> int:
+        """A port of this host that nobody uses at this moment."""
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return int(probe.getsockname()[1])
+
+    def _named(self, index: int) -> str:
+        name = self._facts[index].get("host")
+        return f"host {index} ({name})" if name else f"host {index}"
+
+
+def wait_for_leader(place: Place, timeout: float = 60.0, silence: float = SILENCE) -> int:
+    """For a process that does not lead: wait until the leader of its host is done; gives the exit code that the leader has."""
+    connection = _connect(place, timeout)
+    pulse = Pulse()
+    begun = time.monotonic()
+
+    def look(store: Store) -> int | None:
+        pulse.look(store, place.index)
+        if not store.check([f"code/{place.index}"]):
+            return None
+        store.add("left", 1)
+        return int(store.get(f"code/{place.index}"))
+
+    while True:
+        code: int | None = connection.do(look)
+        if code is not None:
+            return code
+        silent = pulse.silence(place.index)
+        if silent > silence and time.monotonic() - begun > max(timeout, silence):
+            raise HostLostError(
+                f"nothing has been heard of the leading process of host {place.index} for {silent:.0f} s"
+            )
+        time.sleep(_WAITING_TICK)
+
+
+def _listed(indexes: list[int]) -> str:
+    return f"host{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"

@@ -1,0 +1,149 @@
+"""A run that is part of a job of several hosts: host 0 is the run itself, the others do their part of every round that it orders."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import torchstone
+from torchstone.core.records import Case, Outcome, Variant
+from torchstone.core.vocabulary import Probe
+from torchstone.measure.hosts.host_group import Line, Place, find_place
+from torchstone.measure.procedures.procedure import SingleCourse
+from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room
+from torchstone.measure.procedures.scaling_procedure import Crew, answer_for, make_part
+from torchstone.measure.session import Session
+from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.worker import worker_environment
+from torchstone.worker.channel import Message
+
+_TO_MEET = 30.0  # seconds: torch is loaded first
+_SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+def own_place() -> Place | None:
+    """The place of this process in a job of torchrun or srun; None where there is no such job."""
+    return find_place(os.environ)
+
+
+def own_name() -> str:
+    """What this host is called: Slurm's word for it, where it has one."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+class Job:
+    """The hosts of a job as one of their leaders sees them. ``code`` is how this process is going to end."""
+
+    def __init__(self, line: Line, hosts: Sequence[Mapping[str, Any]]) -> None:
+        self.line = line
+        self.place = line.place
+        self.code = 1
+        self.names = name_hosts(hosts)
+        self._hosts = hosts
+        self._crew: Crew | None = None
+
+    def crew(self) -> Crew:
+        """All hosts, as the run on host 0 works with them."""
+        room = Room(self.place.count, self.place.ranks, "rank")
+        differences = find_differences(self._hosts, self.names)
+        self._crew = Crew(room, self.names, self.line, differences, self.variables())
+        return self._crew
+
+    def has_lost_hosts(self) -> bool:
+        """Whether a host has gone meanwhile."""
+        return bool(self._crew and self._crew.lost)
+
+    def variables(self) -> dict[str, str]:
+        """What collectives are told: the network that leads to the other hosts, unless the user says another."""
+        interface = self.line.interface()
+        return {name: interface for name in _SOCKETS if interface and name not in os.environ}
+
+
+@contextlib.contextmanager
+def join(place: Place, timeout: float | None, sources: Mapping[str, Mapping[str, str]]) -> Iterator[Job]:
+    """Meet the other hosts of the job; whatever happens then, they hear that it is over."""
+    line = Line(place, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
+    job: Job | None = None
+    try:
+        job = Job(line, line.introduce({"host": own_name(), "software": read_software(sources)}))
+        yield job
+    finally:
+        if place.index == 0:
+            line.end()
+        line.leave(job.code if job else 3)
+
+
+def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What has to be the same on all hosts, or their times mean nothing together."""
+    try:
+        torch = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        torch = "none"
+    own = {
+        "python": platform.python_version(),
+        "torch": torch,
+        "torchstone": torchstone.__version__,
+        "machine": platform.machine(),
+    }
+    return own | {source["path"]: source["hash"] for source in sources.values() if source.get("hash")}
+
+
+def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Host names; with the address where two have the same, and if that does not help, with the number."""
+    names = [str(each.get("host", "")) for each in hosts]
+    for key, values in (
+        ("", [each.get("address", "") for each in hosts]),
+        ("host ", list(range(len(hosts)))),
+    ):
+        names = [
+            f"{name} ({key}{value})" if names.count(name) > 1 else name
+            for name, value in zip(names, values, strict=True)
+        ]
+    return names
+
+
+def find_differences(hosts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[int, str]:
+    """By host, how its software differs from that of the first."""
+    first = hosts[0].get("software", {})
+    found = {}
+    for index, host in enumerate(hosts):
+        own = host.get("software", {})
+        told = [
+            f"{name} is {own.get(name, 'none')}, and {first.get(name, 'none')} on {names[0]}"
+            for name in {**first, **own}
+            if own.get(name) != first.get(name)
+        ]
+        if told:
+            found[index] = f"other software than on the first host: {'; '.join(told)}"
+    return found
+
+
+def follow(job: Job, session: Session, limits: Limits, watcher: Watcher) -> None:
+    """Do this host's part of every round, until the first host says that it is over."""
+    number = 0
+    while (order := job.line.next_order(number)) is not None:
+        number = int(order["number"])
+        if job.place.index < order["round"]["hosts"]:
+            part, outcome = _do_part(order, job, session, limits, watcher)
+            job.line.answer(number, answer_for(part, outcome))
+
+
+def _do_part(
+    order: Message, job: Job, session: Session, limits: Limits, watcher: Watcher
+) -> tuple[Message, Outcome]:
+    index, number = job.place.index, int(order["number"])
+    around = worker_environment.make_case_folder(session.scratch, number, session.template, None)
+    folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
+    told = {**order["round"], "address": job.line.own_address()}
+    kept = {key: order["surroundings"][key] for key in ("OMP_NUM_THREADS",) if key in order["surroundings"]}
+    part = make_part(order, told, index, job.names[index], folder)
+    part["surroundings"] = around | kept | job.variables()
+    case = Case(order["benchmark"], Probe.SCALING.value, variant=Variant(order["variant"]["device"]))
+    supervisor = Supervisor(session.launcher, limits, lambda *_: SingleCourse(part), lambda _: None, watcher)
+    (outcome,) = supervisor.execute([case])
+    return part, outcome

@@ -1,0 +1,165 @@
+"""How a run measures: everything that a case needs besides its own axes, as kept in the run file for resuming and reproducing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any
+
+import msgspec
+
+from torchstone.core.disk import fault_of_file
+from torchstone.core.errors import InputError, printable
+from torchstone.core.records import Case, Run
+from torchstone.core.run_settings import STRATEGIES, Settings
+from torchstone.core.text.redaction import was_redacted
+from torchstone.core.vocabulary import Probe
+from torchstone.measure.targets import LARGEST_SOURCE
+from torchstone.suites import BUILT_IN
+
+__all__ = ["Settings", "case_file", "make_job", "settings_of_run"]
+
+
+def settings_of_run(run: Run, path: str) -> Settings:
+    """The settings that a run file holds; a file that was not measured by torchstone has none to go on with."""
+    if not run.settings.get("sources"):
+        raise InputError(
+            "it was not measured by 'torchstone run', so there is nothing to measure it again with",
+            path=path,
+            line=1,
+            column="settings",
+        )
+    pairing = run.settings.get("pairing")
+    if pairing:
+        command = pairing.get("command") if isinstance(pairing, dict) else None
+        raise InputError(
+            "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
+            path=path,
+            line=1,
+            column="settings",
+            advice=f"both sides again: {command or 'torchstone ab'}",
+        )
+    try:
+        settings = msgspec.convert(run.settings, Settings)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"settings that this torchstone does not know: {error}", path=path, line=1, column="settings"
+        ) from None
+    _check_options(settings, path)
+    _check_parts(run, settings, path)
+    return settings
+
+
+def _check_options(settings: Settings, path: str) -> None:
+    """Refuse options whose values the run file does not hold."""
+    for name, value in settings.options.items():
+        if was_redacted(value):
+            raise InputError(
+                f"the value of the option {name} was not kept, because it has credentials in it",
+                path=path,
+                line=1,
+                column="settings",
+                advice="measure it with a new 'torchstone run'",
+            )
+
+
+def _check_parts(run: Run, settings: Settings, path: str) -> None:
+    """Refuse sources, rounds and folders that cannot be meant: a run file may come from anywhere."""
+    for suite in {case.suite: None for case in run.plan} | settings.sources:
+        if problem := _fault_of_source(settings.sources.get(suite, {})):
+            raise InputError(
+                f"the suite {suite}: {problem}", path=path, line=1, column=f"settings.sources.{suite}"
+            )
+    for case in run.plan:
+        if problem := _fault_of_round(case):
+            raise InputError(f"{printable(case.id)}: {problem}", path=path, line=1, column="plan")
+    for name in ("folder", "save_outputs", "compare_outputs", "save_artifacts", "load_artifacts"):
+        folder = getattr(settings, name)
+        if "\0" in folder or (os.path.exists(folder) and not os.path.isdir(folder)):
+            raise InputError(f"not a folder: {folder}", path=path, line=1, column=f"settings.{name}")
+    for name, texts in (("imports", settings.imports), ("imported", settings.imported)):
+        if any("\0" in text for text in texts):
+            raise InputError("NUL in the name of a module", path=path, line=1, column=f"settings.{name}")
+
+
+def _fault_of_round(case: Case) -> str:
+    """The axis of a scaling case that cannot be meant, with what was expected; empty for all other cases."""
+    if case.probe != Probe.SCALING:
+        return ""
+    axes = dict(case.variant.further)
+    ranks, bucket = axes.get("ranks", "1"), axes.get("bucket_mb", "1")
+    if axes.get("strategy") not in STRATEGIES:
+        return f"strategy={axes.get('strategy')}, expected one of {', '.join(STRATEGIES)}"
+    if not (re.fullmatch("[0-9]{1,5}", ranks) and 1 <= int(ranks) <= 65_536):
+        return f"ranks={ranks}, expected a number from 1 to 65536"
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e[-+]?[0-9]{1,2})?", bucket) or float(bucket) <= 0:
+        return f"bucket_mb={bucket}, expected a number above 0"
+    return ""
+
+
+def _fault_of_source(source: dict[str, str]) -> str:
+    """Why benchmarks cannot come from there; what a file names must be a file, not a device or a pipe that never ends."""
+    if not {"kind", "name"} <= source.keys():
+        return "the source has no kind or no name"
+    match source["kind"]:
+        case "suite" if source["name"] not in BUILT_IN:
+            return f"there is no suite {source['name']}; there are {', '.join(BUILT_IN)}"
+        case "suite" | "package":
+            return ""
+        case "file":
+            place = source.get("path", "")
+            fault = fault_of_file(place, LARGEST_SOURCE) if place else "no path"
+            return f"{place}: {fault}" if fault else ""
+        case kind:
+            return f"unknown source kind '{kind}': expected suite, file or package"
+
+
+def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
+    """What a worker is told to measure one case."""
+    variant = case.variant
+    return {
+        "job": "measure",
+        "source": settings.sources[case.suite],
+        "folder": settings.folder or ".",
+        "imports": list(settings.imports),
+        "benchmark": case.benchmark,
+        "probe": case.probe,
+        "variant": {
+            "device": variant.device,
+            "backend": variant.backend,
+            "mode": variant.mode,
+            "dtype": variant.dtype,
+            "dynamic": variant.dynamic,
+            "batch_size": variant.batch_size,
+            "size": settings.size,
+            "compile_mode": settings.compile_mode,
+            "fullgraph": settings.fullgraph,
+            "options": settings.options or None,
+        },
+        "settings": {
+            "threads": settings.threads,
+            "compile_threads": settings.compile_threads,
+            "repeat": settings.repeat,
+            "precision": settings.precision,
+            "budget": settings.budget,
+            "save_outputs": case_file(settings.save_outputs, case, "pt"),
+            "compare_outputs": case_file(settings.compare_outputs, case, "pt"),
+            "batch_invariant": settings.batch_invariant,
+        },
+        "identity": {"start": start, "cache": settings.cache},
+        "counting": {
+            # Whoever measures times needs a worker whose clock is right: no simulated one.
+            "counter": "cpu_time" if settings.leaves_measuring_to(case) else settings.counter,
+            "iterations": settings.repeat,
+            "profile": settings.profile,
+        },
+    }
+
+
+def case_file(folder: str, case: Case, ending: str) -> str:
+    """Where something of a case is kept: a name people recognise, and a hash that makes it unique; empty where there is no folder."""
+    if not folder:
+        return ""
+    plain = re.sub(r"[^\w.-]+", "_", case.benchmark)[:80]
+    return os.path.join(folder, f"{plain}-{hashlib.sha256(case.id.encode()).hexdigest()[:10]}.{ending}")

@@ -1,0 +1,311 @@
+"""The course of a compile_cache case: a worker for every scenario of every repeat, and what they add up to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Generator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from torchstone.analyze.savings import CONFIDENCE, Saving, estimate_saving
+from torchstone.core.errors import InputError
+from torchstone.core.records import (
+    BY_TIMERS,
+    DEFINITION,
+    REDEFINED,
+    TRIALS,
+    Case,
+    Failure,
+    Measurement,
+    Outcome,
+)
+from torchstone.core.vocabulary import (
+    COMPILE_SECONDS,
+    DEFAULT_SCENARIOS,
+    HIT,
+    KERNEL_CACHE,
+    LOOK_UPS,
+    PASSED,
+    SCENARIOS,
+    SKIPPED,
+)
+from torchstone.measure.procedures.cache_misses import find_native_reason, find_reasons
+from torchstone.worker.channel import Message
+from torchstone.worker.worker_environment import CaseFolders, ColdCache
+
+COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
+PREPARATION = "precompile, made ready"
+"""A worker that only makes what the precompile scenario loads."""
+
+
+class Account(Struct, frozen=True):
+    """Where this machine keeps account of the artifacts that it has made; nothing is checked where that is empty, or all are trusted."""
+
+    folder: str = ""
+    trusts_all: bool = False
+
+
+NO_ACCOUNT = Account()
+
+
+class CacheCourse:
+    """All scenarios of a case, ``repeats`` times, each repeat with folders of its own.
+
+    If the cold start fails there is nothing to warm, and the case ends with it. If another scenario fails the rest is still measured, and the case ends as the
+    first that failed.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        job: Message,
+        folders: CaseFolders,
+        scenarios: Collection[str] = DEFAULT_SCENARIOS,
+        repeats: int = 1,
+        load_from: str = "",
+        save_to: str = "",
+        probing_seconds: float | None = None,
+        account: Account = NO_ACCOUNT,
+    ) -> None:
+        self._case = case
+        self._account = account
+        self._job = job
+        self._folders = folders
+        self._scenarios = scenarios
+        self._repeats = repeats
+        self._load_from = load_from
+        self._save_to = save_to
+        self._ahead = self._all_jobs()
+        self._about = COLD
+        self._present = ""
+        self._last: Outcome | None = None
+        self._began = time.monotonic()
+        self._notes = _Notes(str(job["identity"]["start"]), probing_seconds)
+
+    def next_job(self) -> Message | None:
+        """The next scenario's, if there is one. A folder that cannot be made ends the case."""
+        try:
+            last = self._last
+            return next(self._ahead) if last is None else self._ahead.send(last)
+        except StopIteration:
+            return None
+        except (InputError, OSError) as error:
+            problem = str(error).partition("\n")[0]  # its advice is for a folder that the user has named
+            self._notes.fail_scenario(self._about, "fail_to_run", Failure("load", problem))
+            return None
+        finally:
+            self._last = None
+
+    def step(self) -> str:
+        """The present scenario."""
+        return self._present
+
+    def take(self, outcome: Outcome) -> None:
+        """Keep it for the course to go on with."""
+        self._last = outcome
+
+    def outcome(self) -> Outcome:
+        """Everything that was measured, with the savings, the reasons why a cache did not serve, and the first failure."""
+        return self._notes.outcome(self._case, time.monotonic() - self._began)
+
+    def _all_jobs(self) -> Generator[Message, Outcome, None]:
+        artifacts = ""
+        for repeat in range(1, self._repeats + 1):
+            self._about = COLD
+            folder = self._folders.make(f"repeat-{repeat}")
+            kept = os.path.join(folder, "first.pt")
+            own = os.path.join(folder, "artifacts")
+            saves = PORTABLE in self._scenarios and not self._load_from
+            noted = self._account.folder if self._save_to else ""
+            told = {"keep": kept, "save": self._save_to or (own if saves else ""), "made_here": noted}
+            cold = self._folders.cold(folder, "cold")
+            if not (yield from self._measure(COLD, repeat, cold, told)):
+                return
+            if WARM in self._scenarios:
+                yield from self._measure(WARM, repeat, cold, {"expected": kept})
+            if PORTABLE in self._scenarios and self._notes.offers(PORTABLE, self._load_from):
+                load = self._load_from or self._save_to or own
+                self._about = PORTABLE
+                empty = self._folders.cold(folder, "portable")
+                checked = self._account.folder if load != own and not self._account.trusts_all else ""
+                loading = {"expected": kept, "load": load, "made_here": checked}
+                yield from self._measure(PORTABLE, repeat, empty, loading)
+            if PRECOMPILE in self._scenarios and self._notes.offers(PRECOMPILE):
+                self._about = PRECOMPILE
+                artifacts = artifacts or (yield from self._prepare(repeat))
+                if artifacts:
+                    empty = self._folders.cold(folder, "precompile")
+                    precompiled = {"expected": kept, "load": artifacts, "precompile": True}
+                    yield from self._measure(PRECOMPILE, repeat, empty, precompiled)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _measure(
+        self, scenario: str, repeat: int, around: ColdCache, told: Mapping[str, Any]
+    ) -> Generator[Message, Outcome, bool]:
+        """One scenario in a worker of its own; says whether it ended well."""
+        outcome = yield self._job_for(scenario, repeat, around, told)
+        return self._notes.take(scenario, repeat, outcome, around.size())
+
+    def _prepare(self, repeat: int) -> Generator[Message, Outcome, str]:
+        """Compile once with what precompiling needs switched on; gives the file that it saved, which serves all repeats."""
+        folder = self._folders.make("preparation")
+        saved = os.path.join(folder, "artifacts")
+        around = self._folders.cold(folder, "cold")
+        made = yield self._job_for(PREPARATION, repeat, around, {"save": saved, "precompile": True})
+        return saved if self._notes.take_preparation(made, saved) else ""
+
+    def _job_for(self, name: str, repeat: int, around: ColdCache, told: Mapping[str, Any]) -> Message:
+        self._present = name if self._repeats == 1 else f"{name} {repeat}/{self._repeats}"
+        scenario = {"launched": time.monotonic(), **told}
+        return {**self._job, "surroundings": around.variables(), "scenario": scenario}
+
+
+class _Notes:
+    """What the workers of a case have said so far."""
+
+    def __init__(self, start: str, probing_seconds: float | None = None) -> None:
+        self._start = start
+        self._samples: dict[str, list[float]] = {}
+        self._status = PASSED
+        self._failure: Failure | None = None
+        self._scenarios: dict[str, dict[str, str]] = {}
+        self._offers: dict[str, str] = {}
+        self._unsaved: dict[str, str] = {}
+        self._caches: dict[str, dict[str, dict[str, int]]] = {}
+        self._cold_events: list[dict[str, Any]] = []
+        self._reasons: list[dict[str, Any]] = []
+        self._extra: dict[str, Any] = {} if probing_seconds is None else {"probing_seconds": probing_seconds}
+        self._cautions: list[str] = []
+        self._phases: dict[str, float] = {}
+
+    def take(self, scenario: str, repeat: int, outcome: Outcome, size: tuple[int, int]) -> bool:
+        """Add what a worker measured, and what it left in its cache; says whether it ended well."""
+        extra = outcome.extra or {}
+        self._take_common(PORTABLE, outcome)
+        if "log" in extra:
+            self._extra["log"] = extra["log"]
+        for measurement in outcome.measurements:
+            self._samples.setdefault(f"{scenario}_{measurement.metric}", []).extend(measurement.samples)
+        for quantity, amount in zip(("cache_files", "cache_bytes"), size, strict=True):
+            self._samples.setdefault(f"{scenario}_{quantity}", []).append(amount)
+        self._take_look_ups(scenario, repeat, extra)
+        good = outcome.status in {PASSED, SKIPPED}
+        if good:
+            self._scenarios.setdefault(scenario, {"status": outcome.status})
+        else:
+            self.fail_scenario(scenario, outcome.status, outcome.failure or Failure())
+        return good
+
+    def take_preparation(self, outcome: Outcome, saved: str) -> bool:
+        """Take the worker that made what is loaded later; says whether there is something to load."""
+        self._take_common(PRECOMPILE, outcome)
+        reason = ""
+        if outcome.status != PASSED:
+            failure = outcome.failure or Failure()
+            reason = f"it cannot be compiled for it: {failure.message}"
+        elif not os.path.exists(saved):
+            reason = self._unsaved.get(PRECOMPILE, "nothing was saved")
+        if reason:
+            self._scenarios[PRECOMPILE] = {"status": "not available", "reason": reason}
+        return not reason
+
+    def offers(self, scenario: str, load_from: str = "") -> bool:
+        """Whether the installed torch has a scenario, and there is something to load; if not, that is noted."""
+        reason = self._offers.get(scenario, "")
+        if not reason and scenario == PORTABLE and not load_from:
+            reason = self._unsaved.get(PORTABLE, "")
+        if reason:
+            self._scenarios[scenario] = {"status": "not available", "reason": reason}
+        return not reason
+
+    def fail_scenario(self, scenario: str, status: str, failure: Failure) -> None:
+        """Note that a scenario failed; the first failure is the case's."""
+        self._scenarios[scenario] = {"status": status, "reason": failure.message}
+        if self._failure is None:
+            message = f"in the {scenario} scenario: {failure.message}"
+            self._status, self._failure = status, structs.replace(failure, message=message)
+
+    def _take_common(self, saves_for: str, outcome: Outcome) -> None:
+        extra = outcome.extra or {}
+        self._offers |= extra.get("offers", {})
+        for phase, seconds in extra.get("phases", {}).items():
+            self._phases[phase] = round(self._phases.get(phase, 0.0) + seconds, 4)
+        self._cautions += [each for each in extra.get("cautions", []) if each not in self._cautions]
+        if "artifacts" in extra:
+            self._extra.setdefault("artifacts", {})[saves_for] = extra["artifacts"]
+        if "unsaved" in extra:
+            self._unsaved[saves_for] = str(extra["unsaved"])
+
+    def _take_look_ups(self, scenario: str, repeat: int, extra: Mapping[str, Any]) -> None:
+        """Count what the caches had, and say why what they did not have was not there."""
+        look_ups = extra.get("look_ups")
+        if not isinstance(look_ups, dict):
+            return
+        counted = self._caches.setdefault(scenario, {})
+        for cache, states in look_ups.items():
+            total = counted.setdefault(cache, dict.fromkeys(states, 0))
+            for state, count in states.items():
+                total[state] = total.get(state, 0) + count
+        of_graphs = [states for cache, states in look_ups.items() if cache != KERNEL_CACHE]
+        totals = {state: sum(states.get(state, 0) for states in of_graphs) for state in LOOK_UPS}
+        for state, count in totals.items():
+            self._samples.setdefault(f"{scenario}_cache_{state}", []).append(count)
+        if asked := sum(totals.values()):
+            self._samples.setdefault(f"{scenario}_hit_rate", []).append(100 * totals[HIT] / asked)
+        events = extra.get("events", [])
+        if scenario == COLD:
+            self._cold_events = events
+            return
+        self._reasons += find_reasons(scenario, repeat, self._cold_events, events)
+        cold, now = (self._samples.get(f"{each}_native_seconds", [0.0])[-1] for each in (COLD, scenario))
+        if reason := find_native_reason(events, cold, now):
+            self._reasons.append({"scenario": scenario, "repeat": repeat, **reason})
+
+    def outcome(self, case: Case, seconds: float) -> Outcome:
+        """The one outcome."""
+        measurements = [self._measurement(metric, samples) for metric, samples in self._samples.items()]
+        measurements += self._savings()
+        extra: dict[str, Any] = {
+            "duration": round(seconds, 3),
+            "phases": self._phases,
+            "scenarios": self._scenarios,
+            "caches": self._caches,
+            **self._extra,
+        }
+        if self._reasons:
+            extra["not_warm"] = self._reasons
+        if self._cautions:
+            extra["cautions"] = self._cautions
+        return Outcome(case, self._status, tuple(measurements), self._failure, extra=extra)
+
+    def _measurement(self, metric: str, samples: Sequence[float]) -> Measurement:
+        """The samples of a metric: each is of a process of its own, and so a trial."""
+        extra: dict[str, Any] = {"start": self._start} if metric.endswith("_seconds") else {}
+        extra |= {DEFINITION: BY_TIMERS} if metric in REDEFINED else {}
+        extra |= {TRIALS: [1] * len(samples)} if len(samples) > 1 else {}
+        return Measurement(metric, tuple(samples), extra or None)
+
+    def _savings(self) -> list[Measurement]:
+        """What each scenario saves of the cold compile time, where all of its repeats have been measured."""
+        cold = self._samples.get(f"{COLD}_{COMPILE_SECONDS}", [])
+        found = []
+        for scenario in (WARM, PORTABLE, PRECOMPILE):
+            other = self._samples.get(f"{scenario}_{COMPILE_SECONDS}", [])
+            saving = estimate_saving(cold, other) if len(other) == len(cold) else None
+            if saving is not None:
+                found.append(Measurement(f"{scenario}_saved", (saving.percent,), _stated(saving, len(cold))))
+        return found
+
+
+def _stated(saving: Saving, repeats: int) -> dict[str, Any]:
+    stated: dict[str, Any] = {"repeats": repeats, DEFINITION: BY_TIMERS}
+    if saving.low is not None and saving.high is not None:
+        stated |= {
+            "interval": [saving.low, saving.high],
+            "confidence": CONFIDENCE,
+            "method": "ratio of sums over repeats, linearised, Student's t",
+        }
+    return stated

@@ -1,0 +1,141 @@
+"""A case measured in several trials, one worker after another: samples of all of them, and the one outcome that they add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from torchstone.analyze.student import t_quantile
+from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
+from torchstone.core.text.units import join_alike
+from torchstone.core.vocabulary import LEFT_OUT, PASSED
+from torchstone.measure.procedures.procedure import Course
+from torchstone.worker.channel import Message
+
+CONFIDENCE = 0.95
+METHOD = "mean of the logarithms of the trials, Student's t"
+MOST = 50.0  # of a logarithm: beyond it nothing is known, and exponentials overflow
+_SUMS = ("duration",)
+_LISTS = ("cautions", "stragglers")
+_OF_ONE_TRIAL = ("interval", "confidence", "method", "pairs", "stopped")
+"""What a measurement says of one trial alone, and what is not true of several."""
+
+
+class TrialsCourse:
+    """As many trials as asked for, each from a fresh start; the first that fails is the last."""
+
+    def __init__(self, begin: Callable[[], Course], count: int) -> None:
+        self._begin = begin
+        self._count = count
+        self._current: Course | None = None
+        self._outcomes: list[Outcome] = []
+
+    def next_job(self) -> Message | None:
+        """The next job of the present trial, else the first of the next."""
+        while True:
+            if self._current is None:
+                if len(self._outcomes) == self._count or not all(map(_has_passed, self._outcomes)):
+                    return None
+                self._current = self._begin()
+            if (job := self._current.next_job()) is not None:
+                return job
+            self._outcomes.append(self._current.outcome())
+            self._current = None
+
+    def step(self) -> str:
+        """Which trial it is, and what its worker is there for."""
+        step = self._current.step() if self._current else ""
+        return f"{len(self._outcomes) + 1}/{self._count} {step}".rstrip()
+
+    def take(self, outcome: Outcome) -> None:
+        """Hand it to the present trial."""
+        if self._current is None:
+            raise RuntimeError("no trial is under way")
+        self._current.take(outcome)
+
+    def outcome(self) -> Outcome:
+        """All trials as one outcome."""
+        return join_trials(self._outcomes)
+
+
+def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
+    """Trials of one case as one outcome: that of the one that failed, if one did, with what the others measured; else of all."""
+    last = outcomes[-1]
+    if len(outcomes) == 1:
+        return last
+    passed = [each for each in outcomes if _has_passed(each)]
+    extra = _join_extras([each.extra or {} for each in outcomes])
+    if not _has_passed(last):
+        caution = (
+            f"of {len(outcomes)} trials the last ended as {last.status}; the numbers are of those before"
+        )
+        extra["cautions"] = [*extra.get("cautions", []), caution]
+    return structs.replace(last, measurements=_join_measurements(passed), extra=extra)
+
+
+def _has_passed(outcome: Outcome) -> bool:
+    return outcome.status in PASSED
+
+
+def _join_measurements(outcomes: Sequence[Outcome]) -> tuple[Measurement, ...]:
+    """The metrics that every trial has; their samples one trial after another."""
+    found = [{each.metric: each for each in outcome.measurements} for outcome in outcomes]
+    return tuple(
+        _join_metric([of_trial[metric] for of_trial in found])
+        for metric in (found[0] if found else {})
+        if all(metric in of_trial for of_trial in found)
+    )
+
+
+def _join_metric(measurements: Sequence[Measurement]) -> Measurement:
+    extras = [each.extra or {} for each in measurements]
+    same = {
+        key: value
+        for key, value in extras[0].items()
+        if key not in _OF_ONE_TRIAL and all(key in extra and extra[key] == value for extra in extras)
+    }
+    if all(isinstance(extra.get(RANKS), list) for extra in extras):
+        same[RANKS] = [count for extra in extras for count in extra[RANKS]]
+    counts = [len(samples) for each in measurements for samples in each.trials]
+    samples = tuple(sample for each in measurements for sample in each.samples)
+    joined = Measurement(measurements[0].metric, samples, same | {TRIALS: counts})
+    if any("interval" in extra for extra in extras) and (interval := interval_of(joined)):
+        stated = {"interval": interval, "confidence": CONFIDENCE, "method": METHOD}
+        joined = structs.replace(joined, extra=(joined.extra or {}) | stated)
+    return joined
+
+
+def interval_of(measurement: Measurement) -> list[float]:
+    """Between what the mean over trials lies; of one trial, and of what is not positive, nothing can be said."""
+    values = measurement.trial_values
+    if len(values) < 2 or not all(math.isfinite(value) and value > 0 for value in values):
+        return []
+    logs = [math.log(value) for value in values]
+    mean = math.fsum(logs) / len(logs)
+    variance = math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
+    reach = min(MOST, t_quantile(1 - CONFIDENCE, len(logs) - 1) * math.sqrt(variance / len(logs)))
+    middle = measurement.value
+    return [min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))]
+
+
+def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is said of the first trial, with times added up, and the cautions and stragglers of all."""
+    joined = dict(extras[0])
+    for key in _SUMS:
+        joined[key] = round(sum(extra.get(key, 0.0) for extra in extras), 3)
+    phases: dict[str, float] = {}
+    for extra in extras:
+        for phase, seconds in extra.get("phases", {}).items():
+            phases[phase] = round(phases.get(phase, 0.0) + seconds, 4)
+    joined["phases"] = phases
+    if left_out := {metric: why for extra in extras for metric, why in extra.get(LEFT_OUT, {}).items()}:
+        joined[LEFT_OUT] = left_out
+    for key in _LISTS:
+        if told := list(dict.fromkeys(each for extra in extras for each in extra.get(key, []))):
+            joined[key] = told
+    if "cautions" in joined:
+        joined["cautions"] = [text for text, _ in join_alike(joined["cautions"])]
+    return joined

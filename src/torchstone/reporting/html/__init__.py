@@ -1,0 +1,1 @@
+"""The HTML pages, built from elements that escape by default."""

@@ -1,0 +1,277 @@
+"""What a row of the table opens to: everything that is known about one case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchstone.core.records import TRIALS, Failure, Measurement, Outcome
+from torchstone.core.text.safe_text import clean_log
+from torchstone.core.text.units import count_of, format_number, format_value
+from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Verdict
+from torchstone.gate.verdicts import QUIET
+from torchstone.reporting.html.cache_details import render_matrix, render_reasons
+from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
+from torchstone.reporting.svg.drawing import draw_parts, draw_samples
+from torchstone.reporting.views.caches import read_reasons, split_metric
+from torchstone.reporting.views.case_row import CaseRow, Finding, as_number, interval_of, unit_of
+from torchstone.reporting.views.facts_of_files import text_of
+from torchstone.reporting.views.page_view import Room
+from torchstone.reporting.views.summary import GraphBreak, graph_breaks
+
+DEEPEST = 6
+MOST_ENTRIES = 200
+_COUNTS = frozenset({*CAPTURE_METRICS, "recompiles"})
+_ORDER = {metric: number for number, metric in enumerate(METRICS)}
+_PHASES = ("load", "eager", "compile", "run", "compare")
+
+
+def render_details(row: CaseRow, room: Room) -> Markup:
+    """All about one case, what needs attention first."""
+    outcome = row.outcome
+    told = [
+        element("p", row.note, class_="note") if row.note else NOTHING,
+        *(element("p", "Caution: ", long_text(text, 600), class_="note") for text in row.cautions),
+        _failure(outcome.failure, room.text) if outcome and outcome.failure else NOTHING,
+        render_reasons(read_reasons(outcome)) if outcome else NOTHING,
+        _gate(row, room),
+        _commands(row),
+    ]
+    known = [_measurements(row, room), *(_extra(outcome, room) if outcome else ())]
+    place = element("span", row.place, class_="place") if row.place else NOTHING
+    return join(
+        element(
+            "p",
+            element("a", row.case.id, href=f"#{row.anchor}", class_="id"),
+            " ",
+            place,
+        ),
+        element("div", element("div", told), element("div", known), class_="panes"),
+    )
+
+
+def _failure(failure: Failure, limit: int) -> Markup:
+    phase = f" while in {failure.phase}" if failure.phase else ""
+    return join(
+        element("h3", f"Failed{phase}"),
+        element("pre", long_text(failure.message, limit), class_="message found")
+        if failure.message
+        else None,
+        _folded_text("Traceback", failure.traceback, limit),
+        _folded_text("Last lines printed", failure.log, limit),
+    )
+
+
+def _folded_text(name: str, text: str, limit: int) -> Markup:
+    """A long text behind a line that says what it is."""
+    if not text.strip():
+        return NOTHING
+    lines = count_of(clean_log(text).strip().count("\n") + 1, "line")
+    return element("details", element("summary", f"{name} ({lines})"), element("pre", long_text(text, limit)))
+
+
+def _gate(row: CaseRow, room: Room) -> Markup:
+    if not row.findings:
+        return NOTHING
+    loud = [finding for finding in row.findings if finding.words]
+    quiet = [finding.metric for finding in row.findings if finding.verdict in QUIET and not finding.words]
+    told = count_of(len(quiet), "metric") if room.compact else ", ".join(quiet)
+    passed = element("p", f"As expected: {told}", class_="quiet") if quiet else None
+    return join(element("h3", "Gate"), [_finding(finding) for finding in loud], passed)
+
+
+def _finding(finding: Finding) -> Markup:
+    words = finding.words
+    if words is None:
+        return NOTHING
+    return element(
+        "div",
+        element("p", verdict_badge(finding.verdict, blocks=finding.blocks), " ", words.finding),
+        element("p", f"Rule: {words.rule}. At {words.places}.", class_="quiet"),
+        element("details", element("summary", "Accept it"), command(words.accept)) if words.accept else None,
+        element("p", f"Next step: {words.instead}.") if words.instead else None,
+        class_="finding",
+    )
+
+
+def verdict_badge(verdict: Verdict, *, blocks: bool) -> Markup:
+    """The gate's word, marked if it says no."""
+    calm = {Verdict.PASS: "ok", Verdict.IMPROVEMENT: "ok", Verdict.EXPECTED_FAILURE: "skip"}
+    kind = "fail" if blocks else calm.get(verdict, "absent")
+    return element("span", verdict.value, class_=f"badge {kind}")
+
+
+def command(text: str) -> Markup:
+    """A command to copy."""
+    return element("div", element("pre", long_text(text, 20_000)), class_="command")
+
+
+def _commands(row: CaseRow) -> Markup:
+    return join(element("h3", "Measure it again"), command(row.repro)) if row.repro else NOTHING
+
+
+def _measurements(row: CaseRow, room: Room) -> Markup:
+    """What was measured: a table, and in a line below it what needs no more than a number."""
+    measured = row.outcome.measurements if row.outcome else ()
+    measurements = sorted(measured, key=lambda m: _ORDER.get(m.metric, len(_ORDER)))
+    if not measurements:
+        return NOTHING
+    findings = [f for f in row.findings if f.expected and not (room.compact and f.verdict in QUIET)]
+    expected = {finding.metric: finding.expected for finding in findings}
+    by_start = [m for m in measurements if split_metric(m.metric)]
+    in_line = [m for m in measurements if m not in by_start and _fits_in_line(m, expected, room)]
+    names = ["metric", "value", *(["expected"] if expected else []), "samples"]
+    head = element("tr", [element("th", name) for name in names])
+    body = [
+        _measurement(m, expected.get(m.metric, "") if expected else None, room.points)
+        for m in measurements
+        if m not in in_line and m not in by_start
+    ]
+    table = element("table", element("thead", head), element("tbody", body)) if body else NOTHING
+    scrolled = element("div", table, class_="scroll") if body else NOTHING
+    matrix = render_matrix(by_start, expected)
+    notes = list(dict.fromkeys(_note(m.extra or {}) for m in by_start if m.extra))
+    noted = element("p", "; ".join(note for note in notes if note), class_="quiet") if any(notes) else None
+    return join(element("h3", "Measured"), scrolled, _line(in_line), matrix, noted)
+
+
+def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: Room) -> bool:
+    """Whether there is nothing to say about a measurement but its number."""
+    metric = measurement.metric
+    if len(measurement.samples) > 1 or measurement.extra or not (room.compact or metric in _COUNTS):
+        return False
+    return expected.get(metric, "") in {"", format_value(measurement.value, unit_of(metric))}
+
+
+def _line(measurements: Sequence[Measurement]) -> Markup:
+    """Numbers in a line; those that are 0 last and together."""
+    some = [f"{m.metric} {format_value(m.value, unit_of(m.metric))}" for m in measurements if m.value]
+    none = [m.metric for m in measurements if not m.value]
+    text = ", ".join([*some, *([f"0 {', '.join(none)}"] if none else [])])
+    return element("p", text, class_="quiet") if text else NOTHING
+
+
+def _measurement(measurement: Measurement, expected: str | None, points: int) -> Markup:
+    """One metric; cells that would be empty at the end of the line are left out."""
+    unit, samples = unit_of(measurement.metric), measurement.samples
+    interval = _interval(measurement, unit)
+    cells: list[str] = [
+        join(format_value(measurement.value, unit), element("small", interval) if interval else None)
+    ]
+    if expected is not None:
+        cells.append(expected)
+    if len(samples) > 1:
+        strip = draw_samples(samples, measurement.value, points)
+        ends = f"{len(samples):,}: {format_number(min(samples))} to {format_value(max(samples), unit)}"
+        cells.append(join(strip, element("small", ends)))
+    while not cells[-1]:
+        cells.pop()
+    note = _note(measurement.extra or {})
+    name = join(measurement.metric, element("small", note) if note else None)
+    return element("tr", element("th", name), [element("td", cell) for cell in cells])
+
+
+def _interval(measurement: Measurement, unit: str) -> str:
+    interval = interval_of(measurement)
+    if interval is None:
+        return ""
+    stated = as_number((measurement.extra or {}).get("confidence"))
+    share = f" ({100 * stated:.4g}%)" if stated is not None and 0 < stated <= 1 else ""
+    return f"{format_number(interval[0])} to {format_value(interval[1], unit)}{share}"
+
+
+def _note(extra: dict[str, Any]) -> str:
+    """What else is said about a measurement, in short."""
+    told = [
+        count_of(len(value), "trial")
+        if key == TRIALS and isinstance(value, list)
+        else f"{key} {text_of(value)}"
+        for key, value in extra.items()
+        if key not in {"interval", "confidence"}
+    ]
+    text = ", ".join(told)
+    return text if len(text) <= 160 else f"{text[:160]}..."
+
+
+def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
+    """Where the time went, why capture stopped, and whatever else an outcome says."""
+    extra = dict(outcome.extra or {})
+    extra.pop("cautions", None)
+    extra.pop("profile", None)  # has a section of its own
+    duration, phases = as_number(extra.get("duration")), _phases(extra.get("phases"))
+    if duration is not None or phases:
+        extra.pop("duration", None)
+        extra.pop("phases", None)
+        yield _times(duration, phases, compact=room.compact)
+    if breaks := list(graph_breaks(extra)):
+        extra.pop("graph_breaks")
+        yield element("h3", "Graph breaks")
+        yield element("ul", [element("li", graph_break(cause)) for cause in breaks], class_="breaks")
+    if read_reasons(outcome):
+        extra.pop("not_warm")
+    reasons = extra.get("recompile_reasons")
+    if isinstance(reasons, list) and reasons:
+        extra.pop("recompile_reasons")
+        items = [element("li", long_text(text_of(reason), 2_000), class_="found") for reason in reasons]
+        yield join(element("h3", "Recompiled because"), element("ul", items, class_="breaks"))
+    if isinstance(log := extra.get("log"), str) and log:
+        extra.pop("log")
+        yield _folded_text("Log", log, room.text)
+    if extra:
+        tree = render_tree(extra, room.text)
+        yield element("details", element("summary", "What else is known"), tree)
+
+
+def _phases(stated: object) -> dict[str, float]:
+    """The seconds of each phase, in their order."""
+    if not isinstance(stated, dict):
+        return {}
+    known = {str(name): number for name, value in stated.items() if (number := as_number(value)) is not None}
+    return {name: known[name] for name in dict.fromkeys((*_PHASES, *known)) if name in known}
+
+
+def _times(duration: float | None, phases: dict[str, float], *, compact: bool) -> Markup:
+    whole = f": {format_value(duration, 's')}" if duration is not None else ""
+    if compact:
+        told = ", ".join(f"{name} {format_value(seconds, 's')}" for name, seconds in phases.items())
+        return join(element("h3", f"Time{whole}"), element("p", told, class_="quiet") if told else None)
+    kinds = [f"phase{number % 5}" for number, _ in enumerate(phases)]
+    bar = draw_parts(zip(kinds, phases.values(), strict=True)) if phases else None
+    legend = [
+        element("li", f"{name} {format_value(seconds, 's')}", class_=kind)
+        for kind, (name, seconds) in zip(kinds, phases.items(), strict=True)
+    ]
+    return join(
+        element("h3", f"Time{whole}"), bar, element("ul", legend, class_="legend") if legend else None
+    )
+
+
+def graph_break(cause: GraphBreak) -> Markup:
+    """Why capture stopped, where, and the line of code."""
+    times = f"{cause.count:,} x " if cause.count != 1 else ""
+    return join(
+        element("p", times, element("span", long_text(cause.reason, 2_000), class_="found")),
+        element("p", element("code", long_text(cause.place, 400)), class_="quiet") if cause.place else None,
+        element("pre", long_text(cause.source, 2_000)) if cause.source else None,
+    )
+
+
+def render_tree(value: object, limit: int, depth: int = 0) -> Markup:
+    """Whatever a file says, as lists within lists."""
+    if isinstance(value, dict) and value and depth < DEEPEST:
+        shown = list(value.items())[:MOST_ENTRIES]
+        pairs = [
+            element("div", element("dt", str(key)), element("dd", render_tree(below, limit, depth + 1)))
+            for key, below in shown
+        ]
+        return join(element("dl", pairs, class_="tree"), _left_out(len(value) - len(shown)))
+    if isinstance(value, list | tuple) and depth < DEEPEST and any(isinstance(v, dict | list) for v in value):
+        items = [element("li", render_tree(below, limit, depth + 1)) for below in value[:MOST_ENTRIES]]
+        return join(element("ol", items, class_="tree"), _left_out(len(value) - len(items)))
+    if isinstance(value, list | tuple) and value:
+        return long_text(", ".join(map(text_of, value)), limit)
+    return long_text("-" if value in (None, [], {}, "") else text_of(value), limit)
+
+
+def _left_out(number: int) -> Markup:
+    return element("p", f"{number:,} more are not shown", class_="quiet") if number > 0 else NOTHING

@@ -1,0 +1,177 @@
+"""The pictures of the page, each a list of cases with its drawing and its number: speedups, compile times, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torchstone.core.text.units import count_of, format_number, format_value
+from torchstone.reporting.html.elements import NOTHING, Markup, element, join
+from torchstone.reporting.html.links import link_row
+from torchstone.reporting.svg.drawing import (
+    Scale,
+    draw_axis,
+    draw_bar,
+    draw_curve,
+    draw_dot,
+    draw_pair,
+    ratio_scale,
+)
+from torchstone.reporting.views.case_row import OK, SPEEDUP, CaseRow, format_ratio, interval_of
+from torchstone.reporting.views.page_view import Page
+from torchstone.reporting.views.summary import EAGER_MEMORY, MEMORY
+
+MOST_DOTS = 60
+SHOWN_DOTS = 40
+MOST_MARKS = 2_000  # of a curve that is 930 units wide; of more cases, every so many-th is drawn
+MOST_BARS = 40
+SHOWN_BARS = 12
+
+
+def render_charts(page: Page) -> Markup:
+    """All pictures that there are numbers for."""
+    pair = join(_compile_times(page), _memory(page))
+    return join(_speedups(page), element("div", pair, class_="side-by-side") if pair else NOTHING)
+
+
+def _speedups(page: Page) -> Markup:
+    pairs = [(float(row.value(SPEEDUP) or 0), row) for row in page.rows if row.kind == OK]
+    rows = [row for value, row in sorted(pairs, key=lambda pair: pair[0]) if value > 0]
+    if not rows:
+        return NOTHING
+    numbers = [number for row in rows for number in _numbers(row)]
+    scale = ratio_scale(numbers)
+
+    def draw(row: CaseRow) -> tuple[Markup, str]:
+        value, interval = float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))
+        text: str = f"{format_ratio(value)}x"
+        if interval:
+            around = f" {format_ratio(interval[0])}\u2013{format_ratio(interval[1])}"
+            text = join(text, element("small", around))
+        return draw_dot(scale, value, interval, float(row.old) if row.old else None), text
+
+    axis = element("div", element("span"), draw_axis(scale), element("span"), class_="axis-line")
+    listed = rows[:MOST_DOTS]
+    curve = _curve(scale, rows) if len(rows) > MOST_DOTS else NOTHING
+    return element(
+        "section",
+        element("h2", "Speedup over eager, slowest first", id="speedups"),
+        _legend(rows),
+        curve,
+        axis,
+        _plot(listed, draw, SHOWN_DOTS // 2 if curve else SHOWN_DOTS, "dots-plot"),
+        axis,
+    )
+
+
+def _curve(scale: Scale, rows: Sequence[CaseRow]) -> Markup:
+    """All speedups in one picture; of very many, dots at even distances."""
+    some = ""
+    drawn = rows
+    if len(rows) > MOST_MARKS:
+        some = f", of which {MOST_MARKS:,} are drawn"
+        drawn = [rows[at * (len(rows) - 1) // (MOST_MARKS - 1)] for at in range(MOST_MARKS)]
+    marks = [(float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))) for row in drawn]
+    told = f"All {count_of(len(rows), 'case')}{some} from slow to fast. The slowest:"
+    return join(draw_curve(scale, marks), element("p", told, class_="quiet"))
+
+
+def _numbers(row: CaseRow) -> list[float]:
+    """All numbers of a speedup that have to fit on the scale."""
+    value, interval = float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))
+    return [value, *(interval or ()), *([float(row.old)] if row.old else [])]
+
+
+def _legend(rows: Sequence[CaseRow]) -> Markup:
+    intervals = [interval_of(row.measurement(SPEEDUP)) for row in rows]
+    items = []
+    if any(intervals):
+        items += [
+            element("li", element("i", class_="up"), "faster: the whole interval is above 1x"),
+            element("li", element("i", class_="even"), "may be equal: the interval holds 1x"),
+            element("li", element("i", class_="down"), "slower: the whole interval is below 1x"),
+        ]
+    if not all(intervals):
+        items.append(element("li", element("i", class_="plain"), "no interval is stated"))
+    if any(row.old for row in rows):
+        items.append(element("li", element("i", class_="old"), "the baseline"))
+    return element("ul", items, class_="legend")
+
+
+def _plot(
+    rows: Sequence[CaseRow], draw: Callable[[CaseRow], tuple[Markup, str]], shown: int, kind: str
+) -> Markup:
+    """A list of cases, each with its picture and its number; of many, the later ones are folded away."""
+    lines = []
+    for row in rows:
+        picture, text = draw(row)
+        name = link_row(row, title=f"{row.case.name} {row.axes}".strip())
+        lines.append(element("li", name, picture, element("span", text, class_="value")))
+    first = element("ol", lines[:shown], class_=f"plot {kind}")
+    if len(lines) <= shown:
+        return first
+    rest = element("ol", lines[shown:], class_=f"plot {kind}")
+    return join(first, element("details", element("summary", f"{len(lines) - shown:,} more"), rest))
+
+
+def _compile_times(page: Page) -> Markup:
+    metric = page.summary.compile_metric
+    spread = page.summary.compile_time
+    if spread is None:
+        return NOTHING
+    rows = sorted(
+        (row for row in page.rows if row.measurement(metric)), key=lambda row: -float(row.value(metric) or 0)
+    )
+    longest = max(float(rows[0].value(metric) or 0), 1e-9)
+
+    caches = {_cache(row, metric) for row in rows}
+
+    def draw(row: CaseRow) -> tuple[Markup, str]:
+        value = float(row.value(metric) or 0)
+        note = f" {_cache(row, metric)}" if len(caches) > 1 else ""
+        return draw_bar(value / longest), join(format_value(value, "s"), element("small", note))
+
+    shown = f"{MOST_BARS} of {count_of(len(rows), 'case')}" if len(rows) > MOST_BARS else ""
+    cache = f"with a {caches.pop()} cache" if len(caches) == 1 and caches != {""} else ""
+    told = ", ".join(part for part in (shown, metric, cache) if part)
+    return element(
+        "section",
+        element("h2", "Compile time, longest first", id="compile-time"),
+        element("p", told, class_="quiet"),
+        _plot(rows[:MOST_BARS], draw, SHOWN_BARS, "bars-plot"),
+    )
+
+
+def _cache(row: CaseRow, metric: str) -> str:
+    """Whether the compile cache was warm, where that is stated."""
+    measurement = row.measurement(metric)
+    cache = (measurement.extra or {}).get("cache") if measurement else None
+    return cache if isinstance(cache, str) else ""
+
+
+def _memory(page: Page) -> Markup:
+    def both(row: CaseRow) -> tuple[float, float]:
+        return float(row.value(EAGER_MEMORY) or 0), float(row.value(MEMORY) or 0)
+
+    rows = [row for row in page.rows if row.is_good and min(both(row)) > 0]
+    if not rows:
+        return NOTHING
+    rows.sort(key=lambda row: both(row)[0] / both(row)[1])
+    largest = max(max(both(row)) for row in rows[:MOST_BARS])
+
+    def draw(row: CaseRow) -> tuple[Markup, str]:
+        eager, compiled = both(row)
+        text = f"{format_number(eager)} \u2192 {format_value(compiled, 'GB')}"
+        return draw_pair(eager / largest, compiled / largest), text
+
+    legend = element(
+        "ul",
+        element("li", element("i", class_="before"), "eager"),
+        element("li", element("i", class_="after"), "compiled"),
+        class_="legend",
+    )
+    return element(
+        "section",
+        element("h2", "Peak memory, least saved first", id="memory"),
+        legend,
+        _plot(rows[:MOST_BARS], draw, SHOWN_BARS, "bars-plot"),
+    )

@@ -1,0 +1,51 @@
+"""Where the changes between two run files came from, as one HTML page: as safe and as self-contained as the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.core.text.units import count_of
+from torchstone.reporting.html.elements import NOTHING, Markup, element, long_text
+from torchstone.reporting.html.page import FLAME, render_document
+from torchstone.reporting.html.profile_section import Explained, render_cases
+
+MOST_DIFFERENCES = 30
+
+
+def render_explained_page(
+    base: str, new: str, cases: Sequence[Explained], differences: Sequence[str], notes: Sequence[str] = ()
+) -> str:
+    """The whole file. ``differences`` are those of the two environments, ``notes`` what else is to be said."""
+    title = cases[0].label if len(cases) == 1 else count_of(len(cases), "case")
+    header = element(
+        "header",
+        element("p", "torchstone explain", class_="brand"),
+        element("h1", f"Where the change of {title} came from"),
+        element("ul", _identity("base", base), _identity("new", new), class_="identity"),
+    )
+    main = element(
+        "main",
+        _differences(differences),
+        [element("div", long_text(note, 1_000), class_="alert") for note in notes],
+        render_cases(cases, linked=False),
+        id="main",
+    )
+    return render_document(f"{title} - torchstone explain", (header, main), FLAME)
+
+
+def _identity(name: str, text: str) -> Markup:
+    return element("li", element("span", f"{name} ", class_="quiet"), text)
+
+
+def _differences(differences: Sequence[str]) -> Markup:
+    if not differences:
+        return NOTHING
+    items = [element("li", long_text(text, 400)) for text in differences[:MOST_DIFFERENCES]]
+    left = len(differences) - len(items)
+    return element(
+        "div",
+        element("strong", "The environments differ, and that may be the reason:"),
+        element("ul", items),
+        element("p", f"{left:,} more differences are not shown.") if left else None,
+        class_="alert",
+    )

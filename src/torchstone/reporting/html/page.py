@@ -1,0 +1,160 @@
+"""The report as one HTML page: everything is in the one file, nothing is fetched, and it works without its script.
+
+The page may show anything that a model, a traceback or a foreign file contains. So text becomes markup only through ``markup``, the
+script gets no data but what is in the document already, and a content security policy allows this style sheet and this script, by their
+hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from torchstone import __version__
+from torchstone.reporting.html.cache_section import render_caches
+from torchstone.reporting.html.case_table import render_rows, render_table
+from torchstone.reporting.html.charts import render_charts
+from torchstone.reporting.html.elements import NOTHING, Markup, element, join
+from torchstone.reporting.html.profile_section import render_explained
+from torchstone.reporting.html.scaling_section import render_scaling
+from torchstone.reporting.html.sections import (
+    render_alerts,
+    render_breaks,
+    render_environment,
+    render_summary,
+    render_troubles,
+    render_words,
+)
+from torchstone.reporting.views.page_view import Page, keep_rows, title_of
+
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Cpath d='M2 12l4-5 3 3 5-7' fill='none' stroke='%23d4561f' stroke-width='2.4'/%3E%3C/svg%3E"
+)
+
+
+REPORT = ("page",)
+FLAME = ("flame",)
+
+
+def fit_page(page: Page) -> tuple[Page, list[Markup]]:
+    """The page with as many rows in its table as there is room for, and these rows."""
+    lines = render_rows(page)
+    return (page if len(lines) == len(page.shown) else keep_rows(page, len(lines))), lines
+
+
+def render_page(page: Page, lines: Sequence[Markup] | None = None) -> str:
+    """The whole file. ``lines`` are the rows of the table, where they have been rendered already."""
+    if lines is None:
+        page, lines = fit_page(page)
+    body = (_header(page), element("main", _sections(page, lines), id="main"))
+    return render_document(title_of(page), body, REPORT + FLAME if page.explained else REPORT)
+
+
+def render_document(title: str, body: Sequence[Markup], scripts: Sequence[str]) -> str:
+    """A whole file: what is in it, below a head that lets nothing else run but these scripts."""
+    return f'<!doctype html>\n<html lang="en">\n{_head(title, scripts)}\n{element("body", body, _footer())}\n</html>\n'
+
+
+def _head(title: str, scripts: Sequence[str]) -> Markup:
+    styles = dict.fromkeys(("page", *scripts))
+    style = "".join(read_asset(f"{name}.css") for name in styles)
+    script = "".join(read_asset(f"{name}.js") for name in scripts)
+    policy = (
+        f"default-src 'none'; style-src '{hash_of(style)}'; script-src '{hash_of(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="generator", content=f"torchstone {__version__}"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title),
+        element("link", rel="icon", href=_ICON),
+        element("style", Markup(style)),
+        element("script", Markup(script)),
+    )
+
+
+@cache
+def read_asset(name: str) -> str:
+    """The text of a file that is part of the page."""
+    return (files("torchstone.reporting.html") / name).read_text(encoding="utf-8")
+
+
+def hash_of(text: str) -> str:
+    """How a content security policy names a style sheet or a script."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _header(page: Page) -> Markup:
+    links = {
+        "failures": ("What went wrong", page.troubles or (page.gate and page.gate.worse)),
+        "speedups": ("Speedups", page.summary.speedup or page.summary.unsound),
+        "compile-time": ("Compile time", page.summary.compile_time),
+        "compile-caches": ("Compile caches", page.caches),
+        "scaling": ("Scaling", page.scaling),
+        "explained": ("Where counts went", page.explained),
+        "cases": ("All cases" if len(page.shown) == len(page.rows) else "Cases", page.rows),
+        "breaks": ("Graph breaks", page.breaks),
+        "environment": ("Environment", page.sources),
+        "words": ("Words", page.rows),
+    }
+    nav = [element("a", name, href=f"#{anchor}") for anchor, (name, there) in links.items() if there]
+    return element(
+        "header",
+        element("a", "Skip to the table of cases", href="#cases", class_="skip-link"),
+        element("p", "torchstone report", class_="brand"),
+        element("h1", page.headline),
+        _identity(page),
+        element("nav", nav, aria_label="Sections"),
+    )
+
+
+def _identity(page: Page) -> Markup:
+    """Which run of which code this is, and what all cases have in common."""
+    runs = list(dict.fromkeys(source.run for source in page.sources))
+    told = {"run": ", ".join(runs[:3]) + (f" and {len(runs) - 3:,} more" if len(runs) > 3 else "")}
+    told |= _revision(page.facts.common.get("revision"))
+    told |= page.shared
+    items = [
+        element("li", element("span", f"{name} ", class_="quiet"), text)
+        for name, text in told.items()
+        if text
+    ]
+    return element("ul", items, class_="identity") if items else NOTHING
+
+
+def _revision(revision: object) -> dict[str, str]:
+    if not isinstance(revision, dict):
+        return {}
+    told = {key: str(revision[key]) for key in ("commit", "branch", "label") if revision.get(key)}
+    if "commit" in told:
+        told["commit"] = told["commit"][:12] + (" (with changes)" if revision.get("dirty") else "")
+    return told
+
+
+def _sections(page: Page, lines: Sequence[Markup]) -> Markup:
+    return join(
+        render_alerts(page),
+        render_summary(page),
+        render_troubles(page),
+        render_charts(page),
+        render_caches(page),
+        render_scaling(page),
+        render_explained(page.explained),
+        render_table(page, lines),
+        render_breaks(page),
+        render_environment(page),
+        render_words(page),
+    )
+
+
+def _footer() -> Markup:
+    return element("footer", f"Made by torchstone {__version__}. This file needs no network.")

@@ -1,0 +1,322 @@
+"""Where the counts of cases went, and where their changes came from: tables, flame graphs and the way to the change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from torchstone.analyze.attribution import (
+    Attribution,
+    Change,
+    FunctionChange,
+    Step,
+    compare,
+    read_profile,
+    trace,
+)
+from torchstone.core.errors import InputError
+from torchstone.core.records import Number, Outcome
+from torchstone.core.text.units import count_of, format_change, format_number, format_value
+from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
+from torchstone.reporting.svg.flame_graph import MOST_FRAMES, draw_flame, draw_shade
+from torchstone.reporting.views.case_row import CaseRow
+from torchstone.reporting.views.check_rows import Report
+
+ALL_FRAMES = 16_000  # of all graphs of a page together, so that it stays usable
+FEWEST_FRAMES = 100
+_GRAPHS = 2  # of a case
+MOST_CASES = 60
+MOST_FUNCTIONS = 25
+MOST_STEPS = 40
+_DEEPEST = 8  # steps from the left margin that the style sheet knows
+PROFILE = "profile"
+PYTHON = "python"
+PYTHON_SEES = "The python counter sees no work of C++ code: a change there does not show here."
+
+
+class Explained(Struct, frozen=True):
+    """What is known of where one case's count went. ``plain``: there is nothing to compare it with, and ``note`` may say why."""
+
+    label: str
+    anchor: str
+    attribution: Attribution
+    plain: bool = False
+    note: str = ""
+
+
+def profile_of(outcome: Outcome | None) -> object:
+    """What an outcome states as its profile; None where it has none."""
+    return (outcome.extra or {}).get(PROFILE) if outcome else None
+
+
+def explain_rows(
+    rows: Iterable[CaseRow], report: Report | None
+) -> tuple[tuple[Explained, ...], tuple[str, ...]]:
+    """The cases of a report that have profiles, the largest change first, and what is wrong with profiles."""
+    wanted = {row.case: row for row in rows if profile_of(row.outcome) is not None}
+    if not wanted:
+        return (), ()
+    before: dict[object, tuple[object, str]] = {}
+    for judged in report.judgement.rows if report else ():
+        if judged.case in wanted and (stated := profile_of(judged.expected)) is not None:
+            before.setdefault(judged.case, (stated, judged.remarks.expected_place))
+    found, cautions = [], []
+    for case, row in wanted.items():
+        try:
+            found.append(_explain_row(row, *before.get(case, (None, ""))))
+        except InputError as error:
+            cautions.append(f"the profile of {row.label} is not shown: {error}")
+    return tuple(sorted(found, key=_by_change)), tuple(cautions)
+
+
+def _explain_row(row: CaseRow, before: object, before_place: str) -> Explained:
+    new = read_profile(profile_of(row.outcome), *_place(row.place))
+    if before is None:
+        return Explained(row.label, row.anchor, compare(new, new), plain=True)
+    base = read_profile(before, *_place(before_place))
+    if (base.counter, base.unit) != (new.counter, new.unit):
+        note = f"Not compared: this is counted by {new.counter}, the baseline by {base.counter}."
+        return Explained(row.label, row.anchor, compare(new, new), plain=True, note=note)
+    return Explained(row.label, row.anchor, compare(base, new))
+
+
+def _place(place: str) -> tuple[str, int]:
+    path, _, line = place.rpartition(":")
+    return (path, int(line)) if line.isdecimal() else (place, 1)
+
+
+def _by_change(each: Explained) -> tuple[bool, float, float]:
+    return each.plain, -abs(relative_change(each.attribution.total)), -float(each.attribution.total.new)
+
+
+def relative_change(total: Change) -> float:
+    """The change as a share of what it was, for sorting: from nothing to something is more than any other."""
+    return total.relative if total.relative is not None else float("inf") if total.new else 0.0
+
+
+def with_unit(value: Number, unit: str) -> str:
+    """A cost with its unit: ``1,234 instructions``."""
+    told = format_value(value, unit)
+    return told if told.endswith(unit) else f"{told} {unit}"
+
+
+def signed(change: Number) -> str:
+    """A change with its sign: ``+1,234``."""
+    return f"{'+' if change > 0 else ''}{format_number(change)}"
+
+
+def tell_total(attribution: Attribution, *, plain: bool = False) -> str:
+    """The total in one sentence."""
+    total, unit = attribution.total, attribution.unit
+    counted = f"counted by {attribution.counter}"
+    if plain:
+        return f"{with_unit(total.new, unit)}, {counted}."
+    if not total.change:
+        return f"{with_unit(total.new, unit)}, as before, {counted}."
+    share = f" ({format_change(total.new, total.base)})" if total.base else ""
+    change = f"{signed(total.change)}{share}"
+    return f"{with_unit(total.new, unit)}, was {format_number(total.base)}: {change}, {counted}."
+
+
+def share_text(share: float | None) -> str:
+    """A phase's part of the whole change."""
+    return "" if share is None else f"{100 * share:.0f}%"
+
+
+def render_explained(cases: Sequence[Explained]) -> Markup:
+    """The section of the report."""
+    if not cases:
+        return NOTHING
+    shown = cases[:MOST_CASES]
+    several = count_of(len(cases), "case")
+    title = "Where the counts went" if all(each.plain for each in cases) else "Where the changes came from"
+    left = len(cases) - len(shown)
+    return element(
+        "section",
+        element("h2", f"{title}: {several}", id="explained"),
+        render_cases(shown),
+        element("p", f"{left:,} more with smaller changes are not shown.", class_="quiet") if left else None,
+    )
+
+
+def render_cases(cases: Sequence[Explained], *, linked: bool = True) -> Markup:
+    """A part to unfold for each case; the first is open. A case that is alone on its page needs no folding."""
+    if len(cases) == 1 and not linked:
+        return render_case(cases[0])
+    return join(
+        element(
+            "details",
+            element("summary", element("b", each.label), " ", element("span", _brief(each))),
+            element("p", element("a", "Its row in the table", href=f"#{each.anchor}"))
+            if linked and each.anchor
+            else None,
+            body,
+            class_="explained",
+            open=number == 0,
+        )
+        for number, (each, body) in enumerate(_share_room(cases))
+    )
+
+
+def _share_room(cases: Sequence[Explained]) -> Iterator[tuple[Explained, Markup]]:
+    """The cases, the first ones drawn as finely as can be, and the last ones as what is left of the page's frames allows."""
+    left = ALL_FRAMES
+    for number, each in enumerate(cases, 1):
+        spare = left - _GRAPHS * FEWEST_FRAMES * (len(cases) - number)
+        body = render_case(each, max(FEWEST_FRAMES, min(MOST_FRAMES, spare // _GRAPHS)))
+        left -= body.count("<rect/>")
+        yield each, body
+
+
+def _brief(each: Explained) -> str:
+    total = each.attribution.total
+    told = with_unit(total.new, each.attribution.unit)
+    if each.plain:
+        return told
+    return f"{told}, {format_change(total.new, total.base) if total.change else 'as before'}"
+
+
+def render_case(each: Explained, most: int = MOST_FRAMES) -> Markup:
+    """All about one case: what a person reads first is first."""
+    found, plain = each.attribution, each.plain
+    stacks = found.by_stack
+    steps = [] if plain or stacks is None else trace(stacks)
+    what = "cost" if plain else "change"
+    return join(
+        element("p", tell_total(found, plain=plain)),
+        element("p", PYTHON_SEES, class_="note") if found.counter == PYTHON else None,
+        element("p", long_text(each.note, 600), class_="note") if each.note else None,
+        element("h3", "By phase of the compiler"),
+        _phase_table(found, plain=plain),
+        element("h3", f"By phase, library and function, in {found.unit}"),
+        draw_flame(
+            found.by_function,
+            found.unit,
+            f"Flame graph of the {what} by function of {each.label}",
+            plain=plain,
+            most=most,
+        ),
+        _function_table(found, each.label, plain=plain),
+        element("h3", f"By Python call stack, in {found.stacks_unit}") if stacks else None,
+        draw_flame(
+            stacks,
+            found.stacks_unit,
+            f"Flame graph of the {what} by call stack of {each.label}",
+            plain=plain,
+            most=most,
+        )
+        if stacks
+        else None,
+        _path(steps),
+    )
+
+
+def _table(name: str, head: Sequence[str], rows: Iterable[Markup]) -> Markup:
+    """A table whose first columns are names; it scrolls by itself where it is too wide."""
+    cells = [element("th", text, scope="col", class_="number" if text in _NUMBERS else None) for text in head]
+    table = element(
+        "table", element("thead", element("tr", cells)), element("tbody", list(rows)), class_="changes"
+    )
+    return element("div", table, class_="scroll", role="region", aria_label=name, tabindex=0)
+
+
+_NUMBERS = frozenset({"base", "new", "change", "share of change", "cost", "share"})
+
+
+def _phase_table(found: Attribution, *, plain: bool) -> Markup:
+    whole = found.total.new
+    head = ("phase", "cost", "share") if plain else ("phase", "change", "share of change", "base", "new")
+    rows = [
+        element(
+            "tr",
+            element("th", phase.phase, scope="row"),
+            _plain_numbers(phase.new, whole)
+            if plain
+            else [_change(phase), _number(share_text(phase.share)), *_sides(phase)],
+        )
+        for phase in found.phases
+    ]
+    return _table("By phase of the compiler", head, rows)
+
+
+def _function_table(found: Attribution, label: str, *, plain: bool) -> Markup:
+    """The table that says what the graph shows; the largest first."""
+    functions = found.functions if plain else found.changed
+    if not functions:
+        told = (
+            ""
+            if plain
+            else "Nothing is known of functions."
+            if not found.functions
+            else "No function changed."
+        )
+        return element("p", told, class_="quiet") if told else NOTHING
+    shown = functions[:MOST_FUNCTIONS]
+    head = ("function", *(("cost", "share") if plain else ("change", "base", "new")), "phase", "library")
+    rows = [_function_row(each, found.total.new, plain=plain) for each in shown]
+    name = f"Functions that {'cost' if plain else 'changed'} most"
+    left = len(functions) - len(shown)
+    summary = f"{name} ({len(shown):,} of {len(functions):,})" if left else name
+    return element(
+        "details", element("summary", summary), _table(f"{name} in {label}", head, rows), open=not plain
+    )
+
+
+def _function_row(each: FunctionChange, whole: Number, *, plain: bool) -> Markup:
+    return element(
+        "tr",
+        element("th", long_text(each.function, 160), scope="row"),
+        _plain_numbers(each.new, whole) if plain else [_change(each), *_sides(each)],
+        element("td", each.phase),
+        element("td", long_text(each.library, 60)),
+    )
+
+
+def _change(change: Change) -> Markup:
+    relative = (
+        "new" if not change.base else "gone" if not change.new else format_change(change.new, change.base)
+    )
+    shade = draw_shade(change.base, change.new)
+    return _number(
+        join(shade, signed(change.change), " ", element("small", relative if change.change else ""))
+    )
+
+
+def _sides(change: Change) -> list[Markup]:
+    return [_number(format_number(change.base)), _number(format_number(change.new))]
+
+
+def _plain_numbers(cost: Number, whole: Number) -> list[Markup]:
+    return [_number(format_number(cost)), _number(f"{100 * cost / whole:.1f}%" if whole else "")]
+
+
+def _number(text: str) -> Markup:
+    return element("td", text, class_="number")
+
+
+def _path(steps: Sequence[Step]) -> Markup:
+    """The way down to the frames that explain most of the change."""
+    if not steps:
+        return NOTHING
+    items = [
+        element(
+            "li",
+            element("span", signed(step.frame.change), class_="number"),
+            element(
+                "span",
+                element("small", f"{count_of(step.passed, 'frame')} that only pass it on")
+                if step.passed
+                else None,
+                element("code", long_text(step.frame.name, 200)),
+                class_=f"i{min(step.level, _DEEPEST)}",
+            ),
+        )
+        for step in steps[:MOST_STEPS]
+    ]
+    left = len(steps) - len(items)
+    return join(
+        element("h3", "The way down to what explains most of the change"),
+        element("ol", items, class_="path"),
+        element("p", f"{left:,} more steps are not shown.", class_="quiet") if left > 0 else None,
+    )

@@ -1,0 +1,397 @@
+"""The sections of the page around the table: the summary, what went wrong, the pictures, the environment, the words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchstone.core.text.units import count_of, format_number, format_value
+from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
+from torchstone.reporting.html.case_details import graph_break, render_tree, verdict_badge
+from torchstone.reporting.html.case_table import status_badge
+from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, join, long_text
+from torchstone.reporting.html.links import link_row, link_rows
+from torchstone.reporting.svg.drawing import draw_parts
+from torchstone.reporting.views.caches import WARM, cache_figures, format_percent, split_metric
+from torchstone.reporting.views.case_row import CaseRow, Finding, format_metric, format_ratio
+from torchstone.reporting.views.facts_of_files import Facts
+from torchstone.reporting.views.page_view import Gate, Page
+from torchstone.reporting.views.scaling_view import scaling_figures
+from torchstone.reporting.views.summary import BreakGroup, Group, Spread, Summary, Trouble
+
+MOST_TROUBLES = 50
+MOST_GROUPS = 200
+SHOWN_TROUBLES = 12
+MOST_BREAKS = 100
+MOST_CAUTIONS = 10
+
+
+def render_alerts(page: Page) -> Markup:
+    """What must not be overlooked: cases without a result, and runs that did not finish."""
+    absent = [row for row in page.rows if row.outcome is None]
+    alerts = []
+    if absent:
+        one = len(absent) == 1
+        who = "1 case was" if one else f"{len(absent):,} cases were"
+        text = f"{who} planned or expected, but {'has' if one else 'have'} no result: "
+        alerts.append(element("div", element("strong", text), link_rows(absent), class_="alert bad"))
+    if len(page.shown) < len(page.rows):
+        there = f"The table holds {len(page.shown):,} of {count_of(len(page.rows), 'case')}, what is red or failed first: "
+        alerts.append(
+            element("div", there, element("a", "what is left out", href="#left-out"), class_="alert")
+        )
+    for source in page.sources:
+        if not source.finished:
+            outcomes = f"{source.outcomes:,} of {count_of(source.planned, 'planned outcome')}"
+            text = f"{source.path}: the run did not finish; it has {outcomes}."
+            alerts.append(element("div", text, class_="alert bad"))
+    return join(alerts)
+
+
+def render_cautions(page: Page) -> Markup:
+    """What is worth reading before the numbers are believed."""
+    told = [*(page.gate.expired if page.gate else ()), *page.cautions]
+    alerts = [
+        element("div", long_text(text, 1_000), class_="alert")
+        for text in told
+        if "the run did not finish" not in text
+    ]
+    for text, rows in page.case_cautions[:MOST_CAUTIONS]:
+        alerts.append(element("div", long_text(text, 600), ": ", link_rows(rows), class_="alert"))
+    if left := len(page.case_cautions) - MOST_CAUTIONS:
+        more = f"{left:,} more cautions are with their cases."
+        alerts.append(element("p", more, class_="quiet") if left > 0 else NOTHING)
+    return join(alerts)
+
+
+def render_summary(page: Page) -> Markup:
+    """The whole in a few numbers, and by suite and variant where there are several."""
+    summary = page.summary
+    tiles = [
+        _passed_tile(summary),
+        _gate_tile(page.gate) if page.gate else NOTHING,
+        _speedup_tile(summary),
+        _compile_tile(summary),
+        _memory_tile(summary),
+        _cache_tile(page),
+        _scaling_tile(page),
+    ]
+    return element(
+        "section",
+        element("h2", "Summary", class_="unseen"),
+        element("div", tiles, class_="tiles"),
+        render_cautions(page),
+        _groups(page),
+    )
+
+
+def _tile(name: str, figure: str, *notes: Child, kind: str = "", below: Markup = NOTHING) -> Markup:
+    return element(
+        "div",
+        element("h3", name),
+        element("p", figure, class_="figure"),
+        [element("p", note) for note in notes if note],
+        below,
+        class_=f"tile {kind}".strip(),
+    )
+
+
+def _passed_tile(summary: Summary) -> Markup:
+    bar = draw_parts(((kind, number) for _, kind, number in reversed(summary.statuses)), 8)
+    counts = [
+        element("li", status_badge(status, kind), f" {number:,}") for status, kind, number in summary.statuses
+    ]
+    share = f"{100 * summary.share:.1f}% of {count_of(summary.planned, 'case')}"
+    figure = f"{summary.passed:,} / {summary.planned:,}"
+    return _tile("Passed", figure, share, below=join(bar, element("ul", counts, class_="counts")))
+
+
+def _speedup_tile(summary: Summary) -> Markup:
+    speedup = summary.speedup
+    if speedup is None:
+        return NOTHING
+    left_out = (
+        join(
+            f"not counted, for their accuracy failed: {len(summary.unsound):,} ",
+            link_rows(summary.unsound, 3),
+        )
+        if summary.unsound
+        else NOTHING
+    )
+    return _tile(
+        "Speedup",
+        f"{format_ratio(speedup.mean)}x",
+        f"geometric mean of {count_of(speedup.cases, 'case')}",
+        _ends(speedup, "speedup", "slowest", "fastest"),
+        left_out,
+    )
+
+
+def _compile_tile(summary: Summary) -> Markup:
+    spread = summary.compile_time
+    if spread is None:
+        return NOTHING
+    whole = f"all cases took {format_number(summary.duration)} s" if summary.duration is not None else ""
+    return _tile(
+        "Compile time",
+        f"{format_number(spread.total)} s",
+        f"in all; mean {format_number(spread.mean)} s of {count_of(spread.cases, 'case')}",
+        _end("longest", spread.most, summary.compile_metric),
+        whole,
+    )
+
+
+def _memory_tile(summary: Summary) -> Markup:
+    ratio, memory = summary.compression, summary.memory
+    if ratio is None and memory is None:
+        return NOTHING
+    most = _end("largest peak", memory.most, "dynamo_peak_mem") if memory else NOTHING
+    if ratio is None:
+        return _tile("Memory", format_value(memory.mean if memory else None, "GB"), "mean peak", most)
+    return _tile(
+        "Memory",
+        f"{format_ratio(ratio.mean)}x",
+        f"eager peak over compiled peak, geometric mean of {count_of(ratio.cases, 'case')}",
+        most,
+        _end("least saved", ratio.least, "compression_ratio"),
+    )
+
+
+def _cache_tile(page: Page) -> Markup:
+    summary = page.summary
+    figure, notes = cache_figures(summary.caches)
+    if not figure:
+        return NOTHING
+    least = next((case.row for case in page.caches if case.row.measurement("warm_saved")), None)
+    end = _end("least saved", least, "warm_saved") if least and len(page.caches) > 1 else NOTHING
+    is_said = summary.compile_time is not None or summary.duration is None
+    whole = "" if is_said else f"all cases took {format_number(summary.duration or 0)} s"
+    return _tile("Compile caches", figure, *notes, end, whole)
+
+
+def _scaling_tile(page: Page) -> Markup:
+    figure, notes = scaling_figures(page.scaling)
+    return _tile("Scaling", figure, *notes) if figure else NOTHING
+
+
+def _ends(spread: Spread, metric: str, least: str, most: str) -> Markup:
+    if spread.cases < 2:
+        return NOTHING
+    return join(_end(least, spread.least, metric), "; ", _end(most, spread.most, metric))
+
+
+def _end(name: str, row: CaseRow, metric: str) -> Markup:
+    value = format_metric(row.value(metric), metric)
+    return join(f"{name} ", link_row(row), f" {value}")
+
+
+def _gate_tile(gate: Gate) -> Markup:
+    counts = ", ".join(f"{name} {number:,}" for name, number in gate.counts.items() if number)
+    return _tile(
+        "Gate",
+        "pass" if gate.passed else "fail",
+        gate.headline.partition(": ")[2] or gate.headline,
+        counts,
+        f"against {', '.join(gate.baselines)}",
+        kind="good" if gate.passed else "bad",
+    )
+
+
+def _groups(page: Page) -> Markup:
+    """One line a suite and variant."""
+    if not page.groups:
+        return NOTHING
+    names = [*page.group_axes, "passed", "speedup", "compile time", "memory ratio", "warm start"]
+    summaries = [group.summary for group in page.groups]
+    there = [
+        True,
+        any(s.speedup for s in summaries),
+        any(s.compile_time for s in summaries),
+        any(s.compression for s in summaries),
+        any(s.caches for s in summaries),
+    ]
+    shown = [True] * len(page.group_axes) + there
+    lines = []
+    for group in _worst_groups(page.groups):
+        s = group.summary
+        cells = [
+            *group.axes,
+            f"{s.passed:,} / {s.planned:,} ({100 * s.share:.0f}%)",
+            f"{format_ratio(s.speedup.mean)}x of {s.speedup.cases:,}" if s.speedup else "",
+            f"{format_number(s.compile_time.total)} s" if s.compile_time else "",
+            f"{format_ratio(s.compression.mean)}x" if s.compression else "",
+            _warm_saving(s),
+        ]
+        kept = [cell for cell, wanted in zip(cells, shown, strict=True) if wanted]
+        lines.append(element("tr", [element("td", cell) for cell in kept]))
+    head = [element("th", name, scope="col") for name, wanted in zip(names, shown, strict=True) if wanted]
+    table = element("table", element("thead", element("tr", head)), element("tbody", lines))
+    left = len(page.groups) - len(lines)
+    return join(
+        element(
+            "div", table, class_="scroll groups", role="region", aria_label="By suite and variant", tabindex=0
+        ),
+        element("p", f"{left:,} more, of which a larger share passed, are not listed here.", class_="quiet")
+        if left
+        else None,
+    )
+
+
+def _worst_groups(groups: Sequence[Group]) -> list[Group]:
+    """The groups that are listed, in their order: of very many those of which the smallest share passed."""
+    kept = sorted(range(len(groups)), key=lambda at: groups[at].summary.share)[:MOST_GROUPS]
+    return [groups[at] for at in sorted(kept)]
+
+
+def _warm_saving(summary: Summary) -> str:
+    totals = (total for total in summary.caches if total.scenario == WARM and total.saved is not None)
+    total = next(totals, None)
+    return f"saves {format_percent(total.saved or 0)} in {count_of(total.cases, 'case')}" if total else ""
+
+
+def render_troubles(page: Page) -> Markup:
+    """Every failure, those that say the same together; then what the gate calls worse although it ran."""
+    worse = page.gate.worse if page.gate else ()
+    if not page.troubles and not worse:
+        return NOTHING
+    items = [element("li", _trouble(trouble)) for trouble in page.troubles[:MOST_TROUBLES]]
+    left = len(page.troubles) - len(items)
+    regressions = [element("li", _regression(row, finding)) for row, finding in worse]
+    more = page.gate.more_worse if page.gate else 0
+    where = "in the table" if len(page.shown) == len(page.rows) else "not listed here"
+    return element(
+        "section",
+        element("h2", "What went wrong", id="failures"),
+        _folded_list(items),
+        element("p", f"{left:,} more kinds of failure are {where}.", class_="quiet") if left else None,
+        element("h3", "Worse than the baseline allows") if worse else None,
+        _folded_list(regressions),
+        element("p", f"{more:,} more are {where}.", class_="quiet") if more else None,
+    )
+
+
+def _folded_list(items: Sequence[Markup]) -> Markup:
+    """A list of which only the first are in sight."""
+    first = element("ul", items[:SHOWN_TROUBLES], class_="troubles") if items else NOTHING
+    rest = items[SHOWN_TROUBLES:]
+    if not rest:
+        return first
+    return join(
+        first,
+        element("details", element("summary", f"{len(rest):,} more"), element("ul", rest, class_="troubles")),
+    )
+
+
+def _regression(row: CaseRow, finding: Finding) -> Markup:
+    link = link_row(row)
+    told = finding.words.finding if finding.words else finding.metric
+    return element("p", verdict_badge(finding.verdict, blocks=True), " ", link, " ", told)
+
+
+def _trouble(trouble: Trouble) -> Markup:
+    phase = element("span", f"in {trouble.phase}", class_="quiet") if trouble.phase else None
+    return join(
+        element("p", status_badge(trouble.status, trouble.kind), " ", phase, " ", link_rows(trouble.rows)),
+        element("p", trouble.message, class_="first-line") if trouble.message else None,
+    )
+
+
+def render_breaks(page: Page) -> Markup:
+    """Why capture stopped, over all cases."""
+    if not page.breaks:
+        return NOTHING
+    shown = page.breaks[:MOST_BREAKS]
+    left = len(page.breaks) - len(shown)
+    more = element("p", f"{left:,} more are with their cases.", class_="quiet") if left else None
+    items = [element("li", _break_group(group)) for group in shown]
+    heading = element("h2", f"Graph breaks: {count_of(len(page.breaks), 'reason')}", id="breaks")
+    return element("section", heading, element("ol", items, class_="breaks"), more)
+
+
+def _break_group(group: BreakGroup) -> Markup:
+    return join(graph_break(group.cause), element("p", "In ", link_rows(group.rows), class_="quiet"))
+
+
+def render_environment(page: Page) -> Markup:
+    """What was measured where: files, revision, machine, software, settings."""
+    names = ("file", "kind", "run", "outcomes")
+    lines = [
+        [s.path, s.kind, s.run, f"{s.outcomes:,} of {s.planned:,}" + ("" if s.finished else ", unfinished")]
+        for s in page.sources
+    ]
+    head = element("tr", [element("th", name, scope="col") for name in names])
+    body = [element("tr", [element("td", cell) for cell in line]) for line in lines]
+    files = element("table", element("thead", head), element("tbody", body))
+    return element(
+        "section",
+        element("h2", "Environment", id="environment"),
+        element("div", files, class_="scroll"),
+        _facts(page.facts, page.room.text),
+    )
+
+
+def _facts(facts: Facts, limit: int) -> Markup:
+    differing = [
+        element(
+            "div",
+            element("dt", " / ".join(difference.path)),
+            [
+                element("dd", long_text(text, 400), " ", element("small", ", ".join(files)))
+                for text, files in difference.values
+            ],
+        )
+        for difference in facts.differences
+    ]
+    silent = f"No environment is stated by {', '.join(facts.silent)}." if facts.silent else ""
+    return join(
+        element("h3", "Where the files differ") if differing else None,
+        element("dl", differing, class_="tree differing") if differing else None,
+        element("div", list(_blocks(facts.common, limit)), class_="blocks"),
+        element("p", silent, class_="quiet") if silent else None,
+    )
+
+
+def _blocks(common: dict[str, Any], limit: int) -> Iterator[Markup]:
+    """A block for each group of facts: what the environment says about the machine is apart from the software."""
+    for name, part in common.items():
+        groups = {key: below for key, below in part.items() if isinstance(below, dict | list) and below}
+        plain = {key: below for key, below in part.items() if key not in groups}
+        if plain:
+            yield _block(name, plain, limit)
+        for key, below in groups.items():
+            yield _block(key, below[0] if isinstance(below, list) and len(below) == 1 else below, limit)
+
+
+def _block(title: str, block: object, limit: int) -> Markup:
+    name = f"{title[:1].upper()}{title[1:]}"
+    return element("div", element("h3", name), render_tree(block, limit))
+
+
+def render_words(page: Page) -> Markup:
+    """What the words on this page mean."""
+    statuses = {status: STATUSES[status] for status, _, _ in page.summary.statuses if status in STATUSES}
+    metrics = _metric_words(page.metrics)
+    verdicts = {v.value: VERDICTS[v] for v, _ in page.gate.verdicts} if page.gate else {}
+    lists = {"Metrics": metrics, "Statuses": statuses, "Verdicts": verdicts}
+    parts = [
+        element("div", element("h3", name), element("dl", _pairs(words), class_="tree"))
+        for name, words in lists.items()
+        if words
+    ]
+    return element("section", element("h2", "Words", id="words"), element("div", parts, class_="words"))
+
+
+def _metric_words(names: Sequence[str]) -> dict[str, str]:
+    """What metrics mean; one that every way of starting has is explained once."""
+    words = {}
+    for name in names:
+        if name in METRICS:
+            split, meaning = split_metric(name), METRICS[name].meaning
+            word = f"\u2026_{split[1]}" if split else name
+            meaning = meaning.partition(": ")[2] if split else meaning
+            words[word] = f"{meaning} [{METRICS[name].unit}]"
+    return words
+
+
+def _pairs(words: dict[str, str]) -> list[Markup]:
+    return [element("div", element("dt", word), element("dd", meaning)) for word, meaning in words.items()]

@@ -1,0 +1,231 @@
+"""Pictures as SVG: drawn here, colored by the page's style sheet.
+
+Positions along a picture are in percent, so that it fills whatever width there is while text and dots keep their size. Nothing is said by
+a picture alone: the numbers stand beside it as text, and so pictures are hidden from screen readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil, floor, log, log10
+
+from msgspec import Struct
+
+from torchstone.core.text.units import format_number
+from torchstone.reporting.html.elements import Markup, element
+
+MOST_TICKS = 7
+STRIP_WIDTH, STRIP_HEIGHT = 120, 24  # as the style sheet has them
+_EDGE = 3.0  # percent kept free on both sides, so that a dot at the very end is whole
+_SERIES = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
+_STEPS = (0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)
+
+
+class Scale(Struct, frozen=True):
+    """From numbers to percent of a picture's width, and the numbers to mark on the way."""
+
+    low: float
+    high: float
+    is_log: bool
+    ticks: tuple[float, ...]
+
+    def at(self, value: float) -> float:
+        """Where a number lies; one off the scale lies at its end."""
+        value = min(max(value, self.low), self.high)
+        if self.is_log:
+            share = (log(value) - log(self.low)) / (log(self.high) - log(self.low))
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return _EDGE + (100 - 2 * _EDGE) * share
+
+
+def ratio_scale(values: Iterable[float]) -> Scale:
+    """A logarithmic scale on which 1 always is: half as fast is as far from it as twice as fast."""
+    known = [value for value in values if value > 0]
+    low, high = min([0.9, *known]) / 1.02, max([1.1, *known]) * 1.02
+    return Scale(low, high, True, tuple(choose_ticks(low, high)))
+
+
+def choose_ticks(low: float, high: float) -> list[float]:
+    """The finest round numbers of which there are not too many, for a logarithmic scale."""
+    best = [1.0]
+    for ticks in _candidates(low, high):
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(best) <= len(inside) <= MOST_TICKS:
+            best = inside
+    return best
+
+
+def _candidates(low: float, high: float) -> Iterator[list[float]]:
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    every = ceil(len(decades) / MOST_TICKS)
+    yield [10.0**decade for decade in decades if decade % every == 0]
+    for series in _SERIES:
+        yield [factor * 10.0**decade for decade in decades for factor in series]
+    for step in _STEPS:
+        if (high - low) / step <= MOST_TICKS + 1:
+            yield [round(number * step, 4) for number in range(ceil(low / step), floor(high / step) + 1)]
+
+
+def draw_axis(scale: Scale) -> Markup:
+    """The numbers below or above dots."""
+    labels = [
+        element("text", f"{format_number(tick)}x", x=f"{scale.at(tick):.2f}%", y=12, text_anchor="middle")
+        for tick in scale.ticks
+    ]
+    return _svg("axis", 16, labels)
+
+
+def draw_dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> Markup:
+    """A dot with its interval, and a hollow mark where the baseline has it."""
+    return _svg(f"dots {side_of(interval)}", 18, [_grid(scale), *_dot(scale, value, interval, old)])
+
+
+def draw_change(
+    scale: Scale, value: float, interval: tuple[float, float] | None, margin: float, kind: str
+) -> Markup:
+    """A dot with its interval, before a band as wide as what does not matter; ``kind`` decides on the color."""
+    low, high = scale.at(1 / (1 + margin)), scale.at(1 + margin)
+    band = element("rect", x=f"{low:.2f}%", width=f"{high - low:.2f}%", y=-2, height=22, class_="band")
+    return _svg(f"dots {kind}", 18, [band, _grid(scale), *_dot(scale, value, interval, None)])
+
+
+def _dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> list[Markup]:
+    parts = []
+    if interval:
+        low, high = scale.at(interval[0]) if interval[0] > 0 else 0.0, scale.at(interval[1])
+        parts.append(element("line", x1=f"{low:.2f}%", x2=f"{high:.2f}%", y1=9, y2=9, class_="interval"))
+    if old:
+        parts.append(element("circle", cx=f"{scale.at(old):.2f}%", cy=9, r=4, class_="old"))
+    parts.append(element("circle", cx=f"{scale.at(value):.2f}%", cy=9, r=4, class_="dot"))
+    return parts
+
+
+def side_of(interval: tuple[float, float] | None) -> str:
+    """On which side of 1 an interval lies: up, down, even where it holds 1, plain where there is none."""
+    if interval is None:
+        return "plain"
+    return "up" if interval[0] > 1 else "down" if interval[1] < 1 else "even"
+
+
+def _grid(scale: Scale) -> Markup:
+    lines = []
+    for tick in scale.ticks:
+        x = f"{scale.at(tick):.2f}%"
+        lines.append(element("line", x1=x, x2=x, y1=-2, y2=20, class_="one" if tick == 1 else None))
+    return element("g", lines)
+
+
+def draw_bar(share: float, kind: str = "bar") -> Markup:
+    """One bar, as long as its share of the longest."""
+    return _svg("bars", 14, [_bar(share, 2, 10, kind)])
+
+
+def draw_pair(first: float, second: float) -> Markup:
+    """Two bars, one below the other: before and after."""
+    return _svg("bars", 18, [_bar(first, 1, 7, "before"), _bar(second, 10, 7, "after")])
+
+
+def _bar(share: float, y: int, height: int, kind: str) -> Markup:
+    width = f"{100 * min(max(share, 0.0), 1.0):.2f}%"
+    return element("rect", x=0, y=y, width=width, height=height, rx=1, class_=kind)
+
+
+def draw_parts(parts: Iterable[tuple[str, float]], height: int = 10) -> Markup:
+    """A bar in parts, each with its class, as long as its share of all."""
+    known = [(kind, amount) for kind, amount in parts if amount > 0]
+    total = sum(amount for _, amount in known) or 1
+    drawn, start = [], 0.0
+    for kind, amount in known:
+        width = 100 * amount / total
+        drawn.append(element("rect", x=f"{start:.1f}%", width=f"{width:.1f}%", height="100%", class_=kind))
+        start += width
+    return _svg("parts", height, drawn)
+
+
+def draw_stack(share: float, parts: Iterable[tuple[str, float, str]]) -> Markup:
+    """One bar, as long as its share of the longest, in parts: each has its class, its amount, and what a mouse over it is told."""
+    known = [(kind, amount, text) for kind, amount, text in parts if amount > 0]
+    scale = 100 * min(max(share, 0.0), 1.0) / (sum(amount for _, amount, _ in known) or 1)
+    drawn, start = [], 0.0
+    for kind, amount, text in known:
+        width = scale * amount
+        bar = element("rect", x=f"{start:.2f}%", y=2, width=f"{width:.2f}%", height=12, class_=kind)
+        drawn.append(element("g", element("title", text), bar))
+        start += width
+    return _svg("bars", 16, drawn)
+
+
+def draw_samples(samples: Sequence[float], middle: float, points: int) -> Markup:
+    """Samples in the order in which they were measured, higher ones higher, with a line at the value that stands for them.
+
+    A few that are far off the others lie on the edge, so that the others can be told apart.
+    """
+    low, high = _fences(samples)
+
+    def y_of(sample: float) -> int:
+        share = (min(max(sample, low), high) - low) / (high - low) if high > low else 0.5
+        return round(STRIP_HEIGHT - 3 - (STRIP_HEIGHT - 6) * share)
+
+    last = max(len(samples) - 1, 1)
+    dots = "".join(
+        f"M{round(3 + (STRIP_WIDTH - 6) * index / last)} {y_of(samples[index])}z"
+        for index in _pick(samples, points)
+    )
+    line = element("path", d=f"M0 {y_of(middle)}h{STRIP_WIDTH}", class_="middle")
+    return element("svg", line, element("path", d=dots), class_="strip", aria_hidden="true")
+
+
+def _fences(samples: Sequence[float]) -> tuple[float, float]:
+    """The range to draw: that of the samples, less what is further from the middle half than three times its width."""
+    ordered = sorted(map(float, samples))
+    first, third = ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
+    width = 3 * (third - first)
+    if width == 0:
+        return ordered[0], ordered[-1]
+    return max(ordered[0], first - width), min(ordered[-1], third + width)
+
+
+def _pick(samples: Sequence[float], points: int) -> list[int]:
+    """The places of at most so many samples, spread evenly, the least and the most always among them."""
+    count = len(samples)
+    if count <= points:
+        return list(range(count))
+    picked = {index * (count - 1) // (points - 3) for index in range(points - 2)}
+    least = min(range(count), key=samples.__getitem__)
+    return sorted(picked | {least, max(range(count), key=samples.__getitem__)})
+
+
+def draw_curve(scale: Scale, marks: Sequence[tuple[float, tuple[float, float] | None]]) -> Markup:
+    """All of very many ratios from low to high: one dot each, with its interval."""
+    height = 220
+    lines, labels = [], []
+    for tick in scale.ticks:
+        y = height * (1 - scale.at(tick) / 100)
+        lines.append(element("line", x1="0", x2="100%", y1=y, y2=y, class_="one" if tick == 1 else None))
+        labels.append(element("text", f"{format_number(tick)}x", x=2, y=y - 3))
+    dots, intervals = [], []
+    last = max(len(marks) - 1, 1)
+    for index, (value, interval) in enumerate(marks):
+        x = round(60 + 930 * index / last, 1)
+        dots.append(f"M{x:g} {_height(scale, value)}z")
+        if interval and interval[0] > 0:
+            intervals.append(f"M{x:g} {_height(scale, interval[0])}V{_height(scale, interval[1])}")
+    inner = element(
+        "svg",
+        element("path", d="".join(intervals), class_="interval"),
+        element("path", d="".join(dots), class_="dot"),
+        viewBox="0 0 1000 1000",
+        preserveAspectRatio="none",
+        width="100%",
+        height="100%",
+    )
+    return _svg("curve", height, [element("g", lines), inner, *labels])
+
+
+def _height(scale: Scale, value: float) -> int:
+    return round(1000 - 10 * scale.at(value))
+
+
+def _svg(kind: str, height: int, parts: Sequence[Markup]) -> Markup:
+    return element("svg", parts, class_=kind, width="100%", height=height, aria_hidden="true")

@@ -1,0 +1,210 @@
+"""Flame graphs as SVG: the top frame is above, what it calls is below, and a frame is as wide as it costs.
+
+In a differential one the color is the change. Positions are in percent, so that a graph fills whatever width there is. It is hidden from
+screen readers: a table beside it says the same. Frames can be looked at more closely where the script runs.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from msgspec import Struct
+
+from torchstone.analyze.attribution import Frame
+from torchstone.core.records import Number
+from torchstone.core.text.units import format_change
+from torchstone.reporting.html.elements import NOTHING, Markup, element, join
+
+MOST_FRAMES = 3_000
+SMALLEST = 0.001  # the share of the whole that a frame needs to be drawn for itself
+_STRIPE = 0.003  # how wide what is gone is, at most
+HEIGHT = 18
+_NO_ROOM_FOR_TEXT = 1.5  # percent; the script knows better, once it knows how wide the page is
+_SAME = 0.001
+_STEPS = (0.01, 0.05, 0.25)
+_LEGEND = (
+    ("l4", "25% less, or gone"),
+    ("l3", "5%"),
+    ("l2", "1%"),
+    ("l1", "less"),
+    ("s", "same"),
+    ("m1", "more"),
+    ("m2", "1%"),
+    ("m3", "5%"),
+    ("m4", "25% more, or new"),
+)
+_HOW = "Point at a frame to read what it cost. Click it to look closer."
+_KEYS = "Arrow keys move between frames, Enter looks closer, Escape shows all. The tables say the same."
+
+
+class Box(Struct, frozen=True):
+    """A frame with its place: ``left`` and ``width`` in percent of the whole."""
+
+    depth: int
+    left: float
+    width: float
+    name: str
+    base: Number
+    new: Number
+
+
+class _Kept(Struct):
+    """A frame that is drawn: where the one above it is in the list, how wide it is, and how much narrower all below it is."""
+
+    frame: Frame
+    depth: int
+    above: int
+    width: float = 0.0
+    left: float = 0.0
+    shrinks: float = 1.0
+
+    @property
+    def is_gone(self) -> bool:
+        return not self.frame.new
+
+
+def lay_out(root: Frame, most: int = MOST_FRAMES) -> list[Box]:
+    """The frames to draw, each above what it calls.
+
+    Frames are as wide as they cost now. One that is gone is a thin stripe, and within it all is as wide as it was. Frames too small to see
+    are drawn as one; if there are too many, that goes for larger ones too.
+    """
+    smallest = SMALLEST * root.size
+    kept = _keep(root, smallest)
+    while len(kept) > most:
+        smallest *= 1.5
+        kept = _keep(root, smallest)
+    _weigh(kept, stripe=_STRIPE * root.size)
+    whole = kept[0].width
+    if not whole:
+        return []
+    filled = [0.0] * len(kept)
+    boxes = []
+    for number, each in enumerate(kept):
+        if number:
+            above = kept[each.above]
+            each.width *= above.shrinks
+            each.shrinks *= above.shrinks
+            each.left = above.left + filled[each.above]
+            filled[each.above] += each.width
+        frame = each.frame
+        left, width = 100 * each.left / whole, 100 * each.width / whole
+        boxes.append(Box(each.depth, left, width, frame.name, frame.base, frame.new))
+    return boxes
+
+
+def _keep(root: Frame, smallest: float) -> list[_Kept]:
+    """The frames that are large enough; under each, those that are not are one frame, if together they are."""
+    kept: list[_Kept] = []
+    waiting = [_Kept(root, 0, 0)]
+    while waiting:
+        each = waiting.pop()
+        kept.append(each)
+        above, below = len(kept) - 1, each.frame.below.values()
+        large = [frame for frame in below if frame.size >= smallest]
+        small = [frame for frame in below if frame.size < smallest and frame.size]
+        if small:
+            base, new = sum(frame.base for frame in small), sum(frame.new for frame in small)
+            together = Frame(small[0].name if len(small) == 1 else f"({len(small):,} smaller)", base, new)
+            large += [together] if together.size >= smallest else []
+        waiting += [_Kept(frame, each.depth + 1, above) for frame in reversed(large)]
+    return kept
+
+
+def _weigh(kept: list[_Kept], stripe: float) -> None:
+    """Decide how wide the frames are: as they cost now, but what is gone can be seen, and all below a frame has room in it."""
+    costs, parts = [0.0] * len(kept), [0.0] * len(kept)  # of all that is right below each
+    for number in range(len(kept) - 1, -1, -1):
+        each = kept[number]
+        base, new = float(each.frame.base), float(each.frame.new)
+        if each.is_gone:
+            each.width = base
+            if number and not kept[each.above].is_gone:
+                each.width = min(stripe, base)
+                each.shrinks = each.width / base
+        else:
+            each.width = max(min(stripe, base), parts[number] + max(0.0, new - costs[number]))
+        if number:
+            costs[each.above] += new
+            parts[each.above] += each.width
+
+
+def shade_of(base: Number, new: Number) -> str:
+    """The class that colors a change: ``m1`` to ``m4`` for more, ``l1`` to ``l4`` for less, ``s`` for the same."""
+    if base == new:
+        return "s"
+    relative = abs(new - base) / base if base else 1.0
+    if relative < _SAME:
+        return "s"
+    return f"{'m' if new > base else 'l'}{1 + sum(relative >= step for step in _STEPS)}"
+
+
+def draw_flame(root: Frame, unit: str, name: str, *, plain: bool, most: int = MOST_FRAMES) -> Markup:
+    """A graph with all that belongs to it; a ``plain`` one knows no change, and its colors mean nothing."""
+    boxes = lay_out(root, most)
+    if not boxes:
+        return NOTHING
+    deepest = max(box.depth for box in boxes)
+    frames = element(
+        "svg",
+        [_frame(box, plain=plain) for box in boxes],
+        width="100%",
+        height=HEIGHT * (deepest + 1),
+        aria_hidden="true",
+    )
+    find = element("label", "Find ", element("input", type="search", placeholder="name \u2026"))
+    reset = element("button", "Show all", type="button", disabled=True)
+    return element(
+        "div",
+        _legend() if not plain else None,
+        element("div", find, reset, class_="tools"),
+        element("p", _HOW, class_="told quiet", role="status"),
+        element("div", frames, class_="frames", tabindex=0, role="group", aria_label=f"{name}. {_KEYS}"),
+        class_="flame",
+        data_unit=unit,
+        data_plain=plain,
+    )
+
+
+def _frame(box: Box, *, plain: bool) -> Markup:
+    shade = f"p{crc32(box.name.encode('utf-8', 'replace')) % 3}" if plain else shade_of(box.base, box.new)
+    tiny = " tiny" if box.width < _NO_ROOM_FOR_TEXT else ""
+    return element(
+        "svg",
+        element("rect"),
+        element("text", box.name, _change(box) if not plain else None, x=4, y=13),
+        x=_percent(box.left),
+        y=HEIGHT * box.depth,
+        width=_percent(box.width),
+        height=HEIGHT - 1,
+        class_=shade + tiny,
+        data_base=None if plain else exact(box.base),
+        data_new=exact(box.new),
+    )
+
+
+def _change(box: Box) -> Markup:
+    """The change in words, for those who see no colors."""
+    if shade_of(box.base, box.new) == "s":
+        return NOTHING
+    told = "new" if not box.base else "gone" if not box.new else format_change(box.new, box.base)
+    return element("tspan", f" {told}")
+
+
+def _percent(value: float) -> str:
+    return f"{value:.4f}".rstrip("0").rstrip(".") + "%"
+
+
+def exact(value: Number) -> str:
+    """A number for the script, with all that it has to say."""
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def _legend() -> Markup:
+    items = [element("li", element("i", class_=shade), text) for shade, text in _LEGEND]
+    return element("ul", items, class_="legend shades") if items else NOTHING
+
+
+def draw_shade(base: Number, new: Number) -> Markup:
+    """The color of a change, to stand beside its number."""
+    return join(element("i", class_=f"shade {shade_of(base, new)}", aria_hidden="true"))

@@ -1,0 +1,1 @@
+"""Views: decide what a person is shown, once for every format."""

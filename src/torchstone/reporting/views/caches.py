@@ -1,0 +1,336 @@
+"""What compile_cache cases say: every way of starting with its seconds and savings, and why a cache did not serve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from math import fsum
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.core.records import Measurement, Outcome
+from torchstone.core.text.units import count_of, format_number, format_value
+from torchstone.core.vocabulary import METRICS, PASSED, SCENARIOS, SKIPPED, Probe
+from torchstone.reporting.views.case_row import CaseRow, as_number, interval_of
+
+COLD, WARM = "cold", "warm"
+REST = "rest"
+PHASES = {
+    "dynamo": "reading bytecode into graphs",
+    "guards": "building guards",
+    "aot_autograd": "AOT autograd",
+    "inductor": "inductor before it writes code",
+    "codegen": "inductor while it writes code",
+    "native": "the C++ or Triton compiler",
+    "loading": "reading compiled graphs back",
+    REST: "what none of torch's timers saw",
+}
+_GOOD = frozenset({PASSED, SKIPPED})
+
+
+class Start(Struct, frozen=True):
+    """One way of starting a case. ``seconds`` are for compiling, and None where they were not measured; ``mean`` is theirs over the repeats.
+
+    ``parts`` are the seconds by phase, ``load`` those for loading artifacts before. ``asked`` and ``hits`` count look-ups of all repeats.
+    """
+
+    scenario: str
+    status: str
+    reason: str
+    seconds: float | None
+    mean: float | None
+    parts: tuple[tuple[str, float], ...]
+    load: float | None
+    saved: float | None
+    interval: tuple[float, float] | None
+    asked: float
+    hits: float
+    files: float | None
+    size: float | None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it ended as it should."""
+        return self.status in _GOOD
+
+
+class Reason(Struct, frozen=True):
+    """Why a cache did not serve some graphs of a case; the same reason in several repeats is one, numbers in it aside."""
+
+    scenario: str
+    cache: str
+    state: str
+    text: str
+    graphs: tuple[str, ...]
+    repeats: tuple[str, ...]
+
+
+class CacheCase(Struct, frozen=True):
+    """A compile_cache case with all that its caches did."""
+
+    row: CaseRow
+    starts: tuple[Start, ...]
+    reasons: tuple[Reason, ...]
+
+    def start(self, scenario: str) -> Start | None:
+        """One of its ways of starting."""
+        return next((start for start in self.starts if start.scenario == scenario), None)
+
+
+class Total(Struct, frozen=True):
+    """Some cases together, those that have both this way of starting and a cold start. ``saved`` is of the sums; None where there is none."""
+
+    scenario: str
+    cases: int
+    cold: float
+    seconds: float
+    saved: float | None
+    asked: float
+    hits: float
+
+
+class ReasonGroup(Struct, frozen=True):
+    """One reason, with every case and the graphs that it is about. ``alike`` says that other cases have other numbers in it."""
+
+    reason: Reason
+    alike: bool
+    graphs: tuple[tuple[CaseRow, tuple[str, ...]], ...]
+
+
+class Lack(Struct, frozen=True):
+    """A way of starting that has no result in some cases, and why."""
+
+    scenario: str
+    status: str
+    reason: str
+    rows: tuple[CaseRow, ...]
+
+
+def split_metric(metric: str) -> tuple[str, str] | None:
+    """The scenario and the quantity of one of the probe's metrics; None for any other."""
+    scenario, _, quantity = metric.partition("_")
+    known = METRICS.get(metric)
+    return (scenario, quantity) if known and known.probes == (Probe.COMPILE_CACHE,) else None
+
+
+def read_starts(outcome: Outcome) -> tuple[Start, ...]:
+    """The ways of starting that an outcome tells of, in their order."""
+    found = {measurement.metric: measurement for measurement in outcome.measurements}
+    stated = _dictionary((outcome.extra or {}).get("scenarios"))
+    starts = (_read_start(scenario, found, _dictionary(stated.get(scenario))) for scenario in SCENARIOS)
+    return tuple(start for start in starts if start)
+
+
+def _read_start(scenario: str, found: dict[str, Measurement], stated: dict[str, Any]) -> Start | None:
+    def value(quantity: str) -> float | None:
+        measurement = found.get(f"{scenario}_{quantity}")
+        return as_number(measurement.value) if measurement else None
+
+    def count(state: str) -> float:
+        return _total(found.get(f"{scenario}_cache_{state}")) or 0.0
+
+    seconds = value("compile_seconds")
+    if seconds is None and not stated:
+        return None
+    hits = count("hit")
+    compiled = found.get(f"{scenario}_compile_seconds")
+    whole = _total(compiled)
+    return Start(
+        scenario,
+        str(stated.get("status") or (PASSED if seconds is not None else "")),
+        str(stated.get("reason") or ""),
+        seconds,
+        whole / len(compiled.samples) if compiled and whole is not None else None,
+        _parts(seconds, {phase: value(f"{phase}_seconds") or 0.0 for phase in PHASES if phase != REST}),
+        value("load_seconds"),
+        value("saved"),
+        interval_of(found.get(f"{scenario}_saved")),
+        hits + count("miss") + count("bypass"),
+        hits,
+        value("cache_files"),
+        value("cache_bytes"),
+    )
+
+
+def _parts(seconds: float | None, phases: dict[str, float]) -> tuple[tuple[str, float], ...]:
+    """The seconds by phase, and what is left of all of them."""
+    known = {phase: amount for phase, amount in phases.items() if amount > 0}
+    rest = (seconds or 0.0) - fsum(known.values())
+    return (*known.items(), *([(REST, rest)] if rest > 0 else ()))
+
+
+def _total(measurement: Measurement | None) -> float | None:
+    numbers = [as_number(sample) for sample in measurement.samples] if measurement else []
+    known = [number for number in numbers if number is not None]
+    return fsum(known) if known and len(known) == len(numbers) else None
+
+
+def _dictionary(stated: object) -> dict[str, Any]:
+    return stated if isinstance(stated, dict) else {}
+
+
+def read_reasons(outcome: Outcome) -> tuple[Reason, ...]:
+    """Why caches did not serve, as an outcome states it; what has another form is passed over."""
+    stated = (outcome.extra or {}).get("not_warm")
+    found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
+    for entry in stated if isinstance(stated, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("reason"), str):
+            scenario, cache, state = (_text(entry, key) for key in ("scenario", "cache", "state"))
+            key = (scenario, cache, state, _without_numbers(entry["reason"]))
+            found.setdefault(key, []).append(entry)
+    return tuple(
+        Reason(*key[:3], entries[0]["reason"], _all_of(entries, "graph"), _all_of(entries, "repeat"))
+        for key, entries in found.items()
+    )
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    return str(entry.get(key, ""))
+
+
+def _all_of(entries: Iterable[dict[str, Any]], key: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for entry in entries if (text := _text(entry, key))))
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+", "0", text)
+
+
+def make_cases(rows: Iterable[CaseRow]) -> list[CacheCase]:
+    """The compile_cache cases that have a result, those of which a warm start saves least first."""
+    cases = [
+        CacheCase(row, starts, read_reasons(row.outcome))
+        for row in rows
+        if row.case.probe == Probe.COMPILE_CACHE and row.outcome and (starts := read_starts(row.outcome))
+    ]
+    return sorted(cases, key=_saved_when_warm)
+
+
+def _saved_when_warm(case: CacheCase) -> float:
+    warm = case.start(WARM)
+    return float("inf") if warm is None or warm.saved is None else warm.saved
+
+
+def total_starts(rows: Iterable[CaseRow]) -> tuple[Total, ...]:
+    """What all cases come to, for every way of starting that one of them has: saved is (1 - sum / sum of cold) * 100."""
+    cases = make_cases(rows)
+    totals = (_total_start(scenario, cases) for scenario in SCENARIOS)
+    return tuple(total for total in totals if total)
+
+
+def _total_start(scenario: str, cases: Sequence[CacheCase]) -> Total | None:
+    pairs = [
+        (cold, start)
+        for case in cases
+        if (cold := case.start(COLD)) and (start := case.start(scenario))
+        if cold.is_good and start.is_good and cold.mean is not None and start.mean is not None
+    ]
+    if not pairs:
+        return None
+    before, after = fsum(cold.mean or 0 for cold, _ in pairs), fsum(start.mean or 0 for _, start in pairs)
+    return Total(
+        scenario,
+        len(pairs),
+        before,
+        after,
+        100 * (1 - after / before) if before > 0 and scenario != COLD else None,
+        fsum(start.asked for _, start in pairs),
+        fsum(start.hits for _, start in pairs),
+    )
+
+
+def group_reasons(cases: Iterable[CacheCase]) -> list[ReasonGroup]:
+    """Every reason once, those of most cases first."""
+    found: dict[tuple[str, ...], list[tuple[CaseRow, Reason]]] = {}
+    for case in cases:
+        for reason in case.reasons:
+            key = (reason.scenario, reason.cache, reason.state, _without_numbers(reason.text))
+            found.setdefault(key, []).append((case.row, reason))
+    groups = [
+        ReasonGroup(
+            members[0][1],
+            len({reason.text for _, reason in members}) > 1,
+            tuple((row, reason.graphs) for row, reason in members),
+        )
+        for members in found.values()
+    ]
+    order = {scenario: number for number, scenario in enumerate(SCENARIOS)}
+    return sorted(groups, key=lambda group: (order.get(group.reason.scenario, 9), -len(group.graphs)))
+
+
+def group_lacks(cases: Iterable[CacheCase]) -> list[Lack]:
+    """Ways of starting that are not available, or failed, with the cases that it is so in."""
+    found: dict[tuple[str, str, str], list[CaseRow]] = {}
+    for case in cases:
+        for start in case.starts:
+            if not start.is_good:
+                found.setdefault((start.scenario, start.status, start.reason), []).append(case.row)
+    return [Lack(*key, tuple(rows)) for key, rows in found.items()]
+
+
+def graphs_text(graphs: Sequence[str], most: int = 20) -> str:
+    """``all graphs``, ``graph 0/0``, ``graphs 0/0, 1/0``."""
+    if not graphs or graphs[0] == "all":
+        return "all graphs"
+    more = f" and {len(graphs) - most:,} more" if len(graphs) > most else ""
+    return f"graph{'s' if len(graphs) > 1 else ''} {', '.join(graphs[:most])}{more}"
+
+
+def hits_text(hits: float, asked: float) -> str:
+    """``100% (2/2)``; nothing where no cache was asked."""
+    return f"{hit_rate(hits, asked)} ({hits_of(hits, asked)})" if asked > 0 else ""
+
+
+def hit_rate(hits: float, asked: float) -> str:
+    """``100%``, which all but a few never are; nothing where no cache was asked."""
+    return f"{min(100 * hits / asked, 100 if hits >= asked else 99.9):.3g}%" if asked > 0 else ""
+
+
+def hits_of(hits: float, asked: float) -> str:
+    """``2/2``."""
+    return f"{format_number(hits)}/{format_number(asked)}"
+
+
+def format_percent(percent: float) -> str:
+    """A share of which the first decimal is enough: ``94.7%``."""
+    return f"{percent:.1f}%" if abs(percent) < 10_000 else f"{percent:.3g}%"
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds; what nobody can have measured does not take a whole line."""
+    return format_value(seconds, "s") if abs(seconds) < 1e9 else f"{seconds:.3g} s"
+
+
+def format_size(number: float) -> str:
+    """Bytes as people say them.
+
+    >>> format_size(999), format_size(325_424), format_size(1.5e9)
+    ('999 B', '325 kB', '1.5 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(number) < 999.5 or unit == "TB":
+            break
+        number /= 1000
+    return f"{number:.3g} {unit}"
+
+
+def cache_figures(totals: Sequence[Total]) -> tuple[str, list[str]]:
+    """The whole in one figure, and what there is to say about it; nothing where nothing was measured."""
+    by_name = {total.scenario: total for total in totals}
+    warm, cold = by_name.get(WARM), by_name.get(COLD)
+    others = [
+        f"{total.scenario} saves {format_percent(total.saved)}"
+        for total in totals
+        if total.saved is not None and total.scenario != WARM
+    ]
+    if warm is None or warm.saved is None:
+        figure = format_seconds(cold.seconds) if cold else ""
+        return figure, [f"to compile {count_of(cold.cases, 'case')} cold", ", ".join(others)] if cold else []
+    sums = f"{format_seconds(warm.cold)} cold, {format_seconds(warm.seconds)} warm"
+    rate = hits_text(warm.hits, warm.asked)
+    return format_percent(warm.saved), [
+        f"saved by a warm start: {sums}, in {count_of(warm.cases, 'case')}",
+        f"hit rate when warm {rate}" if rate else "",
+        ", ".join(others),
+    ]

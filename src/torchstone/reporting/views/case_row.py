@@ -1,0 +1,332 @@
+"""One row of the page: a case with its outcome, what the gate says about it, and how it is called. Decided here, rendered elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading
+from torchstone.core.text.safe_text import quote_word, simple_command
+from torchstone.core.text.units import format_change, format_number, format_value
+from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
+from torchstone.formats.merge import Results
+from torchstone.gate.verdicts import QUIET, Row
+from torchstone.reporting.views.check_rows import Report, Words, describe
+
+SPEEDUP = "speedup"
+MISSING = Verdict.MISSING.value
+
+OK, SKIP, FAIL, ABSENT = "ok", "skip", "fail", "absent"
+_KINDS = {ABSENT: 0, FAIL: 1, OK: 2, SKIP: 3}
+_KIND_OF_STATUS = {PASSED: OK, "": OK, SKIPPED: SKIP, NOT_AVAILABLE: SKIP}
+_ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
+
+
+class Finding(Struct, frozen=True):
+    """What the gate says about one metric of a case; ``words`` are for what somebody will look at."""
+
+    verdict: Verdict
+    blocks: bool
+    metric: str
+    expected: str
+    words: Words | None
+
+
+class CaseRow(Struct, frozen=True, eq=False, gc=False):
+    """A case that was measured, planned or expected, and the rows that the gate has of it.
+
+    A page may be made of half a million of them, of which its table holds a few thousand: what only the table needs is put into words when it is asked for.
+    """
+
+    case: Case
+    outcome: Outcome | None
+    reading: Reading | None
+    index: int
+    judged: tuple[Row, ...]
+    naming: Naming
+
+    @property
+    def anchor(self) -> str:
+        """Its id in the page, the same in every page; empty where the table does not hold it."""
+        return self.naming.anchor_of(self)
+
+    @property
+    def label(self) -> str:
+        """Its name, with axes only where others have the same name."""
+        return self.naming.label_of(self.case)
+
+    @property
+    def axes(self) -> str:
+        """The axes that not all cases share."""
+        return self.naming.axes_of(self.case)
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return (self.outcome.status or "(no status)") if self.outcome else MISSING
+
+    @property
+    def place(self) -> str:
+        """The file and line it was read from."""
+        if self.reading is None:
+            return ""
+        return self.reading.place(self.index) if self.outcome else self.reading.path
+
+    @property
+    def source(self) -> str:
+        """The file it is from, where there are several."""
+        return os.path.basename(self.reading.path) if self.naming.has_several_files and self.reading else ""
+
+    @property
+    def repro(self) -> str:
+        """The command that measures it again, where it is known."""
+        return _repro(self.case, self.outcome, self.reading)
+
+    @property
+    def note(self) -> str:
+        """Why there is no outcome."""
+        if self.reading is None:
+            return f"expected by {self.judged[0].remarks.expected_place}, but neither planned nor measured"
+        return "" if self.outcome else f"planned in {self.place}, but there is no outcome of it"
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the gate says, the worst first."""
+        return tuple(_findings(self.naming.report, self.judged))
+
+    @property
+    def old(self) -> Number | None:
+        """The speedup that the baseline has."""
+        return _old_speedup(self.judged)
+
+    @property
+    def kind(self) -> str:
+        """The sort of end it came to: ok, skip, fail, or absent where there is no outcome."""
+        if self.outcome is None:
+            return ABSENT
+        return _KIND_OF_STATUS.get(self.outcome.status, FAIL)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it ended as it should."""
+        return self.kind in {OK, SKIP}
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst that the gate says about it; None where it was not judged."""
+        return min((row.verdict for row in self.judged), key=_ORDER.__getitem__, default=None)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the gate says no because of it."""
+        return any(row.blocks for row in self.judged)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to tell of it: it is as expected, without cautions, and nothing says where its counts went."""
+        extra = self.outcome.extra if self.outcome else None
+        told = extra is not None and (extra.get("cautions") or extra.get("profile"))
+        return self.is_good and not told and all(row.verdict in QUIET for row in self.judged)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What the one who measured it says to be careful about."""
+        stated = (self.outcome.extra or {}).get("cautions") if self.outcome else None
+        return tuple(str(text) for text in stated) if isinstance(stated, list) else ()
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """The measurement of a metric."""
+        for measurement in self.outcome.measurements if self.outcome else ():
+            if measurement.metric == metric:
+                return measurement
+        return None
+
+    def value(self, metric: str) -> Number | None:
+        """The one number that stands for a metric."""
+        measurement = self.measurement(metric)
+        return measurement.value if measurement else None
+
+
+def make_rows(results: Results, report: Report | None, shared: dict[str, str]) -> list[CaseRow]:
+    """A row for every case that was measured, planned or expected, worst first."""
+    naming, judged = Naming(results, report, shared), _judged_rows(report)
+    rows = [
+        CaseRow(outcome.case, outcome, reading, index, tuple(judged.pop(outcome.case, ())), naming)
+        for reading, index, outcome in results
+    ]
+    rows += [
+        CaseRow(case, None, reading, 0, tuple(judged.pop(case, ())), naming)
+        for reading, case in results.unmeasured()
+    ]
+    rows += [CaseRow(case, None, None, 0, tuple(of_gate), naming) for case, of_gate in judged.items()]
+    return sorted(rows, key=severity)
+
+
+def _judged_rows(report: Report | None) -> dict[Case, list[Row]]:
+    """The gate's rows by case; those of cases that were only expected come last."""
+    found: dict[Case, list[Row]] = {}
+    for row in report.judgement.rows if report else ():
+        found.setdefault(row.case, []).append(row)
+    return found
+
+
+class Naming:
+    """What cases are called on the page, and which of them the table holds: all, until it is told otherwise."""
+
+    def __init__(self, results: Results, report: Report | None, shared: dict[str, str]) -> None:
+        self.has_several_files = len(results.readings) > 1
+        self.report = report
+        self._shared = shared
+        self._anchors: dict[CaseRow, str] = {}
+        self._taken: set[str] = set()
+        self._kept: frozenset[CaseRow] | None = None
+        cases = {case for reading in results.readings for case in reading.run.plan}
+        self._names = Counter((case.benchmark, case.probe) for case in cases)
+
+    def keep(self, rows: Iterable[CaseRow]) -> None:
+        """Say which rows the table holds: no other one can be linked to."""
+        self._kept = frozenset(rows)
+
+    def anchor_of(self, row: CaseRow) -> str:
+        """A readable id for the page that depends on nothing but the case; empty if the table does not hold it."""
+        if self._kept is not None and row not in self._kept:
+            return ""
+        if row not in self._anchors:
+            self._anchors[row] = _anchor(row.case, self._taken)
+        return self._anchors[row]
+
+    def axes_of(self, case: Case) -> str:
+        """The axes of a case that not all cases share."""
+        return ", ".join(_own_axes(case, self._shared))
+
+    def label_of(self, case: Case) -> str:
+        """The name of a case, with axes where others have the same name."""
+        if self._names[case.benchmark, case.probe] < 2:
+            return case.name
+        axes = self.axes_of(case)
+        return f"{case.name} ({axes})" if axes else case.name
+
+
+def shared_axes(cases: Iterable[Case]) -> dict[str, str]:
+    """The axes, and the suite, that all cases have in common: said once, not in every row."""
+    shared: dict[str, str] | None = None
+    for case in cases:
+        axes = _all_axes(case)
+        shared = axes if shared is None else {a: v for a, v in shared.items() if axes.get(a) == v}
+    return shared or {}
+
+
+def _all_axes(case: Case) -> dict[str, str]:
+    return ({"suite": case.suite} if case.suite else {}) | case.variant.axes()
+
+
+def _own_axes(case: Case, shared: dict[str, str]) -> Iterator[str]:
+    for axis, value in _all_axes(case).items():
+        if axis not in shared:
+            known = axis in {"suite", "device", "backend", "mode", "dtype", "strategy", "collective"}
+            words = {
+                "batch_size": f"batch {value}",
+                "dynamic": "dynamic" if value == "true" else "static",
+                "ranks": "1 rank"
+                if value == "1"
+                else f"{value} ranks"
+                if value.isdigit()
+                else f"ranks {value}",
+                "bucket_mb": f"{value} MB buckets",
+            }
+            yield value if known else words.get(axis, f"{axis} {value}")
+
+
+def _anchor(case: Case, taken: set[str]) -> str:
+    """A readable id for the page that depends on nothing but the case."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{case.benchmark[:40]}-{case.probe[:20]}").strip("-").lower()
+    digest = hashlib.sha256(case.id.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    anchor = first = f"case-{readable}-{digest}"
+    number = 1
+    while anchor in taken:
+        number += 1
+        anchor = f"{first}-{number}"
+    taken.add(anchor)
+    return anchor
+
+
+def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
+    """The command that measures the case again, where it is known."""
+    if outcome and (command := simple_command(outcome.repro)):
+        return command
+    if not reading or not reading.repro or case.probe not in {"", reading.kind}:
+        return ""
+    return simple_command(reading.repro.replace("{name}", quote_word(case.benchmark)))
+
+
+def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in sorted(rows, key=lambda row: _ORDER[row.verdict]):
+        if report:
+            quiet = row.verdict in QUIET and not row.blocks
+            words = None if quiet else describe(row, report.context)
+            yield Finding(row.verdict, row.blocks, row.metric, _expected(row), words)
+
+
+def _expected(row: Row) -> str:
+    """What was expected, and how far off the result is: ``1.25x (-4.0%)``."""
+    actual, expected = row.actual_value, row.expected_value
+    if expected is None:
+        return ""
+    text = format_value(expected, unit_of(row.metric))
+    if not isinstance(expected, int | float) or not isinstance(actual, int | float) or actual == expected:
+        return text
+    return f"{text} ({format_change(actual, expected)})"
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric, where it is a known one; a share of something is just a share."""
+    return METRICS[metric].unit.removesuffix(" of look-ups") if metric in METRICS else ""
+
+
+def _old_speedup(rows: Sequence[Row]) -> Number | None:
+    for row in rows:
+        if row.metric == SPEEDUP and row.verdict is not Verdict.INCONCLUSIVE:
+            value = row.expected_value
+            return value if isinstance(value, int | float) and value > 0 else None
+    return None
+
+
+def severity(row: CaseRow) -> tuple[bool, int, float]:
+    """What blocks first, then what is missing or failed, then from slow to fast."""
+    kind = row.kind
+    speedup = row.value(SPEEDUP) if kind == OK else None
+    return not row.blocks, _KINDS[kind], float("inf") if speedup is None else float(speedup)
+
+
+def interval_of(measurement: Measurement | None) -> tuple[float, float] | None:
+    """The interval that a measurement states, if it is one."""
+    stated = measurement.extra.get("interval") if measurement and measurement.extra else None
+    if not isinstance(stated, list | tuple) or len(stated) != 2:
+        return None
+    low, high = (as_number(end) for end in stated)
+    return (low, high) if low is not None and high is not None and low <= high else None
+
+
+def as_number(value: Any) -> float | None:  # noqa: ANN401  (whatever a file says)
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
+        return None
+    return float(value) if isfinite(value) else None
+
+
+def format_ratio(value: float) -> str:
+    """A ratio with as many digits as its neighbours, so that they line up: ``1.050``."""
+    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else format_number(value)
+
+
+def format_metric(value: Number | None, metric: str) -> str:
+    """A metric's value with its unit; ratios all with the same number of digits."""
+    unit = unit_of(metric)
+    return f"{format_ratio(value)}x" if unit == "x" and value is not None else format_value(value, unit)

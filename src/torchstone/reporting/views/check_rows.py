@@ -1,0 +1,199 @@
+"""What a row of the report says: the words, the numbers, the commands. Decided here, once, for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from torchstone.core.records import Case
+from torchstone.core.text.redaction import redact
+from torchstone.core.text.safe_text import join_words, quote_word, simple_command
+from torchstone.core.text.units import count_of, format_change, format_number, format_value
+from torchstone.core.vocabulary import METRICS, Verdict
+from torchstone.gate.rules import describe_rule, limits_of
+from torchstone.gate.verdicts import Judgement, Row
+from torchstone.reporting.views.accepting import Offer, Terms, find_offer
+
+if TYPE_CHECKING:
+    from torchstone.analyze.scaling_curves import RoundChange
+
+
+class Context(Struct, frozen=True):
+    """The files a judgement is about, as the user named them: they are part of the commands it suggests.
+
+    ``baselines`` says of each file which probes it speaks of; the two sets of options are those to repeat when a row is judged again, or accepted.
+    ``terms`` is what accepting depends on.
+    """
+
+    results: tuple[str, ...]
+    baselines: dict[str, frozenset[str]]
+    terms: Terms
+    check_options: tuple[str, ...] = ()
+    accept_options: tuple[str, ...] = ()
+    repeated_names: frozenset[str] = frozenset()
+
+
+class ScalingTable(Struct, frozen=True):
+    """The rounds of two DDP reports compared, and the keys of their heads."""
+
+    header_keys: list[str]
+    rows: list[RoundChange]
+
+
+class Report(Struct, frozen=True):
+    """A judgement, and what is needed to put it into words."""
+
+    judgement: Judgement
+    context: Context
+    scaling: ScalingTable | None = None
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        counts, judgement = self.judgement.counts, self.judgement
+        policy = judgement.policy.title
+        if self.scaling and not counts.rows:
+            return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
+        if judgement.exit_code == 0:
+            return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
+        parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
+        if judgement.expired:
+            parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
+        return f"FAIL: {', '.join(parts)} ({policy})"
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """The counts, in the order in which they are shown."""
+        counts = self.judgement.counts
+        return {
+            "planned": counts.planned,
+            "judged": counts.judged,
+            "red": counts.red,
+            "improved": counts.improved,
+            "quarantined": counts.quarantined,
+            "missing": counts.missing,
+            "new": counts.new,
+        }
+
+    def of_verdict(self, verdict: Verdict) -> list[Row]:
+        """The rows with this verdict that do not block."""
+        return [row for row in self.judgement.rows if row.verdict is verdict and not row.blocks]
+
+
+class Words(Struct, frozen=True):
+    """A row in words."""
+
+    finding: str
+    rule: str
+    places: str
+    repro: str
+    accept: str
+    instead: str
+    """What to do about a row that blocks and cannot be accepted."""
+
+
+def describe(row: Row, context: Context) -> Words:
+    """All that a row says to a person."""
+    offer = _offer(row, context)
+    return Words(
+        describe_finding(row),
+        describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
+        ", baseline ".join(
+            place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
+        ),
+        repro_command(row, context),
+        _accept_command(row, context, offer),
+        offer.instead if row.blocks and offer.options is None else "",
+    )
+
+
+def short_name(case: Case, *, axes: bool = False) -> str:
+    """The case's name, with the axes that tell it from others of the same name in one file; or with all that are stated."""
+    told = case.variant.axes() if axes else dict(case.variant.further)
+    further = ", ".join(f"{axis} {value}" for axis, value in told.items())
+    return f"{case.name} ({further})" if further else case.name
+
+
+def describe_finding(row: Row) -> str:
+    """What was found: ``accuracy: fail_to_run, expected pass``; with the change in percent where there is one."""
+    metric = METRICS.get(row.metric)
+    unit = metric.unit if metric else ""
+    actual, expected = row.actual_value, row.expected_value
+    text = f"{row.metric}: {'no result' if actual is None else format_value(actual, unit)}"
+    if expected is not None:
+        text += f", expected {format_value(expected, unit)}"
+    if isinstance(actual, int | float) and isinstance(expected, int | float):
+        text += f" ({format_change(actual, expected)})"
+    return f"{text}; {row.remarks.detail}" if row.remarks.detail else text
+
+
+def _describe_limits(row: Row) -> str:
+    """The range that the rule allows here, in numbers."""
+    expected = row.expected_value
+    if row.rule is None or not isinstance(expected, int | float):
+        return ""
+    limits = limits_of(row.rule, expected, row.margin)
+    parts = []
+    if limits.low is not None:
+        parts.append(f">= {format_number(limits.low)}")
+    if limits.high is not None:
+        parts.append(f"<= {format_number(limits.high)}")
+    return f" ({' and '.join(parts)})" if parts else ""
+
+
+def repro_command(row: Row, context: Context) -> str:
+    """The command that measures the case again, where it is known; else the one that judges it again."""
+    if row.actual is not None and (command := simple_command(row.actual.repro)):
+        return command
+    if command := simple_command(row.remarks.repro.replace("{name}", quote_word(row.case.benchmark))):
+        return command
+    baselines = [part for path in context.baselines for part in ("--baseline", path)]
+    return _command(
+        "check",
+        *_results_of(row, context),
+        *baselines,
+        *context.check_options,
+        "--only",
+        _pattern(row, context),
+    )
+
+
+def _offer(row: Row, context: Context) -> Offer:
+    results = row.remarks.place.rpartition(":")[0]
+    return find_offer(row, context.terms, _baseline_of(row, context), results)
+
+
+def _accept_command(row: Row, context: Context, offer: Offer) -> str:
+    """The command that makes what was measured the new baseline; empty where there is nothing to accept."""
+    baseline = _baseline_of(row, context)
+    if offer.options is None or not baseline:
+        return ""
+    files = (*_results_of(row, context), "--baseline", baseline)
+    return _command(
+        "accept", *files, *context.accept_options, *offer.options, "--only", _pattern(row, context)
+    )
+
+
+def _baseline_of(row: Row, context: Context) -> str:
+    """The baseline file that the row is in, or would have to be added to."""
+    if row.remarks.expected_place:
+        return row.remarks.expected_place.rpartition(":")[0]
+    fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
+    return fitting[0] if fitting else ""
+
+
+def _results_of(row: Row, context: Context) -> Sequence[str]:
+    """The file the row is from; all files where it is from none."""
+    from_one = row.actual is not None and row.remarks.place
+    return [row.remarks.place.rpartition(":")[0]] if from_one else context.results
+
+
+def _pattern(row: Row, context: Context) -> str:
+    """A pattern that means just this case: its name, or its id where others have the same name."""
+    return row.case.id if row.case.benchmark in context.repeated_names else row.case.benchmark
+
+
+def _command(name: str, *arguments: str) -> str:
+    return join_words(map(redact, ("torchstone", name, *arguments)))

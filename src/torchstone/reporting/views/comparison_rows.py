@@ -1,0 +1,259 @@
+"""What a row of a comparison says: the words, the numbers, the command. Decided here, once, for every format."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cached_property
+
+from msgspec import Struct
+
+from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
+from torchstone.core.text.redaction import redact
+from torchstone.core.text.safe_text import join_words, simple_command
+from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value
+from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
+from torchstone.gate.compared import Compared, ComparedRow
+from torchstone.reporting.views.names import Names
+
+SORTS = ("verdict", "change", "name", "metric")
+SAME = "same"
+_LARGE, _HUGE = 20.0, 100_000.0  # ratios that nobody wants to read as a change in percent
+_NOUNS = {
+    Verdict.REGRESSION: "regression",
+    Verdict.IMPROVEMENT: "improvement",
+}
+ORDER = (
+    Verdict.REGRESSION,
+    *(verdict for verdict in Verdict if verdict is not Verdict.REGRESSION),
+)
+"""The verdicts as a comparison shows them: what it was made to find comes first."""
+
+
+class CompareReport(Struct, frozen=True, dict=True):
+    """A comparison, and what is needed to put it into words: the files as the user named them, and the options that a suggested command repeats."""
+
+    compared: Compared
+    base: tuple[str, ...]
+    new: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    sort: str = SORTS[0]
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line. A table in which nothing could be decided does not read as a success."""
+        compared, policy = self.compared, f"policy {self.compared.policy.name}"
+        if compared.ddp is not None and not compared.rows:
+            return f"{count_of(len(compared.ddp), 'round')} compared; the {policy} judges none of them"
+        of_all = f"of {count_of(len(compared.rows), 'row')} in {count_of(compared.matched, 'common case')}"
+        if compared.exit_code:
+            red = Counter(row.verdict for row in compared.rows if row.blocks)
+            named = ", ".join(_counted(verdict, red[verdict]) for verdict in ORDER if red[verdict])
+            return f"FAIL: {named} {of_all} ({policy})"
+        still_open = compared.counts.get(Verdict.INCONCLUSIVE, 0)
+        if still_open and not any(row.adjusted is not None and _is_decided(row) for row in compared.rows):
+            return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is worse for certain ({policy})"
+        open_too = f", {still_open:,} could not be decided" if still_open else ""
+        return f"PASS: none {of_all} blocks{open_too} ({policy})"
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many rows have each verdict."""
+        counts = self.compared.counts
+        return {label(verdict): counts[verdict] for verdict in ORDER if verdict in counts}
+
+    @property
+    def confidence(self) -> str:
+        """The level of the intervals: ``99%``."""
+        return percent(1 - self.compared.alpha)
+
+    @property
+    def environment(self) -> str:
+        """In what the two sides differ and what follows, in one sentence; empty where they do not."""
+        if not self.compared.environment:
+            return ""
+        differ = "; ".join(self.compared.environment)
+        if self.compared.is_held_back:
+            return (
+                f"{differ}: times and memory are not compared; --cross-environment compares them all the same"
+            )
+        return f"{differ}: compared all the same" if "--cross-environment" in self.options else differ
+
+    @cached_property
+    def ordered(self) -> list[ComparedRow]:
+        """All rows in the order asked for; the worst first unless something else is. Sorted once, for a report asks for them again and again."""
+        rows = self.compared.rows
+        ids = {case: case.id for case in dict.fromkeys(row.case for row in rows)}
+        by_name = sorted(rows, key=lambda row: (row.case.benchmark, ids[row.case], row.metric))
+        match self.sort:
+            case "name":
+                return by_name
+            case "metric":
+                return sorted(by_name, key=lambda row: row.metric)
+            case "change":
+                return sorted(by_name, key=_size)
+            case _:
+                places = {verdict: place for place, verdict in enumerate(ORDER)}
+                return sorted(sorted(by_name, key=_size), key=lambda row: places[row.verdict])
+
+    @cached_property
+    def red(self) -> list[ComparedRow]:
+        """The rows that block, in the order asked for."""
+        return [row for row in self.ordered if row.blocks]
+
+    def of_verdict(self, verdict: Verdict) -> list[ComparedRow]:
+        """The rows with this verdict that do not block."""
+        return self._others.get(verdict, [])
+
+    @cached_property
+    def _others(self) -> dict[Verdict, list[ComparedRow]]:
+        """The rows that do not block, by verdict."""
+        found: dict[Verdict, list[ComparedRow]] = {}
+        for row in self.ordered:
+            if not row.blocks:
+                found.setdefault(row.verdict, []).append(row)
+        return found
+
+    @cached_property
+    def names(self) -> Names:
+        """What the cases are called, as short as it can be."""
+        return Names(row.case for row in self.compared.rows)
+
+
+def _is_decided(row: ComparedRow) -> bool:
+    return row.verdict in {Verdict.PASS, Verdict.REGRESSION, Verdict.IMPROVEMENT}
+
+
+def _counted(verdict: Verdict, number: int) -> str:
+    return count_of(number, _NOUNS[verdict]) if verdict in _NOUNS else f"{number:,} {label(verdict)}"
+
+
+def _size(row: ComparedRow) -> float:
+    """What sorts the largest change to the front; a status before any number."""
+    ratio = row.ratio
+    if ratio is None or ratio <= 0:
+        return -math.inf
+    return -abs(math.log(ratio))
+
+
+def label(verdict: Verdict) -> str:
+    """The verdict as a comparison calls it: what passes a gate is, in a comparison, the same."""
+    return SAME if verdict is Verdict.PASS else verdict.value
+
+
+def percent(share: float) -> str:
+    """A share as people write it: ``2%``."""
+    return f"{format_limit(100 * share)}%"
+
+
+def change_of(ratio: float) -> str:
+    """A ratio as a change: ``+3.2%``."""
+    if math.isinf(ratio):
+        return "from 0"
+    if ratio >= _LARGE:
+        return f"{ratio:,.0f}x" if ratio < _HUGE else f"{ratio:.0e}x"
+    return format_change(ratio, 1.0)
+
+
+def interval_of(low: float, high: float) -> str:
+    """An interval of ratios as changes: ``-0.5% to +1.1%``; empty where nothing is known."""
+    if math.isinf(high) or not high:
+        return ""
+    return f"{change_of(low)} to {change_of(high)}"
+
+
+def value_text(value: str | float | None, metric: str) -> str:
+    """A value of a metric with its unit; a status as it is."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    known = METRICS.get(metric)
+    return format_value(value, known.unit if known else "")
+
+
+def describe_finding(row: ComparedRow, confidence: str) -> str:
+    """What was found: ``abs_latency: 12.3 ms, was 10.1 ms (+21.8%; 99% interval +15.1% to +28.9%)``."""
+    was, now = row.base_value, row.new_value
+    what = "status" if row.metric == ACCURACY and row.case.probe != Probe.ACCURACY else row.metric
+    text = f"{what}: {'no result' if now is None else value_text(now, row.metric)}"
+    if was is not None:
+        text += f", was {value_text(was, row.metric)}"
+    if row.comparison and (told := _told_change(row.comparison, confidence)):
+        text += f" ({told})"
+    notes = [note for note in (row.detail, describe_more(row.more)) if note]
+    return "; ".join([text, *notes])
+
+
+def _told_change(found: Comparison, confidence: str) -> str:
+    if math.isnan(found.ratio):
+        return ""
+    change = "" if math.isinf(found.ratio) else change_of(found.ratio)
+    between = "" if found.method == EXACT and found.low == found.high else interval_of(found.low, found.high)
+    interval = f"{confidence} interval {between}" if found.method != EXACT else f"from {between}"
+    return "; ".join(part for part in (change, interval if between else "") if part)
+
+
+def describe_method(found: Comparison) -> str:
+    """How the two sides were compared, and on what: ``Welch's t on the logarithms of 5 and 5 trials (100 and 100 samples)``."""
+    trials = len(found.base.values), len(found.new.values)
+    samples = f"{found.base.samples:,} and {found.new.samples:,} samples"
+    if found.method == EXACT:
+        return f"exact, of {trials[0]:,} and {count_of(trials[1], 'trial')}"
+    if found.method == PAIRED:
+        return f"{count_of(trials[0], 'pair')} of trials that took turns ({samples})"
+    told = f"{trials[0]:,} and {count_of(trials[1], 'trial')} ({samples})"
+    return f"{found.method} on the logarithms of {told}" if found.method else f"none; {told}"
+
+
+def describe_certainty(row: ComparedRow, alpha: float) -> str:
+    """Whether a change is certain, and whether it matters: two questions, two answers."""
+    if not row.relevance:
+        return ""
+    margin = f"margin of {percent(row.margin)}"
+    place = {
+        "within": f"within the {margin}",
+        "beyond": f"beyond the {margin}",
+        "unclear": f"across the edge of the {margin}",
+    }
+    if row.comparison is None or row.comparison.p_value is None or row.adjusted is None:
+        return place[row.relevance]
+    certain = "certain" if row.is_significant else "not certain"
+    p_values = f"p {_p_text(row.comparison.p_value)}, among all rows {_p_text(row.adjusted)}"
+    return f"{certain} at {percent(alpha)} ({p_values}); {place[row.relevance]}"
+
+
+def _p_text(value: float) -> str:
+    return "under 1e-12" if value < 1e-12 else format_number(float(f"{value:.2g}"))
+
+
+def describe_more(more: int | None) -> str:
+    """How many more trials a side would settle it."""
+    if more is None:
+        return ""
+    if more > MOST_MORE:
+        return f"more than {MOST_MORE} more trials a side would settle it"
+    return f"about {count_of(more, 'more trial')} a side would settle it"
+
+
+def describe_mean(mean: Mean) -> tuple[str, str]:
+    """A geometric mean and its interval."""
+    between = "" if mean.cases < 2 else f"{_four(mean.low)} to {_four(mean.high)}"
+    return _four(mean.ratio), between
+
+
+def _four(ratio: float) -> str:
+    return f"{ratio:.4f}" if ratio < 1000 else "1000+"
+
+
+def repro_command(row: ComparedRow, report: CompareReport) -> str:
+    """The command that measures the case again, where it is known; else the one that compares it again."""
+    outcome = row.new or row.base
+    if outcome is not None and (command := simple_command(outcome.repro)):
+        return command
+    more = [
+        word
+        for flag, paths in (("--base", report.base[1:]), ("--new", report.new[1:]))
+        for path in paths
+        for word in (flag, path)
+    ]
+    words = ("torchstone", "compare", report.base[0], report.new[0], *more, *report.options)
+    return join_words(map(redact, (*words, "--only", row.case.id)))

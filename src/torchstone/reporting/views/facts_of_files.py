@@ -1,0 +1,75 @@
+"""What the files say about the code and the machine: what they have in common once, and where they differ, which file says what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from torchstone.core.records import Reading
+
+NOT_STATED = "(not stated)"
+
+
+class Difference(Struct, frozen=True):
+    """A fact on which files differ: each value as text, with the files that say so."""
+
+    path: tuple[str, ...]
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class Facts(Struct, frozen=True):
+    """Revision, environment and settings of all files. ``silent`` are the files that state none of them."""
+
+    common: dict[str, Any]
+    differences: tuple[Difference, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+def collect_facts(readings: Sequence[Reading]) -> Facts:
+    """The facts of all files."""
+    stated = {reading.path: document for reading in readings if (document := _document(reading))}
+    silent = tuple(reading.path for reading in readings if reading.path not in stated)
+    differences: list[Difference] = []
+    common = _common((), stated, differences)
+    return Facts(common, tuple(differences), silent)
+
+
+def _document(reading: Reading) -> dict[str, Any]:
+    run = reading.run
+    revision: dict[str, Any] = msgspec.to_builtins(run.revision)
+    parts = {"revision": revision, "environment": run.environment, "settings": run.settings}
+    return {name: part for name, part in parts.items() if part}
+
+
+def _common(
+    path: tuple[str, ...], documents: dict[str, dict[str, Any]], differences: list[Difference]
+) -> dict[str, Any]:
+    """What all documents say alike, as one document; the rest is added to ``differences``."""
+    common: dict[str, Any] = {}
+    for key in dict.fromkeys(key for document in documents.values() for key in document):
+        values = {file: document.get(key, NOT_STATED) for file, document in documents.items()}
+        first, *others = values.values()
+        if all(value == first for value in others):
+            common[key] = first
+        elif all(isinstance(value, dict) for value in values.values()):
+            if below := _common((*path, key), values, differences):
+                common[key] = below
+        else:
+            differences.append(_difference((*path, key), values))
+    return common
+
+
+def _difference(path: tuple[str, ...], values: dict[str, Any]) -> Difference:
+    files: dict[str, list[str]] = {}
+    for file, value in values.items():
+        files.setdefault(text_of(value), []).append(file)
+    return Difference(path, tuple((text, tuple(names)) for text, names in files.items()))
+
+
+def text_of(value: object) -> str:
+    """A fact as text: a text as it is, anything else as JSON writes it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,323 @@
+"""All that the page shows, decided before any of it is rendered."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from torchstone.core.records import Reading
+from torchstone.core.text.units import count_of, join_alike
+from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, Verdict
+from torchstone.formats.merge import Results
+from torchstone.reporting.html.profile_section import Explained, explain_rows
+from torchstone.reporting.views.caches import WARM, CacheCase, format_percent, make_cases
+from torchstone.reporting.views.case_row import (
+    CaseRow,
+    Finding,
+    format_ratio,
+    make_rows,
+    severity,
+    shared_axes,
+)
+from torchstone.reporting.views.check_rows import Report
+from torchstone.reporting.views.facts_of_files import Facts, collect_facts
+from torchstone.reporting.views.scaling_view import ShownSweep, show_sweeps
+from torchstone.reporting.views.summary import (
+    MEMORY,
+    BreakGroup,
+    Group,
+    Summary,
+    Trouble,
+    group_breaks,
+    group_rows,
+    group_troubles,
+    summarise,
+    wrong_cases,
+)
+
+MOST_ROWS = 5_000
+"""How many cases the table holds unless asked for more: about as many as a browser lays out, sorts and searches without being felt."""
+MOST_WORSE = 50
+MOST_COLUMNS = 6
+MANY = 1_000  # from so many rows on, the page is kept compact
+_COLUMNS = (
+    *("speedup", "abs_latency", COMPILE_SECONDS, "compilation_latency", "compression_ratio"),
+    *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
+    *("python_calls", "compile_time_python_calls", "cpu_seconds", "compile_time_cpu_seconds"),
+    *("import_time_us", "iteration_time", "examples_per_second", "scaling_efficiency"),
+    *("communication_share", "rank_spread", "peak_memory"),
+)
+_CACHE_COLUMNS = (
+    *("cold_compile_seconds", "warm_compile_seconds", "warm_saved", "warm_hit_rate"),
+    *("portable_compile_seconds", "precompile_compile_seconds"),
+)
+_FEW_CACHE_COLUMNS = ("cold_compile_seconds", "warm_saved")  # where other probes need columns too
+_LONG = 600  # characters that any text may have
+_ALL_TEXTS = 2_000_000  # characters that all longer texts together may have, so that the page stays usable
+_ALL_POINTS = 100_000  # the same for the samples drawn
+
+
+class Source(Struct, frozen=True):
+    """One file that the page was made from."""
+
+    path: str
+    kind: str
+    run: str
+    outcomes: int
+    planned: int
+    finished: bool
+
+
+class Gate(Struct, frozen=True):
+    """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first; of many only the first, and ``more_worse`` counts the others."""
+
+    headline: str
+    passed: bool
+    counts: dict[str, int]
+    baselines: tuple[str, ...]
+    verdicts: tuple[tuple[Verdict, int], ...]
+    expired: tuple[str, ...]
+    worse: tuple[tuple[CaseRow, Finding], ...]
+    more_worse: int
+
+
+class Category(Struct, frozen=True):
+    """Cases that the table does not hold: how they ended, what the gate says, whether that is red, and how many there are."""
+
+    status: str
+    verdict: Verdict | None
+    is_red: bool
+    cases: int
+
+
+class Room(Struct, frozen=True):
+    """What one row may take, so that a page with very many stays usable.
+
+    ``text`` is how many characters of a message, traceback or log are shown, ``points`` how many samples of one measurement are drawn;
+    ``compact`` leaves out what only looks better.
+    """
+
+    text: int
+    points: int
+    compact: bool
+
+
+class Page(Struct, frozen=True):
+    """What is on the page, from top to bottom. ``rows`` are all cases, and every number is over all of them; ``shown`` are those that the table holds, of at most ``most_rows``.
+
+    ``command`` is the one that made the page, less the ``selection`` of cases that it asked for: what shows more of them begins with it.
+    """
+
+    headline: str
+    sources: tuple[Source, ...]
+    shared: dict[str, str]
+    summary: Summary
+    group_axes: tuple[str, ...]
+    groups: tuple[Group, ...]
+    gate: Gate | None
+    cautions: tuple[str, ...]
+    case_cautions: tuple[tuple[str, tuple[CaseRow, ...]], ...]
+    troubles: tuple[Trouble, ...]
+    columns: tuple[str, ...]
+    rows: tuple[CaseRow, ...]
+    breaks: tuple[BreakGroup, ...]
+    caches: tuple[CacheCase, ...]
+    explained: tuple[Explained, ...]
+    scaling: tuple[ShownSweep, ...]
+    facts: Facts
+    room: Room
+    shown: tuple[CaseRow, ...]
+    most_rows: int
+    command: tuple[str, ...] = ()
+    selection: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> list[Category]:
+        """The cases that the table does not hold, by how they ended, what is red first."""
+        kept = set(self.shown)
+        left = Counter((row.status, row.verdict, row.blocks) for row in self.rows if row not in kept)
+        found = [Category(*category, number) for category, number in left.items()]
+        return sorted(found, key=lambda each: (not each.is_red, -each.cases, each.status))
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that some case has, known ones first and in their usual order."""
+        return list(_metrics_of(self.rows))
+
+
+def make_page(
+    results: Results,
+    report: Report | None = None,
+    baselines: Sequence[Reading] = (),
+    *,
+    most_rows: int = MOST_ROWS,
+    command: Sequence[str] = (),
+    selection: Sequence[str] = (),
+) -> Page:
+    """Decide what the page shows. ``report`` is what the gate says, where there are ``baselines``: the files themselves, for what is drawn beside them."""
+    cases = [case for reading in results.readings for case in reading.run.plan]
+    shared = shared_axes(cases)
+    rows = make_rows(results, report, shared)
+    wrong = wrong_cases(rows)
+    summary = summarise(rows, wrong)
+    axes, groups = group_rows(rows, wrong)
+    shown = _choose_rows(rows, summary, most_rows)
+    explained, unusable = explain_rows(rows, report)
+    cautions = [*(caution for reading in results.readings for caution in reading.cautions), *unusable]
+    ended = _headline(summary)
+    return Page(
+        f"{report.headline}; {ended[0].lower()}{ended[1:]}"
+        if report and report.judgement.exit_code
+        else ended,
+        tuple(_source(reading) for reading in results.readings),
+        shared,
+        summary,
+        tuple(axes),
+        tuple(groups),
+        _gate(report, rows) if report else None,
+        tuple(dict.fromkeys([*cautions, *(report.judgement.cautions if report else ())])),
+        tuple(_group_cautions(rows)),
+        tuple(group_troubles(rows)),
+        tuple(_choose_columns(rows)),
+        tuple(rows),
+        tuple(group_breaks(rows)),
+        tuple(make_cases(rows)),
+        explained,
+        tuple(show_sweeps([outcome for _, _, outcome in results], cases, baselines)),
+        collect_facts(results.readings),
+        Room(_text_limit(shown), _points(shown), len(shown) > MANY),
+        tuple(shown),
+        most_rows,
+        tuple(command),
+        tuple(selection),
+    )
+
+
+def keep_rows(page: Page, most: int) -> Page:
+    """The page with only the first of the rows that its table holds."""
+    kept = page.shown[:most]
+    if kept:
+        kept[0].naming.keep(kept)
+    return structs.replace(page, shown=kept)
+
+
+def _choose_rows(rows: Sequence[CaseRow], summary: Summary, most: int) -> Sequence[CaseRow]:
+    """The rows that the table holds, in their order: what is red or failed before anything else, then what there is something to tell of, then from slow to fast."""
+    if len(rows) <= most:
+        return rows
+    spreads = (summary.speedup, summary.compile_time, summary.compression, summary.memory)
+    named = {row for spread in spreads if spread for row in (spread.least, spread.most)}
+    # In the order of rows, a sort by so little leaves the slow before the fast.
+    ordered = sorted(rows, key=lambda row: (*severity(row)[:2], row.is_plain, row not in named))
+    kept = frozenset(ordered[:most])
+    rows[0].naming.keep(kept)
+    return [row for row in rows if row in kept]
+
+
+def _headline(summary: Summary) -> str:
+    if not summary.planned:
+        return "No cases"
+    if summary.passed == summary.planned:
+        return f"All {count_of(summary.planned, 'case')} passed" if summary.planned > 1 else "1 case passed"
+    parts = [f"{summary.failed:,} failed"] if summary.failed else []
+    if summary.absent:
+        parts.append(f"{summary.absent:,} {'has' if summary.absent == 1 else 'have'} no result")
+    return f"{summary.passed:,} of {count_of(summary.planned, 'case')} passed: {', '.join(parts)}"
+
+
+def _source(reading: Reading) -> Source:
+    run = reading.run
+    return Source(
+        os.path.basename(reading.path), reading.kind, run.id, len(run.outcomes), len(run.plan), run.finished
+    )
+
+
+def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
+    judgement = report.judgement
+    counted = Counter(row.verdict for row in rows if row.verdict)
+    worse = _regressions(report, rows)
+    return Gate(
+        report.headline,
+        judgement.exit_code == 0,
+        report.summary,
+        tuple(report.context.baselines),
+        tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict]),
+        tuple(
+            f"the quarantine of {entry.case} ended {entry.expires} ({entry.place})"
+            for entry in judgement.expired
+        ),
+        tuple(
+            (row, finding)
+            for row, metric in worse[:MOST_WORSE]
+            for finding in row.findings
+            if finding.metric == metric
+        ),
+        max(0, len(worse) - MOST_WORSE),
+    )
+
+
+def _regressions(report: Report, rows: Sequence[CaseRow]) -> list[tuple[CaseRow, str]]:
+    """What is worse than it may be, of cases that ran to their end: the row, and the metric."""
+    by_case = {row.case: row for row in rows if row.is_good and row.blocks}
+    red = [row for row in report.judgement.red if row.verdict in {Verdict.REGRESSION, Verdict.INVALID}]
+    return [(by_case[row.case], row.metric) for row in red if row.case in by_case]
+
+
+def _group_cautions(rows: Iterable[CaseRow]) -> list[tuple[str, tuple[CaseRow, ...]]]:
+    """What is said about several cases is said once, also if it differs in a count; the most frequent first."""
+    found = [(text, row) for row in rows for text in dict.fromkeys(row.cautions)]
+    told = [
+        (text, tuple(dict.fromkeys(found[place][1] for place in places)))
+        for text, places in join_alike(text for text, _ in found)
+    ]
+    return sorted(told, key=lambda each: -len(each[1]))
+
+
+def _metrics_of(rows: Iterable[CaseRow]) -> dict[str, None]:
+    there = dict.fromkeys(m.metric for row in rows if row.outcome for m in row.outcome.measurements)
+    return dict.fromkeys([*(metric for metric in METRICS if metric in there), *there])
+
+
+def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
+    """The metrics that deserve a column: those people look for first, then others while there is room."""
+    there = _metrics_of(rows)
+    if COMPILE_SECONDS in there:
+        there.pop("compilation_latency", None)
+    wanted = [metric for metric in _COLUMNS if metric in there]
+    caches = [metric for metric in _CACHE_COLUMNS if metric in there]
+    if caches and wanted:
+        return [*wanted[: MOST_COLUMNS - 2], *(m for m in caches if m in _FEW_CACHE_COLUMNS)]
+    others = [metric for metric in there if metric not in {*_COLUMNS, *_CACHE_COLUMNS}]
+    return (wanted if len(wanted) >= 3 else caches or [*wanted, *others])[:MOST_COLUMNS]
+
+
+def _text_limit(rows: Iterable[CaseRow]) -> int:
+    """How long a message, traceback or log may be."""
+    failures = [row.outcome.failure for row in rows if row.outcome and row.outcome.failure]
+    texts = (text for failure in failures for text in (failure.message, failure.traceback, failure.log))
+    long = sum(len(text) > _LONG for text in texts)
+    return max(_LONG, min(20_000, _ALL_TEXTS // max(long, 1)))
+
+
+def _points(rows: Iterable[CaseRow]) -> int:
+    """How many samples of one measurement are drawn."""
+    drawn = sum(len(m.samples) > 1 for row in rows if row.outcome for m in row.outcome.measurements)
+    return max(10, min(80, _ALL_POINTS // max(drawn, 1)))
+
+
+def title_of(page: Page) -> str:
+    """The page in a few words, for the browser's tab."""
+    speedup = page.summary.speedup
+    parts = ["gate fails"] if page.gate and not page.gate.passed else []
+    parts.append(f"{page.summary.passed:,}/{page.summary.planned:,} passed")
+    if speedup:
+        parts.append(f"{format_ratio(speedup.mean)}x")
+    parts += [
+        f"warm saves {format_percent(total.saved)}"
+        for total in page.summary.caches
+        if total.scenario == WARM and total.saved is not None
+    ]
+    return f"{', '.join(parts)} - {page.sources[0].run if page.sources else 'torchstone'}"

@@ -1,0 +1,328 @@
+"""What a run says about scaling: rounds by benchmark, each with its name, those of baselines beside them, and in words which bucket size is best."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from torchstone.analyze.buckets import SAME, Bucket, BucketSweep, sweep_buckets
+from torchstone.analyze.scaling_curves import Curve, CurveKey, Point, Sweep, collect_sweeps
+from torchstone.core.errors import printable
+from torchstone.core.records import AXES, Case, Outcome, Reading, Run, axis_text
+from torchstone.core.text.units import count_of, format_share, short_number
+from torchstone.reporting.views.caches import format_size
+from torchstone.reporting.views.case_row import as_number
+
+MOST_TRIALS = 50  # that are advised: nobody would wait for more
+USUAL_TRIALS = 5
+NO_RESULT = "no result"
+
+
+class Base(Struct, frozen=True):
+    """The same benchmark in a baseline; ``name`` is that of its file."""
+
+    name: str
+    sweep: Sweep
+
+
+class ShownSweep(Struct, frozen=True):
+    """The rounds of one benchmark and what belongs to them. ``names`` has one for each curve, by what the curve is.
+
+    ``others`` says of baselines that have the benchmark, but under conditions that cannot be set beside these.
+    """
+
+    sweep: Sweep
+    names: dict[CurveKey, str]
+    buckets: tuple[BucketSweep, ...]
+    bases: tuple[Base, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Which benchmark it is."""
+        return self.sweep.of.name
+
+    def name_of(self, curve: Curve) -> str:
+        """What a curve is called among the others of its benchmark."""
+        return self.names[curve.key]
+
+    def base_points(self, name: str, ranks: int) -> list[tuple[str, Point]]:
+        """The same round in each baseline that has it."""
+        return [
+            (base.name, point)
+            for base in self.bases
+            for curve in base.sweep.curves
+            for point in curve.points
+            if self.name_of(curve) == name and point.ranks == ranks
+        ]
+
+
+class Rank(Struct, frozen=True):
+    """What one rank says of itself; None where it does not."""
+
+    rank: int
+    host: str
+    device: str
+    median: float | None
+    own: float | None
+    communication: float | None
+    peak: float | None
+
+
+def scaling_of(run: Run) -> list[ShownSweep]:
+    """The rounds of a run, as a terminal shows them."""
+    return show_sweeps(run.outcomes, run.plan, ())
+
+
+def show_sweeps(
+    outcomes: Iterable[Outcome], planned: Iterable[Case], baselines: Sequence[Reading]
+) -> list[ShownSweep]:
+    """The rounds of some outcomes by benchmark, with those of baselines that can be set beside them."""
+    sweeps = collect_sweeps(outcomes, planned)
+    if not sweeps:
+        return []
+    names = _file_names(baselines)
+    bases = [
+        Base(name, sweep)
+        for name, reading in zip(names, baselines, strict=True)
+        for sweep in collect_sweeps(reading.run.outcomes)
+    ]
+    by_benchmark: dict[str, list[Base]] = {}
+    for base in bases:
+        by_benchmark.setdefault(base.sweep.of.benchmark, []).append(base)
+    return [_show(sweep, by_benchmark.get(sweep.of.benchmark, ())) for sweep in sweeps]
+
+
+def _file_names(readings: Sequence[Reading]) -> list[str]:
+    """The files' names without their folders, unless two would be the same then."""
+    short = [os.path.basename(reading.path) for reading in readings]
+    return short if len(set(short)) == len(short) else [reading.path for reading in readings]
+
+
+def _show(sweep: Sweep, bases: Sequence[Base]) -> ShownSweep:
+    """A sweep beside those of its benchmark that it can be compared with."""
+    differences = [(base, _differences(sweep.of, base.sweep.of)) for base in bases]
+    kept = [base for base, found in differences if not found]
+    others = [f"{base.name} has {sweep.of.name} {', '.join(found)}" for base, found in differences if found]
+    curves = [*sweep.curves, *(curve for base in kept for curve in base.sweep.curves)]
+    told = () if kept else tuple(f"{other}: not shown beside this" for other in others)
+    return ShownSweep(sweep, name_curves(curves), tuple(sweep_buckets(sweep)), tuple(kept), told)
+
+
+def _differences(ours: Case, theirs: Case) -> list[str]:
+    """Axes that both state, and otherwise: such rounds are not comparable. A DDP report states few."""
+    mine, base = ours.variant.axes(), theirs.variant.axes()
+    differ = [axis for axis in base if axis in mine and base[axis] != mine[axis]]
+    return [f"with {axis.replace('_', ' ')} {base[axis]}" for axis in differ]
+
+
+def name_curves(curves: Sequence[Curve]) -> dict[CurveKey, str]:
+    """A name for each curve: its strategy, and of the rest what not all of them share."""
+    buckets = {curve.bucket for curve in curves if curve.bucket}
+    collectives = {curve.collective for curve in curves if curve.collective}
+    names = {}
+    for curve in curves:
+        parts = [curve.strategy or "?"]
+        parts += [f"{curve.bucket} MB"] if curve.bucket and len(buckets) > 1 else []
+        parts += [curve.collective] if curve.collective and len(collectives) > 1 else []
+        parts += [f"on ranks {curve.rank_list}"] if curve.rank_list else []
+        names[curve.key] = printable(" ".join(parts))
+    return names
+
+
+def conditions_of(sweep: Sweep, shared: Iterable[str] = ()) -> str:
+    """``float32, batch size 32 a rank, cpu``: under which conditions a benchmark was trained, but for those that are ``shared`` with all others."""
+    variant, left_out = sweep.of.variant, set(shared)
+    axes = {axis: axis_text(value) for axis in AXES if (value := getattr(variant, axis)) not in ("", None)}
+    axes |= dict(variant.further)
+    axes.pop("mode", None)
+    told = [_condition(axis, value) for axis, value in axes.items() if axis not in left_out]
+    curves = [curve for curve in sweep.curves if curve.bucket or curve.collective]
+    for values, unit in (
+        ({curve.bucket for curve in curves} - {""}, " MB buckets"),
+        ({curve.collective for curve in curves} - {""}, ""),
+    ):
+        told += [f"{value}{unit}" for value in values] if len(values) == 1 else []
+    return printable(", ".join(part for part in told if part), 300)
+
+
+def _condition(axis: str, value: str) -> str:
+    if axis == "backend" and value == "none":
+        return "eager"
+    if axis == "batch_size":
+        return f"batch size {value} a rank"
+    return value if axis in {"device", "backend", "dtype"} else f"{axis} {value}"
+
+
+def read_ranks(outcome: Outcome | None) -> list[Rank]:
+    """What the ranks of a round say of themselves; entries that are not of their form are passed over."""
+    stated = (outcome.extra or {}).get("ranks") if outcome else None
+    entries = [entry for entry in stated if isinstance(entry, dict)] if isinstance(stated, list) else []
+    return [_read_rank(entry) for entry in entries if type(entry.get("rank")) is int]
+
+
+def _read_rank(entry: dict[str, Any]) -> Rank:
+    numbers = [as_number(entry.get(key)) for key in ("median", "own", "communication", "peak")]
+    return Rank(entry["rank"], _text(entry.get("host")), _text(entry.get("device")), *numbers)
+
+
+def _text(value: object) -> str:
+    return printable(value, 80) if isinstance(value, str) else ""
+
+
+def read_stragglers(outcome: Outcome | None) -> list[str]:
+    """The ranks of a round that the others wait for, in words."""
+    stated = (outcome.extra or {}).get("stragglers") if outcome else None
+    return [text for text in stated if isinstance(text, str)] if isinstance(stated, list) else []
+
+
+def count_trials(outcome: Outcome | None) -> int:
+    """In how many jobs a round was measured; what ranks say of themselves is of the first."""
+    times = [m for m in outcome.measurements if m.metric == "iteration_time"] if outcome else []
+    return max((len(each.trials) for each in times), default=0)
+
+
+def ending_of(point: Point) -> str:
+    """How a round ended that has no numbers."""
+    if point.outcome is None:
+        return NO_RESULT
+    return point.outcome.status if point.outcome.status not in {"pass", ""} else "no numbers"
+
+
+def scaling_figures(sweeps: Sequence[ShownSweep]) -> tuple[str, list[str]]:
+    """The whole in one number: the least efficiency that any benchmark has on the most ranks, with its best way of training; and what it is of."""
+    found = [end for shown in sweeps if (end := _far_end(shown)) is not None]
+    if not found:
+        return "", []
+    share, name, ranks, title = min(found)
+    notes = [f"efficiency of {title} with {name} on {count_of(ranks, 'rank')}"]
+    if len(found) > 1:
+        notes.append(f"the least of {count_of(len(found), 'benchmark')} on their most ranks")
+    return format_part(share), notes
+
+
+def _far_end(shown: ShownSweep) -> tuple[float, str, int, str] | None:
+    """The best efficiency on the most ranks that have one; None where that is the smallest round's own."""
+    known = [
+        (point.ranks, point.efficiency, shown.name_of(curve))
+        for curve in shown.sweep.curves
+        for point in curve.points
+        if point.efficiency is not None
+    ]
+    if not known or max(known)[0] == shown.sweep.smallest.ranks:
+        return None
+    ranks, share, name = max(known)
+    return share, name, ranks, shown.title
+
+
+def bucket_words(sweep: BucketSweep) -> str:
+    """Which bucket size is fastest, and how sure that is: ``25 MB is fastest; 50 MB cannot be told apart: --trials 5 would say more``."""
+    best = sweep.best
+    if best is None:
+        return "no bucket size has a result"
+    others = [bucket for bucket in sweep.buckets if bucket is not best and bucket.seconds is not None]
+    if not others:
+        return f"only {best.size} MB has a result"
+    same = [bucket for bucket in others if bucket.is_as_fast and not bucket.is_slower]
+    open_ = [bucket for bucket in others if not bucket.is_slower and bucket not in same]
+    parts = [f"{best.size} MB is fastest"]
+    if same:
+        parts.append(f"{_sizes(same)} {_is(same)} as fast, to {format_share(SAME)}")
+    if open_:
+        parts.append(f"{_sizes(open_)} cannot be told apart: {_advice(sweep, open_)}")
+    elif sweep.trials == 1:
+        parts.append(f"that is of one job each, and the next may differ: {_would(USUAL_TRIALS)}")
+    return "; ".join(parts)
+
+
+def _sizes(buckets: Sequence[Bucket]) -> str:
+    *first, last = (bucket.size for bucket in buckets)
+    return f"{', '.join(first)} and {last} MB" if first else f"{last} MB"
+
+
+def _is(buckets: Sequence[Bucket]) -> str:
+    return "is" if len(buckets) == 1 else "are"
+
+
+def _advice(sweep: BucketSweep, buckets: Sequence[Bucket]) -> str:
+    """How many trials would tell; of one job nothing says how much jobs differ."""
+    more = [bucket.more for bucket in buckets]
+    if sweep.trials < 2 or None in more:
+        return _would(max(USUAL_TRIALS, 2 * sweep.trials))
+    trials = sweep.trials + max(each for each in more if each is not None)
+    if trials > MOST_TRIALS:
+        return f"{MOST_TRIALS} trials would not tell either"
+    return _would(trials)
+
+
+def _would(trials: int) -> str:
+    return f"--trials {trials} would say more"
+
+
+def interval_note(sweep: BucketSweep) -> str:
+    """What the intervals of a table of bucket sizes are of."""
+    if sweep.trials > 1:
+        return f"95% intervals over {count_of(sweep.trials, 'trial')} each, those of ratios for all sizes together"
+    if any(bucket.interval for bucket in sweep.buckets):
+        return (
+            "95% intervals within one job each, by batches of iterations: how much jobs differ is not in them"
+        )
+    return "no intervals: these take 20 iterations, or --trials"
+
+
+def format_time(seconds: float | None) -> str:
+    """Seconds per iteration with three digits: ``51.2 ms``, ``1.25 s``.
+
+    >>> format_time(0.029), format_time(1.25), format_time(0.1814), format_time(1234.5)
+    ('29.0 ms', '1.25 s', '181 ms', '1,234 s')
+    """
+    if seconds is None:
+        return ""
+    if seconds >= 999.5:
+        return f"{short_number(round(seconds))} s"
+    number, unit = (1000 * seconds, "ms") if seconds < 0.9995 else (seconds, "s")
+    return f"{f'{number:#.3g}'.removesuffix('.')} {unit}"
+
+
+def format_times(low: float, high: float) -> str:
+    """Two times in one unit: ``50.1 to 52.3 ms``; without an end where there is none."""
+    if not math.isfinite(high):
+        return f"from {format_time(low)}"
+    first, _, unit = format_time(low).partition(" ")
+    last, _, last_unit = format_time(high).partition(" ")
+    return f"{first} to {last} {unit}" if unit == last_unit else f"{first} {unit} to {last} {last_unit}"
+
+
+def format_rate(examples: float | None) -> str:
+    """Examples per second: ``1,250``, ``83.2``."""
+    if examples is None:
+        return ""
+    if examples >= 1e7:
+        return short_number(examples)
+    return f"{examples:,.0f}" if examples >= 99.95 else f"{examples:#.3g}"
+
+
+def format_part(percent: float | None) -> str:
+    """A share of which whole percents are enough, unless it is small: ``83%``, ``4.5%``."""
+    if percent is None:
+        return ""
+    return f"{percent:,.0f}%" if abs(percent) >= 9.95 else f"{percent:.1f}%"
+
+
+def format_peak(gigabytes: float | None) -> str:
+    """Memory with three digits: ``312 MB``, ``4.54 GB``."""
+    return "" if gigabytes is None else format_size(1e9 * gigabytes)
+
+
+def format_ratios(bucket: Bucket) -> str:
+    """``1.042x (1.010 to 1.075)``: how many times the fastest; an interval without an end is none."""
+    if bucket.ratio is None:
+        return ""
+    if bucket.ratio_interval is None or not math.isfinite(bucket.ratio_interval[1]):
+        return f"{bucket.ratio:.3f}x"
+    low, high = bucket.ratio_interval
+    return f"{bucket.ratio:.3f}x ({low:.3f} to {high:.3f})"

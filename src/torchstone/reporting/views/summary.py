@@ -1,0 +1,238 @@
+"""What the rows of the page come to: how many passed, how fast, how long to compile, how much memory, and what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import exp, fsum, log
+from typing import Any
+
+from msgspec import Struct, structs
+
+from torchstone.core.records import Case
+from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, Probe
+from torchstone.reporting.views.caches import Total, total_starts
+from torchstone.reporting.views.case_row import ABSENT, FAIL, OK, SPEEDUP, CaseRow, as_number
+from torchstone.reporting.views.counts import CountTotal, total_counts
+
+COMPILE_TIMES = (COMPILE_SECONDS, "compilation_latency")
+RATIO, EAGER_MEMORY, MEMORY = "compression_ratio", "eager_peak_mem", "dynamo_peak_mem"
+
+
+class Spread(Struct, frozen=True):
+    """Some numbers in short. ``mean`` is geometric for ratios, else arithmetic; ``least`` and ``most`` are rows."""
+
+    cases: int
+    mean: float
+    total: float
+    least: CaseRow
+    most: CaseRow
+
+
+class Summary(Struct, frozen=True):
+    """What some cases come to. ``unsound`` are those with a speedup that does not count, for their results are wrong.
+
+    ``unavailable`` are those that cannot be measured here; they are not among the ``planned``.
+    """
+
+    planned: int
+    passed: int
+    statuses: tuple[tuple[str, str, int], ...]
+    speedup: Spread | None
+    unsound: tuple[CaseRow, ...]
+    compile_metric: str
+    compile_time: Spread | None
+    compression: Spread | None
+    memory: Spread | None
+    caches: tuple[Total, ...]
+    duration: float | None
+    counts: tuple[CountTotal, ...] = ()
+    unavailable: int = 0
+
+    @property
+    def share(self) -> float:
+        """The part of the planned cases that passed."""
+        return self.passed / self.planned if self.planned else 0.0
+
+    @property
+    def failed(self) -> int:
+        """How many ended otherwise than they should."""
+        return sum(number for _, kind, number in self.statuses if kind == FAIL)
+
+    @property
+    def absent(self) -> int:
+        """How many have no outcome."""
+        return sum(number for _, kind, number in self.statuses if kind == ABSENT)
+
+
+class Group(Struct, frozen=True):
+    """Cases of one suite and variant, whatever their batch sizes."""
+
+    axes: tuple[str, ...]
+    summary: Summary
+
+
+class Trouble(Struct, frozen=True):
+    """Cases that failed in the same way."""
+
+    status: str
+    kind: str
+    phase: str
+    message: str
+    rows: tuple[CaseRow, ...]
+
+
+class GraphBreak(Struct, frozen=True):
+    """One reason that capture had to stop, at one place in the code, and how often it did."""
+
+    reason: str
+    place: str
+    source: str
+    count: int
+
+
+class BreakGroup(Struct, frozen=True):
+    """The cases that one graph break was seen in; its count is that of all of them."""
+
+    cause: GraphBreak
+    rows: tuple[CaseRow, ...]
+
+
+def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
+    """The summary of some rows. ``wrong`` are the cases whose accuracy failed, as ``wrong_cases`` gives them."""
+    fast = [row for row in rows if row.kind == OK and (row.value(SPEEDUP) or 0) > 0]
+    sound = [row for row in fast if _timed_case(row.case) not in wrong]
+    possible = [row for row in rows if row.status != NOT_AVAILABLE]
+    good = [row for row in possible if row.is_good]
+    compile_metric = next((m for m in COMPILE_TIMES if any(row.measurement(m) for row in rows)), "")
+    durations = [number for row in rows if (number := _duration(row)) is not None]
+    ratios = [row for row in good if (row.value(RATIO) or 0) > 0]
+    return Summary(
+        len(possible),
+        len(good),
+        tuple(_count_statuses(rows)),
+        _spread(sound, SPEEDUP, geometric_mean),
+        tuple(row for row in fast if _timed_case(row.case) in wrong),
+        compile_metric,
+        _spread(rows, compile_metric, _mean),
+        _spread(ratios, RATIO, geometric_mean),
+        _spread(good, MEMORY, _mean),
+        total_starts(rows),
+        fsum(durations) if durations else None,
+        total_counts(good),
+        len(rows) - len(possible),
+    )
+
+
+def wrong_cases(rows: Iterable[CaseRow]) -> frozenset[Case]:
+    """The cases whose results are wrong: those of which accuracy was measured and failed, batch size aside."""
+    return frozenset(
+        _timed_case(row.case) for row in rows if row.case.probe == Probe.ACCURACY and row.kind == FAIL
+    )
+
+
+def _timed_case(case: Case) -> Case:
+    variant = structs.replace(case.variant, batch_size=None)
+    return Case(case.benchmark, Probe.PERFORMANCE, case.suite, variant)
+
+
+def geometric_mean(numbers: Sequence[float]) -> float:
+    """The mean of ratios. All of them must be above 0."""
+    return exp(fsum(map(log, numbers)) / len(numbers))
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return fsum(numbers) / len(numbers)
+
+
+def _spread(rows: Sequence[CaseRow], metric: str, mean: Callable[[Sequence[float]], float]) -> Spread | None:
+    pairs = [(float(value), row) for row in rows if (value := row.value(metric)) is not None]
+    if not pairs:
+        return None
+    numbers = [number for number, _ in pairs]
+    least = min(pairs, key=lambda pair: pair[0])[1]
+    most = max(pairs, key=lambda pair: pair[0])[1]
+    return Spread(len(pairs), mean(numbers), fsum(numbers), least, most)
+
+
+def _count_statuses(rows: Iterable[CaseRow]) -> Iterator[tuple[str, str, int]]:
+    """Status, sort and number, what is wrong first."""
+    order = [ABSENT, FAIL, OK]
+    counted = Counter((row.status, row.kind) for row in rows)
+    for (status, kind), number in sorted(
+        counted.items(),
+        key=lambda item: (order.index(item[0][1]) if item[0][1] in order else 9, -item[1], item[0]),
+    ):
+        yield status, kind, number
+
+
+def _duration(row: CaseRow) -> float | None:
+    return as_number((row.outcome.extra or {}).get("duration")) if row.outcome else None
+
+
+def group_rows(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> tuple[list[str], list[Group]]:
+    """The axes on which cases differ, and a summary for each combination; nothing where there is but one."""
+    axes = ["suite", "device", "backend", "mode", "dtype", "dynamic", "probe"]
+    values = [_group_of(row.case) for row in rows]
+    used = [index for index, _ in enumerate(axes) if len({value[index] for value in values}) > 1]
+    found: dict[tuple[str, ...], list[CaseRow]] = {}
+    for value, row in zip(values, rows, strict=True):
+        found.setdefault(tuple(value[index] for index in used), []).append(row)
+    if len(found) < 2:
+        return [], []
+    groups = [Group(key, summarise(of_group, wrong)) for key, of_group in sorted(found.items())]
+    return [axes[index] for index in used], groups
+
+
+def _group_of(case: Case) -> tuple[str, ...]:
+    variant = case.variant
+    if case.probe == Probe.INSTRUCTIONS and not variant.dtype:  # each has axes of its own
+        return case.suite, "", "", "", "", "", case.probe
+    dynamic = "" if variant.dynamic is None else "dynamic" if variant.dynamic else "static"
+    return case.suite, variant.device, variant.backend, variant.mode, variant.dtype, dynamic, case.probe
+
+
+def group_troubles(rows: Iterable[CaseRow]) -> list[Trouble]:
+    """Failures that say the same but for the numbers in it, together; what is missing first, then the most frequent."""
+    found: dict[tuple[str, str, str, str], list[CaseRow]] = {}
+    for row in rows:
+        if not row.is_good:
+            failure = row.outcome.failure if row.outcome else None
+            kind = re.sub(r"\d+", "0", _first_line(row))
+            found.setdefault((row.status, row.kind, failure.phase if failure else "", kind), []).append(row)
+    ordered = sorted(found.items(), key=lambda item: (item[0][1] != ABSENT, -len(item[1]), item[0]))
+    return [Trouble(*key[:3], _first_line(of_key[0]), tuple(of_key)) for key, of_key in ordered]
+
+
+def _first_line(row: CaseRow) -> str:
+    """The first line of why a case failed."""
+    failure = row.outcome.failure if row.outcome else None
+    return failure.message.strip().partition("\n")[0].strip()[:300] if failure else ""
+
+
+def group_breaks(rows: Iterable[CaseRow]) -> list[BreakGroup]:
+    """All graph breaks, those that most cases have first."""
+    found: dict[tuple[str, str, str], dict[CaseRow, int]] = {}
+    for row in rows:
+        for cause in graph_breaks(row.outcome.extra if row.outcome else None):
+            of_cause = found.setdefault((cause.reason, cause.place, cause.source), {})
+            of_cause[row] = of_cause.get(row, 0) + cause.count
+    groups = [
+        BreakGroup(
+            GraphBreak(*key, count=sum(of_cause.values())),
+            tuple(of_cause),
+        )
+        for key, of_cause in found.items()
+    ]
+    return sorted(groups, key=lambda group: (-len(group.rows), -group.cause.count, group.cause.reason))
+
+
+def graph_breaks(extra: dict[str, Any] | None) -> Iterator[GraphBreak]:
+    """The graph breaks that an outcome states; what has not their form is passed over."""
+    stated = (extra or {}).get("graph_breaks")
+    for entry in stated if isinstance(stated, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("reason"), str):
+            count = entry.get("count", 1)
+            place, source = (str(entry.get(key) or "") for key in ("place", "source"))
+            yield GraphBreak(entry["reason"], place, source, count if type(count) is int else 1)

@@ -1,0 +1,62 @@
+"""What the compiler costs, in instructions: the benchmarks that PyTorch gates its own changes on, under the names they have there.
+
+A history that was recorded under these names goes on: sizes and what is exercised are the same, the code is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.define.benchmarks import Benchmark, Suite
+from torchstone.define.counted import Counted
+from torchstone.suites.compile_time import (
+    ahead_of_time as compile_time_aot,
+)
+from torchstone.suites.compile_time import (
+    diffusion as compile_time_diffusion,
+)
+from torchstone.suites.compile_time import (
+    dtensor as compile_time_dtensor,
+)
+from torchstone.suites.compile_time import (
+    loops as compile_time_loops,
+)
+from torchstone.suites.compile_time import (
+    modules as compile_time_modules,
+)
+from torchstone.suites.compile_time import (
+    runtime as compile_time_runtime,
+)
+from torchstone.suites.compile_time import (
+    symbolic as compile_time_symbolic,
+)
+
+TOPICS = (
+    compile_time_aot,
+    compile_time_diffusion,
+    compile_time_dtensor,
+    compile_time_loops,
+    compile_time_modules,
+    compile_time_runtime,
+    compile_time_symbolic,
+)
+
+
+def collect() -> Sequence[Counted]:
+    """All of them, new, in the order of their names."""
+    return sorted((each for topic in TOPICS for each in topic.collect()), key=lambda each: each.name)
+
+
+def _no_models() -> Sequence[Benchmark]:
+    """Nothing here is a model whose speed or accuracy could be measured."""
+    return ()
+
+
+SUITE = Suite(
+    "compile_time",
+    "what the compiler costs, in instructions",
+    _no_models,
+    ("torch",),
+    advice="pip install torch",
+    counted=collect,
+)

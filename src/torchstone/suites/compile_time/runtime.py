@@ -1,0 +1,236 @@
+"""What is paid at every call, and at every import, for there being a compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torchstone.define.counted import Counted
+from torchstone.suites.compile_time.base import forget, same_stack
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WARM_CALLS = 10
+MANY_WARM_CALLS = 10_000
+INPUTS = 13
+
+
+class RuntimeOverhead(Counted):
+    """A call of compiled code that does next to nothing."""
+
+    category = "runtime_overhead"
+    counts = "all"
+    backend = "inductor"
+    device = "cuda"
+    dynamic = False
+    trained = False
+    """Whether the input requires a gradient."""
+    inferring = False
+    """Whether the call is made in inference mode."""
+    backward = False
+    """Whether the way back is counted, instead of the way there."""
+
+    def prepare_once(self) -> None:
+        """Compile, and run until everything that happens once has happened."""
+        import torch
+
+        forget()
+        self.value = torch.ones(2, device=self.device, requires_grad=self.trained)
+        self.call: Callable[[Tensor], Tensor] = torch.compile(
+            add_one, backend=self.backend, fullgraph=True, dynamic=self.dynamic
+        )
+        with same_stack():
+            for _ in range(WARM_CALLS):
+                self.prepare()
+                self.work()
+
+    def prepare(self) -> None:
+        """The way there, if the way back is counted."""
+        if self.backward:
+            self.result = self.call(self.value).sum()
+
+    def work(self) -> None:
+        """One call, or one way back."""
+        if self.backward:
+            self.result.backward()  # type: ignore[no-untyped-call]
+        elif self.inferring:
+            self._infer()
+        else:
+            self.call(self.value)
+
+    def _infer(self) -> None:
+        import torch
+
+        with torch.inference_mode():
+            self.call(self.value)
+
+    def finish(self) -> None:
+        """Let go of the compiled code."""
+        forget()
+
+
+def add_one(value: Tensor) -> Tensor:
+    """Next to nothing."""
+    return value + 1
+
+
+class DisableOverhead(Counted):
+    """A call of a function that the compiler has been told to leave alone."""
+
+    category = "disable_overhead"
+    description = "a call of a function that is disabled for the compiler"
+    counts = "all"
+
+    def prepare_once(self) -> None:
+        """Wrap it, and call it until everything that happens once has happened."""
+        import torch
+
+        forget()
+        disable: Any = torch._dynamo.disable
+        self.call = disable(unchanged)
+        self.value = torch.ones(1)
+        for _ in range(WARM_CALLS):
+            self.work()
+
+    def work(self) -> None:
+        """One call."""
+        self.call(self.value)
+
+
+def unchanged(value: Tensor) -> Tensor:
+    """Nothing, so that only the wrapper is counted."""
+    return value
+
+
+class AutogradFunction(Counted):
+    """A call of a custom autograd function whose forward does nothing."""
+
+    category = "autograd_function_apply"
+    description = "a custom autograd function with 13 inputs, 2 outputs and nothing saved"
+    counts = "all"
+    device = "cuda"
+
+    def prepare_once(self) -> None:
+        """Make the function, and call it until everything that happens once has happened."""
+        import torch
+
+        outputs = tuple(torch.empty(0, device=self.device) for _ in range(2))
+        self.call = autograd_function(outputs)
+        self.inputs = [torch.empty(0, device=self.device, requires_grad=True) for _ in range(INPUTS)]
+        for _ in range(MANY_WARM_CALLS):
+            self.work()
+        if self.device != "cpu":
+            torch.accelerator.synchronize()
+
+    def work(self) -> None:
+        """One call."""
+        self.call(*self.inputs)
+
+
+def autograd_function(outputs: tuple[Tensor, ...]) -> Callable[..., Any]:
+    """It gives what has been there before."""
+    import torch
+
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401, ARG004
+            return outputs
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ANN401
+            raise NotImplementedError
+
+    apply: Callable[..., Any] = Nothing.apply
+    return apply
+
+
+class ImportTime(Counted):
+    """An import in a process of its own, which itself says how long it took."""
+
+    category = "import_time"
+    counts = "all"
+    in_children = True
+    module = ""
+
+    def missing(self) -> str:
+        """Not everything that can be imported is installed."""
+        top = self.module.partition(".")[0]
+        return "" if importlib.util.find_spec(top) else f"{top} is not installed"
+
+    def prepare_once(self) -> None:
+        """Nothing has been measured yet."""
+        self.microseconds = 0.0
+
+    def work(self) -> None:
+        """Import it."""
+        command = [sys.executable, "-X", "importtime", "-c", f"import {self.module}"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2]
+            raise RuntimeError(f"import {self.module}: {last}")
+        self.microseconds = cumulative_time(self.module, done.stderr)
+
+    def measured(self) -> dict[str, float]:
+        """The time of the import with all that it imports, in microseconds of wall time."""
+        return {"import_time_us": self.microseconds}
+
+
+def cumulative_time(module: str, report: str) -> float:
+    """The time of a module in what ``-X importtime`` writes.
+
+    >>> cumulative_time("re", "import time: self [us] | cumulative | imported package\\nimport time:       300 |       1200 | re")
+    1200.0
+    """
+    for line in report.splitlines():
+        columns = line.removeprefix("import time:").split("|")
+        if len(columns) == 3 and columns[2].strip() == module:
+            return float(columns[1])
+    raise RuntimeError(f"python did not say how long the import of {module} took")
+
+
+def collect() -> Sequence[Counted]:
+    """Those of this topic."""
+    return [
+        *_overheads(),
+        DisableOverhead("disable_overhead"),
+        AutogradFunction("autograd_function_apply_13_in_2_out_no_save"),
+        *(
+            ImportTime(
+                f"import_time_{module.replace('.', '_')}", module=module, description=f"import of {module}"
+            )
+            for module in ("torch._dynamo", "torch._inductor", "triton")
+        ),
+    ]
+
+
+def _overheads() -> list[Counted]:
+    """Every kind of call, with sizes known and unknown; and one on a CPU, without generated code."""
+    told = "a call of a compiled addition"
+    kinds: list[tuple[str, str, dict[str, Any]]] = [
+        ("", told, {}),
+        ("_inference_mode", f"{told} in inference mode", {"inferring": True}),
+        ("_requires_grad", f"{told} that records a gradient", {"trained": True}),
+        (
+            "_requires_grad_backward",
+            "the way back of a compiled addition",
+            {"trained": True, "backward": True},
+        ),
+    ]
+    found: list[Counted] = [
+        RuntimeOverhead(
+            "runtime_overhead_eager_cpu",
+            backend="eager",
+            device="cpu",
+            description=f"{told}, run by eager torch",
+        )
+    ]
+    for kind, description, attributes in kinds:
+        name = f"runtime_overhead_inductor{kind}"
+        found.append(RuntimeOverhead(name, description=description, **attributes))
+        unknown = f"{description}, for any size"
+        found.append(RuntimeOverhead(f"{name}_dynamic", dynamic=True, description=unknown, **attributes))
+    return found

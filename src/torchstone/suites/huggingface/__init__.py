@@ -1,0 +1,63 @@
+"""Language models of the transformers library, made from their configurations with random weights: nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+
+from torchstone.define.benchmarks import Benchmark, Check, Suite, Work
+from torchstone.suites.huggingface.recipes import RECIPES
+from torchstone.suites.preparation import prepare
+
+LOOSE_INFERENCE = {"GPT2ForSequenceClassification"}
+LOOSE_TRAINING = {"BertForMaskedLM", "MT5ForConditionalGeneration"}
+_HALF = {"float16": 4e-3, "bfloat16": 5e-3, "amp": 5e-3}
+
+
+def collect() -> Sequence[Benchmark]:
+    """The models, in the order of their names."""
+    return [
+        Benchmark(name, partial(_build, name), recipe.batch_size, 1, check=partial(check, name))
+        for name, recipe in RECIPES.items()
+    ]
+
+
+def check(name: str, mode: str, dtype: str, device: str) -> Check:
+    """How near to eager a model's compiled results have to be."""
+    if mode == "training":
+        tolerance = 2e-2 if name in LOOSE_TRAINING else 1e-2
+        return Check(tolerance, optimizer="" if device.startswith("cpu") else "sgd")
+    tolerance = _HALF.get(dtype, 1e-3)
+    if name in LOOSE_INFERENCE:
+        tolerance = max(tolerance, 5e-3 if device.startswith("cpu") else 4e-3)
+    return Check(tolerance)
+
+
+def small_batch_size(batch_size: int) -> int:
+    """The batch size that goes with ``size="small"``."""
+    return min(batch_size, 2)
+
+
+def _build(
+    name: str,
+    batch_size: int,
+    mode: str = "inference",
+    dtype: str = "float32",
+    device: str = "cpu",
+    size: str = "full",
+) -> Work:
+    """Only now are torch and transformers imported: the names above are read without them."""
+    build = import_module("torchstone.suites.huggingface.models").build
+    work: Work = build(name, RECIPES[name], batch_size, mode, dtype, device, size)
+    return work
+
+
+SUITE = Suite(
+    "huggingface",
+    "language models of transformers, with random weights",
+    collect,
+    ("torch", "transformers", "transformers.modeling_utils"),
+    prepare,
+    "pip install transformers",
+)

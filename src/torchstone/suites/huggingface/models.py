@@ -1,0 +1,91 @@
+"""Make a model of the transformers library, and inputs for it. Imports torch and transformers; is itself imported when a model is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from torchstone.define.benchmarks import Work
+from torchstone.suites.huggingface.recipes import SMALL_LENGTH, Recipe
+
+FIRST_TOKEN = 8
+"""Random tokens start here: below are padding and other special ones, which models treat in their own way."""
+
+# So small that results can be compared: a CPU drops nothing, a GPU one number in thirty million. But not zero, for which torch and
+# transformers take another way than in real training (no random numbers, other attention kernels).
+NEARLY_NO_DROPOUT = 1e-30
+
+
+def build(name: str, recipe: Recipe, batch_size: int, mode: str, dtype: str, device: str, size: str) -> Work:
+    """A model with its inputs. It is made where it will run, because filling billions of weights on a CPU takes minutes."""
+    if dtype not in recipe.dtypes:
+        raise NotImplementedError(f"{name} runs in {', '.join(recipe.dtypes)} only, not in {dtype}")
+    sizes = recipe.small if size == "small" else recipe.full
+    configuration = configure(recipe.configuration, use_cache=False, **sizes)
+    with torch.device(device):
+        model = find_class(recipe.model)(configuration)
+        length = SMALL_LENGTH if size == "small" else recipe.length
+        inputs = make_inputs(recipe.task, configuration, batch_size, length)
+        if mode == "training":
+            inputs |= make_labels(recipe.task, configuration, inputs)
+    return Work(model, (), inputs, loss_of)
+
+
+def find_class(name: str) -> Any:  # noqa: ANN401  (a class of a library that does not annotate its models)
+    """A class of transformers by name; versions differ in which they have."""
+    try:
+        return getattr(transformers, name)
+    except AttributeError as error:
+        raise NotImplementedError(f"transformers {transformers.__version__} has no {name}") from error
+
+
+def configure(class_name: str, **sizes: Any) -> Any:  # noqa: ANN401  (as above; sizes are whatever the class takes)
+    """A configuration whose every dropout is as good as off."""
+    configuration = find_class(class_name)(**sizes)
+    for key, value in configuration.to_dict().items():
+        if "layerdrop" in key:
+            # Leaves out whole layers; there is no nearly for that.
+            setattr(configuration, key, 0.0)
+        elif ("dropout" in key or key.endswith("_pdrop")) and isinstance(value, float) and value > 0:
+            setattr(configuration, key, NEARLY_NO_DROPOUT)
+    return configuration
+
+
+def loss_of(output: Any) -> Any:  # noqa: ANN401  (every model has its own class of output)
+    """What training starts from: the model computes it, because it is given labels."""
+    return output.loss
+
+
+def random_tokens(vocabulary: int, batch_size: int, length: int) -> Tensor:
+    """Tokens none of which is special."""
+    return torch.randint(FIRST_TOKEN, vocabulary, (batch_size, length))
+
+
+def make_inputs(task: str, configuration: Any, batch_size: int, length: int) -> dict[str, Tensor]:  # noqa: ANN401  (as above)
+    """What the model is called with."""
+    tokens = random_tokens(configuration.vocab_size, batch_size, length)
+    inputs = {"input_ids": tokens}
+    if task == "translation":
+        inputs["decoder_input_ids"] = random_tokens(configuration.vocab_size, batch_size, length)
+    elif task == "layout":
+        # Left, top, right and bottom of every token on its page; right and bottom are not less than the others.
+        corners = torch.randint(0, configuration.max_2d_position_embeddings, (batch_size, length, 2, 2))
+        inputs["bbox"] = corners.sort(dim=2).values.flatten(2)
+    return inputs
+
+
+def make_labels(task: str, configuration: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:  # noqa: ANN401  (as above)
+    """What the model is called with in training, besides its inputs."""
+    tokens = inputs["input_ids"]
+    batch_size, length = tokens.shape
+    if task == "classification":
+        return {"labels": torch.randint(0, configuration.num_labels, (batch_size,))}
+    if task == "answer":
+        return {
+            "start_positions": torch.randint(0, length, (batch_size,)),
+            "end_positions": torch.randint(0, length, (batch_size,)),
+        }
+    return {"labels": random_tokens(configuration.vocab_size, batch_size, length)}

@@ -1,0 +1,75 @@
+"""Make a model of the timm library, and images for it. Imports torch and timm; is itself imported when a model is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from torchstone.define.benchmarks import Work
+
+FITTING_IMAGES = {"full": 8, "small": 64}
+"""How many images batch norms are fitted to: of small images, little is left in the last layers, so that it takes more of them."""
+
+SMALL_IMAGE = 64
+SMALL_IMAGES = {
+    # Its pooling leaves nothing of smaller ones, or so little that rounding shows.
+    "adv_inception_v3": 128,
+    "inception_v3": 128,
+    # Multiples of what their patches and windows need.
+    "swin_base_patch4_window7_224": 56,
+    "vit_base_patch14_dinov2.lvd142m": 56,
+}
+CURRENT_NAMES = {"adv_inception_v3": "inception_v3.tf_adv_in1k"}
+"""What timm calls models now whose old names are the ones in everybody's tables."""
+
+# These leave out something at random in training: as good as never here, so that results can be compared; but the code for it still runs.
+NEARLY_NO_DROPOUT = {
+    "ghostnet_100": {"drop_rate": 1e-30},
+    "swin_base_patch4_window7_224": {"drop_path_rate": 1e-30},
+}
+FIXED_IMAGE = ("beit", "deit", "swin", "visformer", "vit")
+"""Names of models that have to be told the size of their images when they are made."""
+
+
+def build(name: str, batch_size: int, size: str) -> Work:
+    """A model with random images of the size it is meant for; ``small`` are the same layers on smaller images."""
+    current = CURRENT_NAMES.get(name, name)
+    if not timm.is_model(current):
+        raise NotImplementedError(f"timm {timm.__version__} has no {current}")
+    side = SMALL_IMAGES.get(name, SMALL_IMAGE) if size == "small" else None
+    told: dict[str, Any] = dict(NEARLY_NO_DROPOUT.get(name, {}))
+    if side and name.startswith(FIXED_IMAGE):
+        told["img_size"] = side
+    model: Any = timm.create_model(current, pretrained=False, **told)
+    channels, height, width = model.pretrained_cfg["input_size"]
+    shape = (channels, side or height, side or width)
+    fit_batch_norms(model, torch.randn(FITTING_IMAGES[size], *shape))
+    return Work(model, (torch.randn(batch_size, *shape),), loss=cross_entropy)
+
+
+def fit_batch_norms(model: nn.Module, images: Tensor) -> None:
+    """Give batch norms the statistics of some images, as training would have.
+
+    With those they are made with, which fit nothing, random weights let numbers grow or shrink from layer to layer: the scores of one model
+    are then of the order of 1e12, and of another 1e-5, and no tolerance means anything.
+    """
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    if not norms:
+        return
+    for norm in norms:
+        norm.momentum = 1.0
+    with torch.no_grad():
+        model.train()(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+
+
+def cross_entropy(scores: Tensor) -> Tensor:
+    """Every image has a class of its own to be recognized as."""
+    classes = torch.arange(scores.shape[0], device=scores.device) % scores.shape[1]
+    return functional.cross_entropy(scores.to(torch.promote_types(scores.dtype, torch.float32)), classes)

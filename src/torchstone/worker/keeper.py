@@ -1,0 +1,202 @@
+"""The keeper: a process that starts workers on request, tells of their ends, and takes everything along when its parent is gone.
+
+The parent may be killed at any moment, and a worker may leave processes behind that have left its process group. The keeper adopts these, so that
+it can end them; and it sees at once, by the end of its line, that the parent has gone. Run as a program, it starts every worker in a fresh
+interpreter; the zygote is a keeper that has torch loaded and forks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from torchstone.worker.channel import decode, encode
+from torchstone.worker.process_tree import (
+    adopt_orphans,
+    die_first,
+    die_with_parent,
+    dying_with_parent,
+    kill_children,
+    kill_group,
+    list_children,
+    wake_with_parent,
+)
+from torchstone.worker.scratch import remove_scratch
+
+LONGEST_MESSAGE = 1 << 16
+_PATIENCE = 5.0
+
+Become = Callable[[int, int], None]
+"""What makes a worker of a new process: takes the descriptors of its channel and of its log, and does not return."""
+
+
+def main() -> None:
+    """A keeper without torch: every worker is a fresh interpreter."""
+    control, request = open_line(int(sys.argv[1]))
+    with contextlib.suppress(ConnectionError):  # the parent is gone: then there is only the cleaning up
+        control.send(encode({"ready": 0.0}))
+    serve(control, become_fresh_interpreter, request)
+
+
+def open_line(descriptor: int) -> tuple[socket.socket, dict[str, Any]]:
+    """The line to the parent, and the parent's first message."""
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    request = decode(control.recv(LONGEST_MESSAGE).strip())
+    if "lock" in request:  # on the scratch folder: held as long as this process lives
+        os.set_inheritable(request["lock"], False)
+    return control, request
+
+
+def has_hung_up(control: socket.socket) -> bool:
+    """Whether the parent is gone."""
+    poller = select.poll()
+    poller.register(control, 0)
+    return any(event & select.POLLHUP for _, event in poller.poll(0))
+
+
+def become_fresh_interpreter(channel: int, log: int) -> None:
+    """Replace this process by a new interpreter that is a worker."""
+    redirect(log)
+    os.set_inheritable(channel, True)
+    arguments = [sys.executable, "-P", "-m", "torchstone.worker.worker", str(channel)]
+    os.execv(sys.executable, arguments)  # noqa: S606  (our own interpreter)
+
+
+def redirect(log: int) -> None:
+    """Standard output and error into the log, standard input from nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(nowhere)
+    if log > 2:
+        os.close(log)
+
+
+def serve(
+    control: socket.socket,
+    become: Become,
+    request: dict[str, Any],
+    preload: Callable[[list[str]], str] | None = None,
+) -> None:
+    """Start workers until the parent hangs up, then end all that is left, remove the folder that the parent worked in, and go."""
+    adopt_orphans()
+    wake_with_parent()
+    read, write = os.pipe()
+    for descriptor in (read, write):
+        os.set_blocking(descriptor, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    workers: set[int] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(control, selectors.EVENT_READ)
+        selector.register(read, selectors.EVENT_READ)
+
+        def begin(channel: int, log: int) -> int:
+            keeper, pid = os.getpid(), os.fork()
+            if pid == 0:
+                selector.close()
+                _begin_life(become, channel, log, (control.detach(), read, write), keeper)
+            return pid
+
+        while True:
+            ready = [key.fileobj for key, _ in selector.select()]
+            if read in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(read, 4096)
+            _tell_of_ends(control, workers)
+            if control in ready and not _take_request(control, workers, begin, preload):
+                break
+    for pid in workers:
+        kill_group(pid)
+    kill_children(_PATIENCE)
+    if scratch := request.get("scratch"):
+        remove_scratch(scratch)
+    os._exit(0)  # nothing is left to do, and taking torch apart would cost a second
+
+
+def _begin_life(become: Become, channel: int, log: int, not_mine: tuple[int, ...], keeper: int) -> None:
+    """In a new process: a session of its own, nothing of the keeper's, then the work."""
+    try:
+        os.setsid()
+        die_with_parent(keeper)
+        adopt_orphans()
+        die_first()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for descriptor in not_mine:
+            os.close(descriptor)
+        os.set_inheritable(channel, False)
+        become(channel, log)
+    except BaseException:  # noqa: BLE001  (whatever it is: this process must not go on as a second keeper)
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _take_request(
+    control: socket.socket,
+    workers: set[int],
+    begin: Callable[[int, int], int],
+    preload: Callable[[list[str]], str] | None,
+) -> bool:
+    """Start a worker with the descriptors that have come; False when the parent has hung up."""
+    try:
+        message, descriptors, _, _ = socket.recv_fds(control, LONGEST_MESSAGE, 2)
+    except ConnectionError:
+        return False
+    if not message:
+        return False
+    request = decode(message.strip())
+    if "preload" in request and preload is not None:
+        with dying_with_parent():
+            problem = preload(request["preload"])
+        return _tell(control, {"preloaded": problem})
+    try:
+        pid = begin(*descriptors)
+    except OSError as error:
+        return _tell(control, {"failed": f"no process can be started: {error.strerror}"})
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    workers.add(pid)
+    return _tell(control, {"started": pid})
+
+
+def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
+    """Tell the parent which workers have ended, and end what they have left behind."""
+    ended: dict[int, int] = {}
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid in workers:
+                workers.discard(pid)
+                ended[pid] = os.waitstatus_to_exitcode(status)
+    for pid in list_children(os.getpid()):
+        if pid not in workers:  # adopted from a worker that is gone
+            kill_group(pid)
+    for pid, code in ended.items():
+        _tell(control, {"exited": pid, "status": code})
+
+
+def _tell(control: socket.socket, message: dict[str, Any]) -> bool:
+    try:
+        control.send(encode(message))
+    except ConnectionError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Facts about this machine: hardware, accelerators, installed software, environment variables."""

@@ -1,0 +1,302 @@
+"""Probe ``accuracy``: compiled against eager, with a float64 run to say which of the two is off.
+
+Every run starts from work of its own, with the same seed: a float64 one for reference, eager twice, compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
+from torchstone.worker.probes.device import is_out_of_memory
+from torchstone.worker.probes.outputs.batch import find_batch_dependence
+from torchstone.worker.probes.outputs.precision import reproducible
+from torchstone.worker.probes.outputs.saved_outputs import find_kept_difference, keep_outputs
+from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference, find_stranger
+from torchstone.worker.probes.outputs.values import take_apart, tensors_in
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
+from torchstone.worker.probes.subject import (
+    NO_COMPILER,
+    Origin,
+    Target,
+    default_loss,
+    find_state,
+    find_trained,
+    gradient_mode,
+    place,
+    read_random_state,
+    seed_everything,
+)
+
+STEPS = 2
+LEARNING_RATE = 0.01
+NOTHING = "nothing was compared: no tensor and no number came out of the model, and it changed no input and no buffer"
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+Outputs = dict[str, Any]
+
+
+@dataclass
+class Ran:
+    """What a run produced, by name: what came out of the model, and what it wrote into its inputs and buffers.
+
+    ``written`` has the names of the latter; ``unwritten`` is the inputs and buffers that it left alone, for the other side may have written to them.
+    ``drew`` says whether it drew random numbers.
+    """
+
+    outputs: Outputs
+    written: set[str] = field(default_factory=set)
+    unwritten: dict[str, torch.Tensor] = field(default_factory=dict)
+    drew: bool = False
+
+    def include(self, names: set[str]) -> None:
+        """Have these inputs and buffers among the outputs too, with the values they still have."""
+        for name in sorted(names & self.unwritten.keys()):
+            self.outputs |= take_apart(self.unwritten.pop(name), name)
+            self.written.add(name)
+
+
+@dataclass(frozen=True)
+class AccuracyPlan:
+    """What is asked beyond the comparison itself: keep the outputs, compare with kept ones, or vary the batch."""
+
+    save_to: str = ""
+    compare_with: str = ""
+    batch_invariant: bool = False
+
+
+def measure_accuracy(
+    origin: Origin,
+    target: Target,
+    check: Check,
+    plan: AccuracyPlan,
+    clock: PhaseClock,
+    result: Result,
+    identity: dict[str, str],
+) -> None:
+    """Compare, adding to ``result``; a case that ends early raises ``Stopped`` with its status."""
+    told = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
+    with gradient_mode(target.mode), reproducible():
+        if check.uncompared:
+            _run_uncompared(origin, target, check, clock, result, identity)
+            return
+        clock.enter("eager")
+        reference, why = _run_in("float64", origin, target, check)
+        try:
+            eager = _run_eager(origin, target, check)
+        finally:
+            if origin.rebuilt:
+                told["rebuilt"] = origin.rebuilt
+        if reference is not None:
+            why = _find_stranger(reference, eager, origin, target, check)
+            reference = None if why else reference
+        told["reference"] = "none" if reference is None else "float64"
+        if reference is None and not check.cosine:
+            check = replace(check, cosine=True)
+            told |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
+            result.caution(f"compared by cosine similarity only: no float64 reference ({why})")
+        clock.enter("compile")
+        compiled = _run_compiled(origin, target, check, eager)
+        if target.backend != NO_COMPILER:
+            add_capture(result, read_capture(), identity)
+        clock.enter("compare")
+        comparison = Comparison(check, reference, equal_nan=target.dtype != "float32")
+        _judge(
+            comparison, eager.outputs, compiled, lambda: _run_compiled(origin, target, check, eager), result
+        )
+        _compare_with_kept(plan, compiled, result)
+        if plan.batch_invariant:
+            _check_batches(origin, target, result)
+
+
+def _run_uncompared(
+    origin: Origin,
+    target: Target,
+    check: Check,
+    clock: PhaseClock,
+    result: Result,
+    identity: dict[str, str],
+) -> None:
+    """Run eager and compiled, so that failures and graph breaks are found, and compare nothing: not even eager agrees with itself."""
+    clock.enter("eager")
+    eager = _run_eager(origin, target, check)
+    clock.enter("compile")
+    _run_compiled(origin, target, check, eager)
+    if target.backend != NO_COMPILER:
+        add_capture(result, read_capture(), identity)
+    result.status, result.message = "pass_due_to_skip", check.uncompared
+
+
+def _find_stranger(reference: Outputs, eager: Ran, origin: Origin, target: Target, check: Check) -> str:
+    """Why float64 is another computation, judging by eager in float32; empty where it is not.
+
+    Coarse dtypes may be far off by rounding alone. So of these it is asked only where the model draws random numbers, and by a run of their own in float32.
+    """
+    if target.dtype == "float32":
+        return find_stranger(reference, eager.outputs, check.tolerance)
+    plain, _ = _run_in("float32", origin, target, check) if eager.drew else (None, "")
+    return find_stranger(reference, plain, check.tolerance) if plain else ""
+
+
+def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[Outputs | None, str]:
+    """The results in another dtype, or why there are none."""
+    try:
+        work = place(origin.copy_apart(), target.device.device, getattr(torch, dtype), target.mode)
+        return _run(work, replace(target, dtype=dtype), work.model, check).outputs, ""
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a model need not work in every dtype: recorded, and compared otherwise)
+        return None, f"{tell(error).partition(chr(10))[0]:.200}"
+
+
+def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
+    """Eager twice: a model that does not agree with itself cannot be compared with anything."""
+    with ending_as("eager_1st_run_fail", "eager_1st_run_OOM", is_out_of_memory):
+        work = origin.copy()
+        first = _without_own_model(_run(work, target, work.model, check), origin, target)
+    with ending_as("eager_2nd_run_fail", "eager_2nd_run_OOM", is_out_of_memory):
+        work = origin.copy()
+        second = _run(work, target, work.model, check)
+    first.include(second.written)
+    second.include(first.written)
+    difference = find_bitwise_difference(first.outputs, second.outputs)
+    if difference and torch.version.hip:
+        difference = Comparison(check, None).find_mismatch(first.outputs, second.outputs)
+    if difference and not check.non_deterministic and not check.uncompared:
+        built = f" (each run was built anew: {origin.rebuilt})" if origin.rebuilt else ""
+        raise Stopped("eager_two_runs_differ", difference + built)
+    return first
+
+
+def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
+    """The run with the origin's tensors for those of the model that it left alone: the same values, and its copy of the model can go."""
+    theirs = {
+        name: each for name, each in _writable(origin.work, target.mode) if not name.startswith("input")
+    }
+    kept = {name: theirs.get(name, tensor) for name, tensor in ran.unwritten.items()}
+    return replace(ran, unwritten=kept)
+
+
+def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> Outputs:
+    """The compiled results. What either side has written to is among the results of both."""
+    with ending_as("fail_to_run", "OOM", is_out_of_memory):
+        reset_capture()
+        work = origin.copy()
+        compiled = _run(work, target, target.compile(work.model), check)
+        compiled.include(eager.written)
+        eager.include(compiled.written)
+        return compiled.outputs
+
+
+def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Ran:
+    """Some steps of the work with ``model`` in place of its own, and everything they produced, by name."""
+    seed_everything()
+    chance = read_random_state(target.device.device)
+    before = {name: (tensor, _version(tensor)) for name, tensor in _writable(work, target.mode)}
+    ran = Ran(
+        _train(work, target, model, check) if target.mode == "training" else _infer(work, target, model)
+    )
+    for name, tensor in _writable(work, target.mode):
+        if name in before and before[name][0] is tensor and before[name][1] == _version(tensor):
+            ran.unwritten[name] = tensor
+        else:
+            ran.outputs |= take_apart(tensor, name)
+            ran.written.add(name)
+    after = read_random_state(target.device.device)
+    ran.drew = not all(map(torch.equal, chance, after))
+    return ran
+
+
+def _infer(work: Work, target: Target, model: Callable[..., Any]) -> Outputs:
+    for _ in range(STEPS):
+        with target.autocast():
+            output = model(*work.args, **work.kwargs)
+    return dict(take_apart(output))
+
+
+def _train(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Outputs:
+    loss = work.loss or default_loss
+    trained = find_trained(work)
+    optimizer = _optimizer(work, check)
+    for _ in range(STEPS):
+        for leaf in trained.values():
+            leaf.grad = None
+        with target.autocast():
+            value = loss(model(*work.args, **work.kwargs))
+        value.backward()
+        if optimizer:
+            optimizer.step()
+    return dict(_trained_values(work, value))
+
+
+def _writable(work: Work, mode: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """What a call may write results into, by name: inputs, and the model's own tensors, which in training are compared in any case."""
+    state = find_state(work, buffers=True)
+    known = {id(tensor) for tensor in state.values()}
+    for number, tensor in enumerate(tensors_in((work.args, dict(work.kwargs)))):
+        if id(tensor) not in known:
+            known.add(id(tensor))
+            yield f"input {number} (changed by the model)", tensor
+    if mode == "inference":
+        for name, tensor in state.items():
+            yield f"{'parameter' if isinstance(tensor, torch.nn.Parameter) else 'buffer'} {name}", tensor
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """A number that grows whenever a tensor is written to; a tensor of inference mode has none."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _optimizer(work: Work, check: Check) -> torch.optim.Optimizer | None:
+    parameters = [each for each in find_state(work).values() if each.requires_grad and each.is_leaf]
+    if not parameters or not check.optimizer:
+        return None
+    make: Callable[..., torch.optim.Optimizer] = OPTIMIZERS[check.optimizer]
+    return make(parameters, lr=LEARNING_RATE)
+
+
+def _trained_values(work: Work, loss: torch.Tensor) -> Iterator[tuple[str, Any]]:
+    """The loss, all gradients, and parameters and buffers after the steps. A gradient that is absent is zero."""
+    yield from take_apart(loss, "loss")
+    for name, leaf in find_trained(work).items():
+        gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        yield from take_apart(gradient, f"gradient of {name}")
+    for name, tensor in find_state(work, buffers=True).items():
+        yield from take_apart(tensor, f"{name} after the steps")
+
+
+def _judge(
+    comparison: Comparison, eager: Outputs, compiled: Outputs, again: Callable[[], Outputs], result: Result
+) -> None:
+    """One comparison, or the majority of several where the check asks for it."""
+    check = comparison.check
+    mismatches = [comparison.find_mismatch(eager, compiled)]
+    mismatches += [comparison.find_mismatch(eager, again()) for _ in range(check.runs - 1)]
+    wrong = [mismatch for mismatch in mismatches if mismatch]
+    votes = f" (in {len(wrong)} of {len(mismatches)} runs)" if len(mismatches) > 1 else ""
+    if len(wrong) * 2 > len(mismatches) and not check.non_deterministic:
+        raise Stopped("fail_accuracy", wrong[0] + votes)
+    if wrong:
+        why = "its results may differ from run to run" if check.non_deterministic else "most runs agree"
+        result.caution(f"passed although {wrong[0]}{votes}: {why}")
+    if not any(isinstance(value, torch.Tensor | int | float | complex) for value in eager.values()):
+        result.status, result.message = "pass_due_to_skip", NOTHING
+
+
+def _compare_with_kept(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:
+    """Compare bit by bit with the outputs that an earlier run kept, and keep these."""
+    if plan.compare_with and (difference := find_kept_difference(plan.compare_with, compiled)):
+        raise Stopped("not_bitwise_equivalent", difference)
+    if plan.save_to and (problem := keep_outputs(plan.save_to, compiled)):
+        result.caution(f"the outputs could not be kept: {problem}")
+
+
+def _check_batches(origin: Origin, target: Target, result: Result) -> None:
+    with ending_as("fail_to_run", "OOM", is_out_of_memory):
+        status, message = find_batch_dependence(origin, target)
+    if status == "pass_due_to_skip":
+        result.status, result.message = status, message
+    elif status:
+        raise Stopped(status, message)

@@ -1,0 +1,233 @@
+"""Probe ``compile_cache``: one scenario in one worker: what its first compiled calls cost, and what the caches had for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchstone.core.disk import LARGEST, fault_of_file
+from torchstone.core.vocabulary import COMPILE_SECONDS
+from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.probes.compiler.cache_events import listening, read_look_ups
+from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
+from torchstone.worker.probes.compiler.compile_phases import read_phases
+from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
+from torchstone.worker.probes.device import is_out_of_memory
+from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
+from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference
+from torchstone.worker.probes.outputs.values import take_apart
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
+from torchstone.worker.probes.subject import (
+    NO_COMPILER,
+    Target,
+    find_trained,
+    gradient_mode,
+    make_call,
+    seed_everything,
+)
+from torchstone.worker.probes.warm_up import WARM_UP_CALLS
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a worker is told of its scenario; a path is empty where there is nothing to read or to write.
+
+    ``launched`` is when the parent asked for the worker, by the machine's monotonic clock. ``load`` and ``save`` are artifacts, ``expected`` and ``keep``
+    first results. ``made_here`` is where this machine keeps account of the artifacts that it has made: what is saved is added, and nothing else is loaded.
+    """
+
+    launched: float
+    load: str = ""
+    save: str = ""
+    expected: str = ""
+    keep: str = ""
+    precompile: bool = False
+    made_here: str = ""
+
+
+@dataclass(frozen=True)
+class _First:
+    """The first compiled call: when it had its result, by the machine's monotonic clock, and what that was."""
+
+    at: float
+    values: dict[str, Any]
+
+
+def find_offers() -> dict[str, str]:
+    """The scenarios that not every torch has, each with the reason why this one does not; empty where it does."""
+    saves = hasattr(torch.compiler, "save_cache_artifacts") and hasattr(
+        torch.compiler, "load_cache_artifacts"
+    )
+    no_saving = "" if saves else f"torch {torch.__version__} has no torch.compiler.save_cache_artifacts"
+    precompiles = hasattr(torch._dynamo.config, "caching_precompile")
+    no_precompile = (
+        "" if precompiles else f"torch {torch.__version__} has no dynamo setting caching_precompile"
+    )
+    return {"portable": no_saving, "precompile": no_saving or no_precompile}
+
+
+def measure_scenario(
+    make: Callable[[], Work],
+    target: Target,
+    scenario: Scenario,
+    check: Check,
+    clock: PhaseClock,
+    result: Result,
+) -> None:
+    """Measure one scenario, adding to ``result``; alone from its first moment to its last, for all of it is timed."""
+    if target.backend == NO_COMPILER:
+        raise Stopped(
+            "model_fail_to_load", "the backend 'none' compiles nothing, so there is nothing to cache"
+        )
+    result.extra["offers"] = find_offers()
+    asked = time.monotonic()
+    with clock.turn():
+        launched = scenario.launched + time.monotonic() - asked  # waiting for others is no part of the start
+        work = make()
+        with gradient_mode(target.mode):
+            clock.enter("compile")
+            with ending_as("fail_to_run", "OOM", is_out_of_memory):
+                first = _call_compiled(work, target, scenario, result)
+    result.add("first_result_seconds", first.at - launched)
+    clock.enter("compare")
+    if scenario.save:
+        _save_artifacts(scenario.save, scenario.made_here, result)
+    _settle_values(scenario, first.values, check)
+
+
+def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _First:
+    """The first compiled calls, with what torch says about them."""
+    reset_capture()
+    _forget_artifacts()
+    if scenario.precompile:
+        torch._dynamo.config.caching_precompile = True
+    with listening() as events:
+        if scenario.load:
+            result.add("load_seconds", _load_artifacts(scenario.load, scenario.made_here))
+        first = _first_calls(work, target)
+    _add_seconds(result)
+    result.extra["look_ups"] = read_look_ups()
+    result.extra["events"] = events.seen
+    if events.more:
+        result.caution(f"{events.more} more look-ups in caches are not listed")
+    return first
+
+
+def _add_seconds(result: Result) -> None:
+    """What torch's timers say of compiling. A start in which they saw nothing compiled was not measured, and does not pass."""
+    seconds = read_capture().seconds
+    if not seconds > 0:
+        raise Stopped(
+            "fail_to_run",
+            f"torch's timers recorded no compilation in {WARM_UP_CALLS} calls; is dynamo disabled (TORCHDYNAMO_DISABLE)?",
+        )
+    result.add(COMPILE_SECONDS, seconds)
+    for phase, spent in read_phases().items():
+        result.add(f"{phase}_seconds", spent)
+
+
+def _first_calls(work: Work, target: Target) -> _First:
+    """As many compiled calls as the performance probe warms up with: a later one may compile again."""
+    seed_everything()
+    call = make_call(work, target, target.compile(work.model))
+    value = call()
+    target.device.synchronize()
+    first = _First(time.monotonic(), _first_values(value, work, target))
+    for _ in range(WARM_UP_CALLS - 1):
+        call()
+    target.device.synchronize()
+    return first
+
+
+def _first_values(value: Any, work: Work, target: Target) -> dict[str, Any]:  # noqa: ANN401  (whatever the model returns)
+    """What the first call returned, and in training the gradients too."""
+    values = on_cpu(dict(take_apart(value)))
+    if target.mode == "training":
+        for name, leaf in find_trained(work).items():
+            if (
+                leaf.grad is not None
+            ):  # one after the other: a device that is nearly full has no room for all of them twice
+                values |= on_cpu(dict(take_apart(leaf.grad, f"gradient of {name}")))
+    return values
+
+
+def _forget_artifacts() -> None:
+    """Drop what the process recorded before: a forked one has compiled a tiny graph, which is no part of this model."""
+    try:
+        from torch.compiler._cache import CacheArtifactManager  # noqa: PLC0415  (older torch has none)
+    except ImportError:
+        return
+    CacheArtifactManager.clear()
+
+
+def _load_artifacts(path: str, made_here: str) -> float:
+    """Load a file of artifacts, and no other bytes than those that were found to be made here, where that matters; gives the seconds without the finding out."""
+    if fault := fault_of_file(path, LARGEST):
+        raise Stopped("fail_to_run", f"the artifacts in {path} cannot be loaded: {fault}")
+    try:
+        began = time.perf_counter()
+        with open(path, "rb") as file:
+            content = file.read()
+        seconds = time.perf_counter() - began
+        if made_here and not is_made_here(made_here, content):
+            raise PermissionError("not created on this machine; pass --trust to load them")
+        began = time.perf_counter()
+        info = torch.compiler.load_cache_artifacts(content)
+        seconds += time.perf_counter() - began
+    except Exception as error:
+        raise Stopped(
+            "fail_to_run", f"the artifacts in {path} cannot be loaded: {tell(error)}", error
+        ) from error
+    if info is None or info.empty():
+        raise Stopped(
+            "fail_to_run",
+            f"the artifacts in {path} cannot be loaded: torch finds none in them (they may be damaged, or from another torch)",
+        )
+    return seconds
+
+
+def _save_artifacts(path: str, made_here: str, result: Result) -> None:
+    """Write torch's portable artifacts; what they hold, and how large they are, is noted."""
+    saved = torch.compiler.save_cache_artifacts()
+    if saved is None:
+        result.extra["unsaved"] = "torch has recorded nothing that could be saved"
+        return
+    content, info = saved
+    written = f"{path}.{os.getpid()}.part"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(written, "wb") as file:
+            file.write(content)
+        os.replace(written, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(written)
+        raise Stopped(
+            "fail_to_run", f"the artifacts cannot be kept in {path}: {tell(error)}", error
+        ) from error
+    if made_here:
+        note_made(made_here, content)
+    result.extra["artifacts"] = {
+        "bytes": len(content),
+        **{kind: len(keys) for kind, keys in info.artifacts.items()},
+    }
+
+
+def _settle_values(scenario: Scenario, values: dict[str, Any], check: Check) -> None:
+    """Keep the first result for the scenarios to come, or compare it with the one that was kept."""
+    if scenario.keep and (problem := keep_outputs(scenario.keep, values)):
+        raise Stopped("fail_to_run", f"the first result cannot be kept: {problem}")
+    if not scenario.expected:
+        return
+    expected, problem = load_outputs(scenario.expected)
+    if problem:
+        raise Stopped("fail_to_run", problem)
+    difference = find_bitwise_difference(expected, values)
+    if difference and Comparison(check, None).find_mismatch(expected, values):
+        raise Stopped("fail_accuracy", f"the first result is not that of the cold start: {difference}")

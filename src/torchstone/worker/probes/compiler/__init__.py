@@ -1,0 +1,1 @@
+"""What torch.compile reports about its own work: statistics, caches, phases, artifacts."""

@@ -1,0 +1,136 @@
+"""What torch's compile caches say of themselves: for every graph whether it was found, and if not, why not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch._dynamo import utils
+
+from torchstone.core.vocabulary import HIT, KERNEL_CACHE, LOOK_UPS, MISS
+
+MOST_EVENTS = 2_000
+MOST_PARTS = 2_000
+LONGEST_NAME = 200
+LONGEST_PART = 20_000
+MOST_TEXT = 4_000_000  # characters of parts, all events together: beyond it only what shows that a part has changed is kept
+LONGEST_REASON = 2_000
+# The caches that report every look-up as an event, by the word their events begin with.
+_REPORTED = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph"}
+# The caches that count: torch's group of counters, and what its names begin with.
+_COUNTED = {
+    "aot_autograd": ("aot_autograd", "autograd_cache"),
+    "fx_graph": ("inductor", "fxgraph_cache"),
+    "precompile": ("dynamo_cache", "dynamo_cache"),
+    KERNEL_CACHE: ("inductor", "async_compile_cache"),
+}
+# Who warns when a graph that was compiled cannot be saved.
+_WARNED = {
+    "torch._functorch._aot_autograd.autograd_cache": "aot_autograd",
+    "torch._inductor.codecache": "fx_graph",
+}
+_ALSO_MISSES = ("guard_miss", "error")
+
+
+@dataclass
+class CacheEvents:
+    """Every look-up that was reported while listening, in order; ``more`` is how many were not kept."""
+
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    more: int = 0
+    _text: int = 0
+
+    def add(self, metadata: dict[str, Any], payload: str) -> None:
+        """Take one of torch's structured log records, if it is about a cache."""
+        name, _, state = str((metadata.get("artifact") or {}).get("name", "")).rpartition("_")
+        if name not in _REPORTED or state not in LOOK_UPS:
+            return  # about something else
+        if len(self.seen) >= MOST_EVENTS:
+            self.more += 1
+            return
+        told = json.loads(payload) if payload else {}
+        parts = _parts(told.get("components"), LONGEST_PART if self._text < MOST_TEXT else 0)
+        self._text += sum(map(len, parts.values()))
+        frame, attempt = metadata.get("frame_id", "?"), metadata.get("frame_compile_id", 0)
+        self.seen.append(
+            {
+                "cache": _REPORTED[name],
+                "state": state,
+                "graph": f"{frame}/{attempt}",
+                "key": str(told.get("key") or "")[:LONGEST_NAME],
+                "reason": str(told.get("cache_bypass_reason") or "")[:LONGEST_REASON],
+                "unsaved": "",
+                "parts": parts,
+            }
+        )
+
+    def add_unsaved(self, cache: str, reason: str) -> None:
+        """What was looked up last in a cache was compiled since, and could not be saved there."""
+        last = next((event for event in reversed(self.seen) if event["cache"] == cache), None)
+        if last is not None and last["state"] == MISS and not last["unsaved"]:
+            last["unsaved"] = reason[:LONGEST_REASON]
+
+
+class _Listener(logging.Handler):
+    """Hands torch's records on, structured ones and warnings. Nothing that goes wrong here may disturb the compiler."""
+
+    def __init__(self, events: CacheEvents) -> None:
+        super().__init__()
+        self._events = events
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record, whatever it is about."""
+        with contextlib.suppress(Exception):
+            metadata = getattr(record, "metadata", None)
+            if isinstance(metadata, dict) and "artifact" in metadata:
+                self._events.add(metadata, getattr(record, "payload", None) or "")
+            elif record.name in _WARNED and record.levelno >= logging.WARNING:
+                error = record.exc_info[1] if record.exc_info else None
+                self._events.add_unsaved(
+                    _WARNED[record.name], f"{record.getMessage()}{f': {error}' if error else ''}"
+                )
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[CacheEvents]:
+    """Listen to torch's structured trace, which tells of every look-up with the key and its parts, and to the caches' warnings."""
+    events = CacheEvents()
+    listener = _Listener(events)
+    logs = [logging.getLogger(name) for name in ("torch.__trace", *_WARNED)]
+    for log in logs:
+        log.addHandler(listener)
+    try:
+        yield events
+    finally:
+        for log in logs:
+            log.removeHandler(listener)
+
+
+def read_look_ups() -> dict[str, dict[str, int]]:
+    """How often each cache was asked, by what came of it; caches that were not asked are left out."""
+    found = {}
+    for cache, (group, prefix) in _COUNTED.items():
+        counts = utils.counters[group]
+        states = {state: counts[f"{prefix}_{state}"] for state in LOOK_UPS}
+        states[MISS] += sum(counts[f"{prefix}_{kind}"] for kind in _ALSO_MISSES)
+        if cache == KERNEL_CACHE:  # where torch counts every look-up as a miss first
+            states[MISS] = max(0, states[MISS] - states[HIT])
+        if any(states.values()):
+            found[cache] = states
+    return found
+
+
+def _parts(components: object, longest: int) -> dict[str, str]:
+    """What a key is made of: by name, its hash and the beginning of what was hashed. Torch writes ``[hash] name: value``."""
+    if not isinstance(components, list):
+        return {}
+    parts: dict[str, str] = {}
+    for line in components[:MOST_PARTS]:
+        digest, _, rest = str(line).partition("] ")
+        name, _, value = rest.partition(": ")
+        parts[name[:LONGEST_NAME]] = f"{digest.lstrip('[')} {value[:longest]}"
+    return parts

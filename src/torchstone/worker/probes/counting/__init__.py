@@ -1,0 +1,1 @@
+"""Counters of instructions and calls, and profiles made with them."""

@@ -1,0 +1,100 @@
+"""Every call that Python makes, by the stack it was made from."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+from torch._dynamo.eval_frame import skip_code
+
+from torchstone.worker.probes.counting.counters import place_of
+
+DEEPEST = 120
+"""Calls that lie deeper are counted for the deepest one that is kept."""
+LEAST_SHARE = 0.0005
+"""Of all calls: stacks with fewer are summed up with their neighbours."""
+
+
+class _Node:
+    """A function where it was called from: how often, and what it called."""
+
+    __slots__ = ("below", "own")
+
+    def __init__(self) -> None:
+        self.own = 0
+        self.below: dict[CodeType | str, _Node] = {}
+
+    def child(self, key: CodeType | str) -> _Node:
+        node = self.below.get(key)
+        if node is None:
+            node = self.below[key] = _Node()
+        return node
+
+
+class CallTree:
+    """Notes calls between ``start`` and ``stop``, as often as these are called."""
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self._stack = [self._root]
+        for watching in (CallTree._note, _Node.child):  # else the tracer would try to compile what watches it
+            skip_code(watching.__code__)
+
+    def start(self) -> None:
+        """Note from here."""
+        del self._stack[1:]
+        sys.setprofile(self._note)
+
+    def stop(self) -> None:
+        """Note no further."""
+        sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, called: Any) -> None:  # noqa: ANN401  (depends on the event)
+        stack = self._stack
+        if event == "call":
+            node = stack[-1].child(frame.f_code) if len(stack) <= DEEPEST else stack[-1]
+            node.own += 1
+            stack.append(node)
+        elif event == "return":
+            if len(stack) > 1:
+                stack.pop()
+        elif event == "c_call" and called is not sys.setprofile:
+            name = getattr(called, "__qualname__", None) or type(called).__name__
+            stack[-1].child(name).own += 1
+
+    def total(self) -> int:
+        """All calls."""
+        return _sums(self._root)[id(self._root)]
+
+    def told(self, name: str) -> list[Any]:
+        """``[name, own, children]``, the children with the most calls first, and small ones summed up."""
+        sums = _sums(self._root)
+        return _told(self._root, name, sums, LEAST_SHARE * sums[id(self._root)])
+
+
+def _sums(root: _Node) -> dict[int, int]:
+    """What each node has with all below it."""
+    sums: dict[int, int] = {}
+    waiting = [(root, False)]
+    while waiting:
+        node, is_below_done = waiting.pop()
+        if is_below_done:
+            sums[id(node)] = node.own + sum(sums[id(each)] for each in node.below.values())
+        else:
+            waiting.append((node, True))
+            waiting += [(each, False) for each in node.below.values()]
+    return sums
+
+
+def _told(node: _Node, name: str, sums: dict[int, int], least: float) -> list[Any]:
+    large = [(key, each) for key, each in node.below.items() if sums[id(each)] >= least]
+    large.sort(key=lambda item: (-sums[id(item[1])], _name(item[0])))
+    rest = sum(sums[id(each)] for each in node.below.values()) - sum(sums[id(each)] for _, each in large)
+    below = [_told(each, _name(key), sums, least) for key, each in large]
+    return [name, node.own, [*below, *([["(rest)", rest, []]] if rest else [])]]
+
+
+def _name(key: CodeType | str) -> str:
+    file, function = place_of(key)
+    return f"{function} ({file})" if file else function

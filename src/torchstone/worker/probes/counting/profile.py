@@ -1,0 +1,177 @@
+"""Where a count went: by phase of the compiler and by function, in the counter's own unit; and by stack, in calls of Python functions.
+
+Torch says itself when a part of the compiler begins and ends. There the counter is stopped, asked, and started again: what it counted belongs to the phase
+that was the innermost. The stacks come from another iteration, for watching every call would be counted too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch._dynamo import utils as dynamo
+from torch._functorch._aot_autograd import graph_compile
+
+from torchstone.worker.probes.counting.call_tree import CallTree
+from torchstone.worker.probes.counting.callgrind import read_elsewhere
+from torchstone.worker.probes.counting.counters import Counter, Lap
+from torchstone.worker.probes.instructions import Counting
+
+KEPT = 400
+"""Functions that are named; what the others have is summed up."""
+
+_PHASE_OF = {
+    "entire_frame_compile": "dynamo",
+    "build_guards": "guards",
+    "create_aot_dispatcher_function": "aot_autograd",
+    "entire_backward_compile": "aot_autograd",
+    "min_cut_rematerialization_partition": "partitioner",
+    "_recursive_pre_grad_passes": "inductor",
+    "_recursive_joint_graph_passes": "inductor",
+    "_recursive_post_grad_passes": "inductor",
+    "compile_fx.<locals>.fw_compiler_base": "inductor",
+    "compile_fx.<locals>.bw_compiler": "inductor",
+    "inductor_compile": "inductor",
+}
+_PARTITIONS = "_partition_joint_graph_into_fw_bw"
+
+
+def record_profile(counting: Counting) -> dict[str, Any]:
+    """Work twice more: once with the counter asked at every change of phase, once with every call noted."""
+    phases = _record_phases(counting)
+    counting.counted.prepare()
+    tree = CallTree()
+    counting.run(tree.start, tree.stop)
+    return {
+        "counter": counting.counter.name,
+        "unit": counting.counter.unit,
+        **phases.told(),
+        "stacks": {"unit": "calls", "total": tree.total(), "tree": tree.told("work")},
+    }
+
+
+def _record_phases(counting: Counting) -> Phases:
+    counting.counted.prepare()
+    first = "dynamo" if counting.counted.counts == "compile" else "other"
+    phases = Phases(counting.counter, first)
+    with _watching(phases.enter, phases.leave):
+        counting.run(phases.start, phases.stop, counting.counter.begin)
+    phases.read_files()
+    counting.counter.end()
+    return phases
+
+
+class Phases:
+    """A counter that is asked whenever another phase begins, while it counts."""
+
+    def __init__(self, counter: Counter, first: str) -> None:
+        self._counter = counter
+        self._stack = [first]
+        self._counts = False
+        self._laps: list[tuple[str, Lap]] = []
+
+    def start(self) -> None:
+        """Count from here."""
+        self._counts = True
+        self._counter.start()
+
+    def stop(self) -> None:
+        """Count no further."""
+        self._counter.stop()
+        self._counts = False
+        self._laps.append((self._stack[-1], self._counter.lap()))
+
+    def enter(self, event: str) -> None:
+        """Torch has begun something: maybe a phase."""
+        if phase := _PHASE_OF.get(event):
+            self._change(lambda: self._stack.append(phase))
+
+    def leave(self, event: str) -> None:
+        """Torch has ended something."""
+        if event in _PHASE_OF and len(self._stack) > 1:
+            self._change(self._stack.pop)
+
+    def _change(self, change: Callable[[], object]) -> None:
+        if not self._counts:
+            change()
+            return
+        self.stop()
+        change()
+        self.start()
+
+    def read_files(self) -> None:
+        """Have the files read in which functions are."""
+        files = [lap.file for _, lap in self._laps if lap.file]
+        found = iter(read_elsewhere(files))
+        self._laps = [(phase, Lap(lap.amount, next(found)) if lap.file else lap) for phase, lap in self._laps]
+
+    def told(self) -> dict[str, Any]:
+        """The total, the phases that add up to it, and the functions that add up to the phases."""
+        phases: dict[str, float] = {}
+        functions: dict[tuple[str, str, str], float] = {}
+        for phase, lap in self._laps:
+            phases[phase] = phases.get(phase, 0) + lap.amount
+            for (library, name), amount in lap.functions.items():
+                key = (phase, library, name)
+                functions[key] = functions.get(key, 0) + amount
+        return {
+            "total": sum(phases.values()),
+            "phases": {phase: amount for phase, amount in phases.items() if amount},
+            "functions": _largest(functions, phases) if functions else [],
+        }
+
+
+def _largest(functions: dict[tuple[str, str, str], float], phases: dict[str, float]) -> list[list[Any]]:
+    """The largest functions, then what is left of each phase."""
+    ordered = sorted(functions.items(), key=lambda item: (-item[1], item[0]))[:KEPT]
+    left = dict(phases)
+    for (phase, _, _), amount in ordered:
+        left[phase] -= amount
+    rest = [[phase, "", "(rest)", amount] for phase, amount in left.items() if amount > 0]
+    return [[*key, amount] for key, amount in ordered if amount] + rest
+
+
+@contextlib.contextmanager
+def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
+    """Be told what torch begins and ends, by its own events; of the partitioner by its function, since not all callers of it have events."""
+    logger: Any = dynamo.ChromiumEventLogger
+    begins, ends = logger.log_event_start, logger.log_event_end
+
+    def log_event_start(self: Any, event: str, *rest: Any, **named: Any) -> Any:  # noqa: ANN401  (torch's own)
+        enter(event)
+        return begins(self, event, *rest, **named)
+
+    def log_event_end(self: Any, event: str, *rest: Any, **named: Any) -> Any:  # noqa: ANN401
+        done = ends(self, event, *rest, **named)
+        leave(event)
+        return done
+
+    logger.log_event_start, logger.log_event_end = log_event_start, log_event_end
+    try:
+        with _watching_partitions(enter, leave):
+            yield
+    finally:
+        logger.log_event_start, logger.log_event_end = begins, ends
+
+
+@contextlib.contextmanager
+def _watching_partitions(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
+    partition = getattr(graph_compile, _PARTITIONS, None)
+    if partition is None:  # a torch that calls it otherwise
+        yield
+        return
+    event = "min_cut_rematerialization_partition"
+
+    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+        enter(event)
+        try:
+            return partition(*given, **named)
+        finally:
+            leave(event)
+
+    setattr(graph_compile, _PARTITIONS, watched)
+    try:
+        yield
+    finally:
+        setattr(graph_compile, _PARTITIONS, partition)

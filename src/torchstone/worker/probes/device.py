@@ -1,0 +1,145 @@
+"""One device as the probes need it: waiting for its work, its peak memory, and what an out-of-memory error looks like.
+
+Everything goes through PyTorch's accelerator API or the device's own module, so that nothing is written for one vendor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from torchstone.worker.probes.reply import tell
+
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "status_alloc_failed",  # what CUDA's libraries say when there is no room for their workspace
+    "bad_alloc",
+    "bad allocation",
+)
+
+
+class Device:
+    """A torch device, and how to wait for it and to read its peak memory."""
+
+    def __init__(self, name: str) -> None:
+        self.device = torch.device(name)
+        self.type = self.device.type
+        self._module: ModuleType | None = None if self.type == "cpu" else getattr(torch, self.type, None)
+
+    def activate(self) -> None:
+        """Make this device the current one, so that calls without a device mean it."""
+        if self.type != "cpu" and self.device.index is not None:
+            torch.accelerator.set_device_index(self.device.index)
+
+    @property
+    def synchronize(self) -> Callable[[], None]:
+        """Waits until the device has done all it was given; on a CPU there is nothing to wait for."""
+        return _do_nothing if self.type == "cpu" else torch.accelerator.synchronize
+
+    def reset_peak(self) -> bool:
+        """Forget the peak so far; False where this cannot be done, and so no peak can be measured."""
+        if self.type == "cpu":
+            return _reset_process_peak()
+        reset = self._call("reset_peak_memory_stats")
+        if reset is None:
+            return False
+        torch.accelerator.synchronize()
+        try:
+            reset()
+        except (RuntimeError, NotImplementedError):  # a private device need not have an allocator that counts
+            return False
+        return True
+
+    def peak_bytes(self) -> int | None:
+        """The most memory in use since the last reset: allocated on a device; on a CPU the process's resident set."""
+        if self.type == "cpu":
+            return _process_peak()
+        read = self._call("max_memory_allocated")
+        return None if read is None else int(read())
+
+    def _call(self, name: str) -> Callable[[], Any] | None:
+        generic: Callable[[], Any] | None = getattr(torch.accelerator, name, None)
+        own: Callable[[], Any] | None = getattr(self._module, name, None)
+        return own or generic
+
+
+def _do_nothing() -> None:
+    return
+
+
+def _reset_process_peak() -> bool:
+    """Set the kernel's high-water mark of this process to its present size (Linux; needs no rights beyond its own)."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def _process_peak() -> int | None:
+    try:
+        with open("/proc/self/status") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or one that it was raised for, says that memory ran out, on any device."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, MemoryError | torch.OutOfMemoryError):
+            return True
+        text = tell(found).lower()
+        if isinstance(found, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY):
+            return True
+        inner = getattr(
+            found, "inner_exception", None
+        )  # what a backend raised, in torch's own words for that
+        waiting += [
+            found.__cause__,
+            found.__context__,
+            inner if isinstance(inner, BaseException) else None,
+        ]
+    return False
+
+
+def find_problem(name: str) -> str:
+    """Why a device cannot be used here, or an empty text."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        return f"torch knows no device '{name}'"
+    if device.type in {"cpu", "meta"}:
+        return "" if device.type == "cpu" else "nothing can be measured on the meta device"
+    module = getattr(torch, device.type, None)
+    is_available = getattr(module, "is_available", None)
+    if is_available is None or not is_available():
+        return f"no {device.type} device is available here"
+    with contextlib.suppress(AttributeError, RuntimeError):
+        count = int(module.device_count()) if module else 0
+        if device.index is not None and device.index >= count:
+            return f"there is no {name}: {device.type} has {count}"
+    return ""
+
+
+def list_devices() -> list[str]:
+    """The devices that can be used here."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return ["cpu", *([found.type] if found else [])]

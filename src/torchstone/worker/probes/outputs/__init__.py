@@ -1,0 +1,1 @@
+"""Outputs of models: taken apart, compared, saved."""

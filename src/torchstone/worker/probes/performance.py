@@ -1,0 +1,114 @@
+"""Probe ``performance``: eager and compiled in turns, with compile time, peak memory and capture statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torchstone.analyze.ratio import CONFIDENCE
+from torchstone.core.vocabulary import COMPILE_SECONDS
+from torchstone.define.benchmarks import Work
+from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
+from torchstone.worker.probes.device import is_out_of_memory
+from torchstone.worker.probes.outputs.values import tensors_in
+from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
+from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.probes.timing import Pairs, StopRule, Strain, time_pairs
+from torchstone.worker.probes.warm_up import Difference, WarmUp, compare_warm_ups, warm_up
+
+NANOSECONDS_A_MILLISECOND = 1e6
+BYTES_A_GIGABYTE = 1e9
+METHOD = "median ratio of the faster half of the pairs; interval from 10 batches, Student's t, and the distance to all pairs"
+
+
+def measure_performance(
+    work: Work, target: Target, rule: StopRule, clock: PhaseClock, result: Result, identity: dict[str, str]
+) -> None:
+    """Measure, adding to ``result``. ``identity`` is what makes two compile times two different metrics."""
+    eager = make_call(work, target, work.model)
+    inputs = _versions(work)
+    with gradient_mode(target.mode):
+        clock.enter("eager")
+        with ending_as("warmup_failed", "eager_1st_run_OOM", is_out_of_memory):
+            reset_capture()
+            seed_everything()
+            eager_warm_up = warm_up(eager, target.device)
+            _note_own_compiling(result)
+        clock.enter("compile")
+        with ending_as("fail_to_run", "OOM", is_out_of_memory):
+            reset_capture()
+            seed_everything()
+            compiled = make_call(work, target, target.compile(work.model))
+            compiled_warm_up = warm_up(compiled, target.device)
+            captured = read_capture()
+        _add_warm_ups(result, eager_warm_up, compiled_warm_up, target, identity)
+        if target.backend != NO_COMPILER:
+            add_capture(result, captured, identity)
+        clock.enter("run")
+        with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
+            pairs = time_pairs(eager, compiled, rule, target.device.synchronize)
+        if read_capture().has_compiled_since(captured):
+            result.caution("it was compiled again while it was timed, so some samples hold compile time")
+    if _versions(work) != inputs:
+        result.caution("the model changes its inputs, so that not every call was timed on the same values")
+    _note_strain(result, pairs.strain)
+    _add_times(result, pairs)
+
+
+def _note_strain(result: Result, strain: Strain) -> None:
+    """Say so where the machine was too busy for its times to be trusted: both sides can be slow in the same way, and the interval narrow."""
+    if strain.is_disturbed:
+        result.caution(
+            f"other work took the processor away {strain.rate:.0f} times a second, for {strain.share:.0%} of the time it was timed: times are "
+            "longer than on a quiet machine, the speedup may be off; stop that or use fewer threads"
+        )
+
+
+def _versions(work: Work) -> list[tuple[int, int]]:
+    """What changes when a tensor among the inputs is written to, or is another one."""
+    tensors = tensors_in((work.args, dict(work.kwargs)))
+    return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+
+
+def _note_own_compiling(result: Result) -> None:
+    if read_capture().counts["unique_graphs"]:
+        result.caution("the model compiles parts of itself, so that eager is not eager throughout")
+
+
+def _add_warm_ups(
+    result: Result, eager: WarmUp, compiled: WarmUp, target: Target, identity: dict[str, str]
+) -> None:
+    if target.backend != NO_COMPILER:
+        _add_difference(result, compare_warm_ups(eager, compiled), identity)
+    if eager.peak_bytes is None or compiled.peak_bytes is None:
+        result.caution(f"peak memory cannot be read for {target.device.type} on this system")
+        return
+    result.add("eager_peak_mem", eager.peak_bytes / BYTES_A_GIGABYTE)
+    result.add("dynamo_peak_mem", compiled.peak_bytes / BYTES_A_GIGABYTE)
+    if compiled.peak_bytes:
+        result.add("compression_ratio", eager.peak_bytes / compiled.peak_bytes)
+
+
+def _add_difference(result: Result, difference: Difference, identity: dict[str, str]) -> None:
+    """The original's compile time, unless running the model drowns it: then the number would be about something else."""
+    if difference.is_clear:
+        result.add("compilation_latency", difference.seconds, **identity)
+    else:
+        result.leave_out("compilation_latency", f"{difference.describe()}; see {COMPILE_SECONDS}")
+
+
+def _add_times(result: Result, pairs: Pairs) -> None:
+    """The samples as they were taken, and the speedup with its interval."""
+    ratio = pairs.ratio()
+    stated: dict[str, Any] = {"pairs": len(pairs.eager), "stopped": pairs.stopped}
+    if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):
+        stated |= {"interval": [ratio.low, ratio.high], "confidence": CONFIDENCE, "method": METHOD}
+    else:
+        result.caution(f"only {len(pairs.eager)} pairs of calls were timed: too few for an interval")
+    result.add("speedup", ratio.value, **stated)
+    eager_block, compiled_block = pairs.blocks
+    for metric, times, block in (
+        ("abs_latency", pairs.compiled, compiled_block),
+        ("eager_latency", pairs.eager, eager_block),
+    ):
+        result.add(metric, [each / NANOSECONDS_A_MILLISECOND for each in times], block=block)

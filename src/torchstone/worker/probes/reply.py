@@ -1,0 +1,134 @@
+"""What a probe tells the parent: phases as they begin, the turn it waits for before timing, and the result at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torchstone.core.clock import monotonic
+from torchstone.core.vocabulary import LEFT_OUT
+
+PHASES = ("load", "eager", "compile", "run", "compare")
+
+
+class Reporter(Protocol):
+    """The way to the parent."""
+
+    def enter(self, phase: str) -> None:
+        """Say that a phase begins."""
+
+    def wait_for_turn(self) -> None:
+        """Wait until this worker alone may time."""
+
+    def end_turn(self) -> None:
+        """Let another worker time."""
+
+
+class Stopped(Exception):  # noqa: N818  (not an error of ours: how a case ended)
+    """The case has ended with a status before its end; ``error`` is what happened, if anything was raised."""
+
+    def __init__(self, status: str, message: str = "", error: BaseException | None = None) -> None:
+        super().__init__(message or status)
+        self.status = status
+        self.message = message
+        self.error = error
+
+
+@dataclass
+class Result:
+    """What is known of the case so far; complete when the probe returns, and still of use when it does not."""
+
+    status: str = "pass"
+    measurements: list[dict[str, Any]] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+    message: str = ""
+
+    def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401
+        """Add a measurement. A sample that is not finite is no measurement."""
+        taken = [samples] if isinstance(samples, int | float) else list(samples)
+        if not taken or not all(map(math.isfinite, taken)):
+            self.caution(f"{metric} could not be measured")
+            return
+        entry: dict[str, Any] = {"metric": metric, "samples": taken}
+        self.measurements.append({**entry, "extra": extra} if extra else entry)
+
+    def leave_out(self, metric: str, why: str) -> None:
+        """Note that a metric has no number, on purpose, and why."""
+        self.extra.setdefault(LEFT_OUT, {})[metric] = why
+        self.caution(f"{metric} is left out: {why}")
+
+    def caution(self, text: str) -> None:
+        """Note something that the reader of the numbers should know."""
+        self.extra.setdefault("cautions", []).append(text)
+
+
+class PhaseClock:
+    """Tells the parent which phase begins, and keeps how long each took."""
+
+    def __init__(self, reporter: Reporter, result: Result) -> None:
+        self._reporter = reporter
+        self._seconds: dict[str, float] = result.extra.setdefault("phases", {})
+        self._phase = ""
+        self._since = monotonic()
+
+    def enter(self, phase: str) -> None:
+        """End the phase before, and begin this one."""
+        self.leave()
+        self._phase = phase
+        self._reporter.enter(phase)
+
+    def leave(self) -> None:
+        """End the present phase."""
+        now = monotonic()
+        if self._phase:
+            self._seconds[self._phase] = round(self._seconds.get(self._phase, 0.0) + now - self._since, 4)
+        self._phase, self._since = "", now
+
+    @property
+    def phase(self) -> str:
+        """The present phase."""
+        return self._phase
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Alone among all workers; the wait is in no phase."""
+        phase = self._phase
+        self.leave()
+        self._reporter.wait_for_turn()
+        self.enter(phase)
+        try:
+            yield
+        finally:
+            self._reporter.end_turn()
+
+
+@contextlib.contextmanager
+def ending_as(
+    status: str, out_of_memory: str, is_out_of_memory: Callable[[BaseException], bool]
+) -> Iterator[None]:
+    """Turn whatever is raised inside into the status it means at this place."""
+    try:
+        yield
+    except Stopped:
+        raise
+    except (Exception, SystemExit) as error:
+        oom = is_out_of_memory(error)
+        raise Stopped(out_of_memory if oom else status, error=error) from error
+
+
+def tell(error: BaseException) -> str:
+    """An error in one piece: its type and what it says, if it can say anything."""
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001  (an exception may fail even at this)
+        text = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def settings_of(job: Mapping[str, Any], name: str, default: Any) -> Any:  # noqa: ANN401
+    """A setting of the job, or its default where it is absent or null."""
+    value = job.get("settings", {}).get(name)
+    return default if value is None else value

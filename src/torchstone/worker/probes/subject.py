@@ -1,0 +1,302 @@
+"""A benchmark made ready for one variant: on its device, in its dtype, as the one call that is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+
+from torchstone.define.benchmarks import Benchmark, Work
+from torchstone.worker.probes.captured_state import Holding, closes_over_state, find_holdings
+from torchstone.worker.probes.device import Device, is_out_of_memory
+from torchstone.worker.probes.outputs.values import NotMeasurableError, map_parts, modules_in, tensors_in
+from torchstone.worker.probes.reply import tell
+
+SEED = 1337
+NO_COMPILER = "none"
+"""The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """How a benchmark is to be measured: the axes of a case, and what ``torch.compile`` is told."""
+
+    device: Device
+    mode: str
+    dtype: str
+    backend: str
+    dynamic: bool | None = None
+    compile_mode: str | None = None
+    fullgraph: bool = False
+    options: Mapping[str, Any] | None = None
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, compiled as asked."""
+        if self.backend == NO_COMPILER:
+            return function
+        compiled: Callable[..., Any] = torch.compile(
+            function,
+            backend=self.backend,
+            dynamic=self.dynamic,
+            fullgraph=self.fullgraph,
+            mode=self.compile_mode,
+            options=cast("dict[str, str | int | bool | Callable[..., Any]]", dict(self.options))
+            if self.options
+            else None,
+        )
+        return compiled
+
+    def autocast(self) -> contextlib.AbstractContextManager[None]:
+        """Automatic mixed precision in the device's own half precision, where the dtype is amp."""
+        if self.dtype != "amp":
+            return contextlib.nullcontext()
+        return cast("contextlib.AbstractContextManager[None]", torch.autocast(self.device.type))
+
+
+def seed_everything(seed: int = SEED) -> None:
+    """The same random numbers from here on, in Python, torch and, if it is loaded, numpy."""
+    import random  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed)
+
+
+def read_random_state(device: torch.device) -> list[torch.Tensor]:
+    """Where the random numbers of torch are, of the CPU and of a device: after a draw it is elsewhere."""
+    states = [torch.get_rng_state()]
+    if device.type != "cpu" and hasattr(module := torch.get_device_module(device), "get_rng_state"):
+        states.append(module.get_rng_state(device))
+    return states
+
+
+def build(benchmark: Benchmark, target: Target, batch_size: int | None, size: str) -> Work:
+    """Build the model and its inputs, and move both to the device in the dtype asked for."""
+    seed_everything()
+    work = benchmark.make(
+        batch_size=batch_size,
+        mode=target.mode,
+        dtype=target.dtype,
+        device=str(target.device.device),
+        size=size,
+    )
+    dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(target.dtype)
+    return place(work, target.device.device, dtype, target.mode)
+
+
+def place(work: Work, device: torch.device, dtype: torch.dtype | None, mode: str) -> Work:
+    """Work on a device; floating-point parameters and inputs in ``dtype`` if one is given; modules in the right mode.
+
+    A tensor that is given twice, or is one of the model's own parameters, stays that.
+    """
+    convert = functools.partial(_convert, device=device, dtype=dtype)
+    holdings = find_work_holdings(work)
+    for held in holdings.values():
+        if isinstance(held, torch.nn.Module):
+            _convert_module(held, device, dtype)
+            held.train(mode == "training")
+        elif (converted := convert(held.data)) is not held.data:
+            held.data = converted
+    moved: dict[int, Any] = {id(each): each for each in _owned(holdings)}
+
+    def move(value: Any) -> Any:  # noqa: ANN401  (a tensor, or a module that has been moved above)
+        if id(value) not in moved:
+            moved[id(value)] = convert(value.detach()).requires_grad_(value.requires_grad)
+        return moved[id(value)]
+
+    args, kwargs = map_parts(move, (work.args, dict(work.kwargs)))
+    return replace(work, args=args, kwargs=kwargs)
+
+
+def find_work_holdings(work: Work) -> dict[str, Holding]:
+    """What a work computes with besides its inputs: what its model and its loss hold, and modules among the inputs; each once, by name."""
+    inputs = enumerate(modules_in((work.args, dict(work.kwargs))))
+    named = [
+        *find_holdings(work.model).items(),
+        *((f"loss.{name}", each) for name, each in (find_holdings(work.loss) if work.loss else {}).items()),
+        *((f"input module {number}", each) for number, each in inputs),
+    ]
+    first = {id(each): name for name, each in reversed(named)}
+    return {name: each for name, each in named if first[id(each)] == name}
+
+
+def _owned(holdings: Mapping[str, Holding]) -> Iterator[Holding]:
+    for held in holdings.values():
+        yield held
+        if isinstance(held, torch.nn.Module):
+            yield from held.modules()
+            yield from held.parameters()
+            yield from held.buffers()
+
+
+def _convert_module(module: torch.nn.Module, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Move a module; by hand where it has complex numbers, of which ``Module.to`` would keep the real part only."""
+    tensors = (*module.parameters(), *module.buffers())
+    if dtype is None:
+        module.to(device)
+    elif any(tensor.is_complex() for tensor in tensors):
+        module._apply(  # type: ignore[no-untyped-call]
+            functools.partial(_convert, device=device, dtype=dtype)
+        )
+    else:
+        module.to(device, dtype)
+
+
+def _convert(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype | None) -> torch.Tensor:
+    """A tensor on a device; in ``dtype`` if it is of floating point, in the complex type of the same width if it is complex."""
+    if dtype is None or not (tensor.is_floating_point() or tensor.is_complex()):
+        return tensor.to(device)
+    if not tensor.is_complex():
+        return tensor.to(device, dtype)
+    return tensor.to(device, torch.complex128 if dtype == torch.float64 else tensor.dtype)
+
+
+class Origin:
+    """Where every run gets work of its own from, so that none sees what another has changed.
+
+    That is a deep copy. Where there is none to be had (a function with variables of its own, a model with a lock or a handle in it) the work is built
+    anew, from the same seed; ``rebuilt`` then says why.
+    """
+
+    def __init__(self, work: Work, rebuild: Callable[[], Work] | None = None) -> None:
+        self.work = work
+        self.rebuilt = ""
+        self._rebuild = rebuild
+        if closes_over_state(work.model) or closes_over_state(work.loss):
+            self.rebuilt = "a function with variables of its own cannot be copied"
+
+    def copy(self) -> Work:
+        """Work that nobody else uses."""
+        if not self.rebuilt:
+            try:
+                return clone(self.work)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                self.rebuilt = f"it cannot be copied: {tell(error)}"
+        if self._rebuild is None:
+            raise NotMeasurableError(self.rebuilt)
+        return _with_own_inputs(self._rebuild())
+
+    def copy_apart(self) -> Work:
+        """Work that may be changed as a whole, even in type; refused where the builder gives the same model every time."""
+        own = self.copy()
+        mine = {id(each) for each in find_work_holdings(self.work).values()}
+        if any(id(each) in mine for each in find_work_holdings(own).values()):
+            raise NotMeasurableError("the function that builds it returns the same model every time")
+        return own
+
+
+def clone(work: Work) -> Work:
+    """An independent copy: training one leaves the other as it was. What is shared within the work is shared within the copy."""
+    model, args, kwargs, loss = copy.deepcopy((work.model, work.args, dict(work.kwargs), work.loss))
+    return Work(model, args, kwargs, loss)
+
+
+def _with_own_inputs(work: Work) -> Work:
+    """The same model with copies of its inputs, which a builder may take from a place of its own; as they are where they cannot be copied."""
+    memo: dict[int, Any] = {id(each): each for each in _owned(find_work_holdings(work))}
+    with contextlib.suppress(Exception):
+        args, kwargs = copy.deepcopy((work.args, dict(work.kwargs)), memo)
+        return replace(work, args=args, kwargs=kwargs)
+    return work
+
+
+def make_call(work: Work, target: Target, model: Callable[..., Any]) -> Callable[[], Any]:
+    """One step of the work with ``model`` in the place of the work's own: a forward call, and backward in training."""
+    forward = functools.partial(model, *work.args, **work.kwargs)
+    if target.mode == "inference":
+        return forward if target.dtype != "amp" else _with_autocast(forward, target)
+    zero = _gradient_cleaner(work)
+    loss = work.loss or default_loss
+
+    def step() -> Any:  # noqa: ANN401  (whatever the model returns)
+        zero()
+        with target.autocast():
+            value = loss(forward())
+        value.backward()
+        return value
+
+    return step
+
+
+def _with_autocast(forward: Callable[[], Any], target: Target) -> Callable[[], Any]:
+    """Enter and leave autocast with every call: held open it would keep the cast weights from call to call."""
+
+    def call() -> Any:  # noqa: ANN401
+        with target.autocast():
+            return forward()
+
+    return call
+
+
+def _gradient_cleaner(work: Work) -> Callable[[], None]:
+    """Drops the gradients of parameters and inputs, as every training loop does before a step."""
+    leaves = list(find_trained(work).values())
+
+    def zero() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+
+    return zero
+
+
+def find_trained(work: Work) -> dict[str, torch.Tensor]:
+    """Everything that gets a gradient: parameters, tensors that a function holds, and inputs; by name."""
+    found = {name: each for name, each in find_state(work).items() if each.requires_grad}
+    known = {id(each) for each in found.values()}
+    for number, leaf in enumerate(tensors_in((work.args, dict(work.kwargs)))):
+        if leaf.requires_grad and id(leaf) not in known:
+            known.add(id(leaf))
+            found[f"input {number}"] = leaf
+    return found
+
+
+def find_state(work: Work, buffers: bool = False) -> dict[str, torch.Tensor]:
+    """The parameters of a work, and the tensors that its function holds, by name; with its buffers if asked for."""
+    found: dict[str, torch.Tensor] = {}
+    for name, held in find_work_holdings(work).items():
+        if isinstance(held, torch.Tensor):
+            found[name] = held
+            continue
+        before = f"{name}." if name else ""
+        named = (*held.named_parameters(), *(held.named_buffers() if buffers else ()))
+        found |= {before + own: each for own, each in named}
+    return found
+
+
+@contextlib.contextmanager
+def gradient_mode(mode: str) -> Iterator[None]:
+    """No gradients in inference."""
+    with torch.set_grad_enabled(mode == "training"):
+        yield
+
+
+def default_loss(output: object) -> torch.Tensor:
+    """A scalar that every floating-point output has a part in: the output's own loss, or the sum of their means."""
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(own, torch.Tensor) and own.ndim == 0 and own.requires_grad:
+        return own
+    tensors = [leaf for leaf in tensors_in(output) if leaf.requires_grad and leaf.numel()]
+    if not tensors:
+        raise NotMeasurableError(
+            "nothing to train: no output depends on a parameter or an input that requires a gradient"
+        )
+    total = _mean(tensors[0])
+    for tensor in tensors[1:]:
+        total = total + _mean(tensor)
+    return total
+
+
+def _mean(tensor: torch.Tensor) -> torch.Tensor:
+    """Of the absolute values, if they are complex; never in less than float32, for a sum of many halves is no longer one."""
+    real = tensor.abs() if tensor.is_complex() else tensor
+    return real.to(torch.promote_types(real.dtype, torch.float32)).mean()

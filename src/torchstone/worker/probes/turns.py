@@ -1,0 +1,120 @@
+"""Taking turns with a worker of the other side: a case made ready, then as many calls as the parent says, whenever it says so."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torchstone.define.benchmarks import Work
+from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
+from torchstone.worker.probes.device import is_out_of_memory
+from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
+from torchstone.worker.probes.slowing import slow_down
+from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.probes.timing import TASKS, Call, choose_block, time_block
+from torchstone.worker.probes.warm_up import WARM_UP_CALLS
+
+Exchange = Callable[[dict[str, Any]], dict[str, Any]]
+"""Says something to the parent, and gives its answer."""
+
+_BLOCKS = 400
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def take_turns(
+    work: Work, target: Target, job: Mapping[str, Any], clock: PhaseClock, result: Result, exchange: Exchange
+) -> None:
+    """Compile and warm up, then time a block of calls at every turn, on the job's cores, until the parent wants no more.
+
+    Where the code should come from a worktree, the first message names the modules that do not.
+    """
+    with gradient_mode(target.mode):
+        clock.enter("compile")
+        with ending_as("fail_to_run", "OOM", is_out_of_memory):
+            reset_capture()
+            seed_everything()
+            call = make_call(work, target, target.compile(work.model))
+            for _ in range(WARM_UP_CALLS):
+                call()
+            target.device.synchronize()
+            captured = read_capture()
+        clock.enter("run")
+        with ending_as("fail_to_run", "OOM", is_out_of_memory):
+            pin(job.get("cores"))
+            if job.get("slow_down") is not None:
+                call = slow_down(call, job["slow_down"], target.device.synchronize)
+            _, each = choose_block(call, target.device.synchronize)
+            code = look_at_code(job)
+            _play(call, target.device.synchronize, exchange, {"each": each, **code})
+        if read_capture().has_compiled_since(captured):
+            result.caution("it was compiled again while it was timed, so some samples hold compile time")
+
+
+def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, message: dict[str, Any]) -> None:
+    """Answer each turn with the nanoseconds that a call took. Garbage is collected when no turn is timed, on either side."""
+    gc.freeze()  # collecting all that torch has loaded would take half a second, and frees next to nothing
+    gc.disable()
+    try:
+        while calls := int(exchange(message)["go"]):
+            message = {"took": time_block(call, calls, synchronize)}
+            if gc.get_count()[0] > gc.get_threshold()[0] > 0:
+                gc.collect(1)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def scatter_memory(seed: int | None) -> list[bytearray]:
+    """Hold blocks of memory of random sizes, between holes of random sizes, so that what comes after lies where chance puts it; nothing without a seed.
+
+    All workers of one zygote find their memory as it left it. So without this, a model's buffers would lie alike in all trials of a side, and otherwise in all
+    trials of the other: how they happen to lie to each other would make one side faster, in every pair, by up to a percent or two.
+    """
+    if seed is None:
+        return []
+    chance = random.Random(seed)  # noqa: S311  (places, not secrets)
+    blocks = [bytearray(int(2 ** chance.uniform(9, 17))) for _ in range(_BLOCKS)]
+    return [block for block in blocks if chance.random() < 0.5]
+
+
+def pin(cores: list[int] | None) -> None:
+    """Keep all threads of this process, and what they will start, on these cores, if any are named and the system allows it."""
+    if not cores or not os.path.isdir(TASKS):
+        return
+    for thread in os.listdir(TASKS):
+        with contextlib.suppress(OSError, ValueError):
+            os.sched_setaffinity(int(thread), cores)
+
+
+def look_at_code(job: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Where this process has its code from, if the sides differ in that.
+
+    ``strays`` are the modules from the repository's own folder, although the code under test is in a worktree of it; ``imported`` are the files of that worktree.
+    """
+    if not job.get("tree"):
+        return {}
+    root, worktree = job["tree"]["root"], job["tree"]["worktree"]
+    strays, imported = [], []
+    for name, real in _imported_files():
+        if real.startswith(worktree + os.sep):
+            imported.append(os.path.relpath(real, worktree))
+        elif real.startswith(root + os.sep):
+            strays.append(f"{name} ({real})")
+    return {"strays": sorted(strays), "imported": sorted(imported)}
+
+
+def _imported_files() -> Iterator[tuple[str, str]]:
+    """All modules with the files they come from, but for what is installed, and ours."""
+    installed = (sys.prefix + os.sep, sys.base_prefix + os.sep)
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or name.partition(".")[0] == "torchstone":
+            continue
+        real = os.path.realpath(path)
+        if not real.startswith(installed) and not any(each in real for each in _INSTALLED):
+            yield name, real

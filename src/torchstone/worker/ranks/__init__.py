@@ -1,0 +1,1 @@
+"""Distributed rounds: the elastic launcher of one host and the ranks that it starts."""

@@ -1,0 +1,86 @@
+"""The worker of a round: torch's own elastic launcher (torchrun), which starts this host's ranks, watches over them, and says how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torchstone.worker.probes.reply import PhaseClock, Result
+from torchstone.worker.ranks.progress import FIRST, read_progress
+from torchstone.worker.ranks.rank import JOB
+
+_WATCHING = 0.2
+
+
+def run_round(job: Mapping[str, Any], clock: PhaseClock, result: Result) -> None:
+    """Start the ranks of a round that belong to this host, and wait for their end; what they measured is in their reports."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
+    from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415
+
+    folder = job["round"]["files"]
+    with open(os.path.join(folder, JOB), "w") as file:
+        json.dump(job, file)
+    logging.getLogger("torch.distributed.elastic").setLevel(
+        logging.ERROR
+    )  # what it tells, the reports tell better
+    with clock.turn(), _following(folder, job["round"]["first"], clock):
+        try:
+            elastic_launch(_config(job["round"]), sys.executable)(
+                "-P", "-m", "torchstone.worker.ranks.rank", folder
+            )
+        except ChildFailedError as error:
+            result.status = "fail_to_run"
+            result.extra["exits"] = {str(rank): each.exitcode for rank, each in error.failures.items()}
+        except Exception as error:  # noqa: BLE001  (the ranks never met: the message says why)
+            result.status = "worker_died"
+            result.extra["unmet"] = f"{type(error).__name__}: {error}"[:2000]
+
+
+def _config(told: Mapping[str, Any]) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
+    """What torchrun is told: this many ranks here, no second try, and where hosts meet."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415
+    from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415
+
+    alone = told["hosts"] == 1
+    own: dict[str, Any] = {"timeout": max(1, round(told["plan"]["timeout"]))}
+    return LaunchConfig(
+        min_nodes=told["hosts"],
+        max_nodes=told["hosts"],
+        nproc_per_node=told["local_ranks"],
+        run_id=told["id"],
+        rdzv_backend="c10d" if alone else "static",
+        rdzv_endpoint="127.0.0.1:0" if alone else told["endpoint"],
+        rdzv_configs=own if alone else {**own, "rank": told["index"]},
+        max_restarts=0,
+        monitor_interval=0.1,
+        local_addr="127.0.0.1" if alone else told["address"],
+        logs_specs=DefaultLogsSpecs(log_dir=told["files"]),
+    )
+
+
+@contextlib.contextmanager
+def _following(folder: str, rank: int, clock: PhaseClock) -> Iterator[None]:
+    """Meanwhile, tell the parent which phase this host's first rank is in."""
+    over = threading.Event()
+
+    def follow() -> None:
+        phase = clock.phase
+        while not over.wait(_WATCHING):
+            now = read_progress(folder, rank).phase
+            if now not in {phase, FIRST}:
+                phase = now
+                clock.enter(phase)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

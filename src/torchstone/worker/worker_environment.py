@@ -1,0 +1,255 @@
+"""What a worker's process finds around it: environment variables, cache folders, a folder for temporary files.
+
+A compile is cold when its cache folder holds nothing of the model. But the first compile on a machine also probes the compiler and builds
+precompiled headers, which cost more than most models and are the same for all: these are kept in a template, from which every cold cache starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+
+from torchstone.core.errors import InputError
+from torchstone.worker.machine.recorded_environment import read_compiler
+from torchstone.worker.probes.compiler.own_artifacts import make_cache
+
+OWN = (
+    "KMP_DUPLICATE_LIB_OK",
+    "CUDA_CACHE_PATH",
+    "OPENBLAS_NUM_THREADS",
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "PYTORCH_KERNEL_CACHE_PATH",
+    "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "TMPDIR",
+    "TOKENIZERS_PARALLELISM",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCHINDUCTOR_COMPILE_THREADS",
+    "TRITON_CACHE_DIR",
+)
+"""Variables that are set here, and so say nothing about the user's environment."""
+
+OF_THE_COMPILER = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "PATH", "TORCH")
+"""How the names of variables begin on which it depends what the compiler's probes find."""
+
+DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+"""Without it, matrix products on CUDA may differ from call to call, whatever torch is told about determinism."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What processes are started in: an interpreter, and its surroundings.
+
+    ``version`` and ``torch`` are the versions of its Python and its torch, ``variables`` come besides the inherited ones, and ``path`` is where it looks for
+    modules first, if not where this process does.
+    """
+
+    python: str = sys.executable
+    version: str = platform.python_version()
+    torch: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+    path: tuple[str, ...] | None = None
+
+
+HERE = World()
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def worker_variables(template: str, world: World = HERE) -> dict[str, str]:
+    """The environment for a process that loads torch: single-threaded until a worker says otherwise, caches in the template."""
+    inherited = {name: value for name, value in os.environ.items() if name not in OWN or name == "PYTHONPATH"}
+    path = world.path
+    if path is None:
+        path = (os.path.dirname(PACKAGE), inherited.get("PYTHONPATH", ""))
+    return (
+        inherited
+        | dict(world.variables)
+        | {
+            "PYTHONPATH": os.pathsep.join(part for part in path if part),
+            "PYTHONHASHSEED": "0",  # the order of sets, and with it what a compiler does, is the same in every process
+            "PYTHONUNBUFFERED": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+            "TMPDIR": _made(os.path.join(template, "tmp")),
+            **cache_variables(os.path.join(template, "cache")),
+        }
+    )
+
+
+def cache_variables(folder: str) -> dict[str, str]:
+    """The variables that put all of the compiler's caches below one folder."""
+    _made(folder)
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": folder,
+        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "CUDA_CACHE_PATH": os.path.join(folder, "cuda"),
+        "PYTORCH_KERNEL_CACHE_PATH": os.path.join(folder, "kernels"),
+    }
+
+
+def enter(variables: Mapping[str, str]) -> None:
+    """Take on these variables in a worker that has already started; temporary files follow."""
+    os.environ.update(variables)
+    tempfile.tempdir = None
+
+
+def inherited_path() -> tuple[str, ...]:
+    """Where this process was told to look for modules first."""
+    return tuple(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)
+
+
+def inherited_programs() -> str:
+    """Where this process looks for programs."""
+    return os.environ.get("PATH", os.defpath)
+
+
+def _kept_folder() -> str:
+    """Where torchstone keeps what serves more than one run."""
+    return os.environ.get("TORCHSTONE_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "torchstone"
+    )
+
+
+def is_in_packages(path: str) -> bool:
+    """Whether a file lies in a folder for installed packages."""
+    return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
+
+
+def warm_cache_folder() -> str:
+    """Where --cache warm keeps compiled code between runs."""
+    return os.path.abspath(os.path.join(".torchstone", "cache"))
+
+
+def made_here_folder() -> str:
+    """Where this machine keeps account of the compile artifacts and warm caches that it has made."""
+    return os.path.abspath(os.path.join(_kept_folder(), "made-here"))
+
+
+def template_folder(processor: str = "", world: World = HERE) -> str:
+    """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
+    base = _kept_folder()
+    known = (
+        world.torch or _torch_version(),
+        world.version,
+        world.python,
+        read_compiler() or "none",
+        processor or _processor(),
+        *("=".join(each) for each in world.variables if each[0].startswith(OF_THE_COMPILER)),
+    )
+    name = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
+    return _made(os.path.join(base, f"compiler-{name}"))
+
+
+def make_case_folder(scratch: str, number: int, template: str, kept_cache: str | None) -> dict[str, str]:
+    """The variables for one case: its own temporary files, and a cold cache made from the template, or the kept one."""
+    own = _made(os.path.join(scratch, f"case-{number}"))
+    if kept_cache:
+        make_cache(kept_cache, made_here_folder())
+    cache = kept_cache or _copy_template(template, os.path.join(own, "cache"))
+    return {"TMPDIR": _made(os.path.join(own, "tmp")), **cache_variables(cache)}
+
+
+class CaseFolders:
+    """The folders of a case that starts several workers."""
+
+    def __init__(self, scratch: str, number: int, template: str) -> None:
+        self._own = os.path.join(scratch, f"case-{number}")
+        self._template = template
+
+    def make(self, name: str) -> str:
+        """A folder within the case's own."""
+        return _made(os.path.join(self._own, name))
+
+    def cold(self, folder: str, name: str) -> ColdCache:
+        """A cache in which nothing is but the template, below a folder."""
+        return ColdCache(os.path.join(folder, name), self._template)
+
+
+class ColdCache:
+    """A cache that starts with the template alone, and a folder for temporary files beside it."""
+
+    def __init__(self, folder: str, template: str) -> None:
+        self._temporary = _made(os.path.join(folder, "tmp"))
+        self._cache = _copy_template(template, os.path.join(folder, "cache"))
+        self._known = _measure_folder(self._cache)
+
+    def variables(self) -> dict[str, str]:
+        """What a worker is told that is to use it."""
+        return {"TMPDIR": self._temporary, **cache_variables(self._cache)}
+
+    def size(self) -> tuple[int, int]:
+        """Files and bytes in it beyond the template."""
+        files, size = _measure_folder(self._cache)
+        return max(0, files - self._known[0]), max(0, size - self._known[1])
+
+
+def _copy_template(template: str, cache: str) -> str:
+    try:
+        shutil.copytree(os.path.join(template, "cache"), cache, copy_function=_copy, dirs_exist_ok=True)
+    except OSError as error:
+        raise InputError(f"no compiler cache can be made: {_first_reason(error)}", path=cache) from None
+    return cache
+
+
+def _measure_folder(folder: str) -> tuple[int, int]:
+    """How many files a folder holds, and how many bytes these have together."""
+    sizes = [
+        os.path.getsize(path)
+        for base, _, names in os.walk(folder)
+        for name in names
+        if os.path.isfile(path := os.path.join(base, name))
+    ]
+    return len(sizes), sum(sizes)
+
+
+def _copy(source: str, target: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # another run, which fills the template, has just renamed it
+        shutil.copy2(source, target)
+
+
+def _first_reason(error: OSError) -> str:
+    """Why it failed; of the many failures of copying a folder, the first."""
+    if isinstance(error, shutil.Error) and error.args and error.args[0]:
+        return str(error.args[0][0][2])
+    return error.strerror or str(error)
+
+
+def drop_case_folder(scratch: str, number: int) -> None:
+    """Remove what one case left behind."""
+    shutil.rmtree(os.path.join(scratch, f"case-{number}"), ignore_errors=True)
+
+
+def _made(folder: str) -> str:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        advice = "the variable TORCHSTONE_CACHE names another folder for what is kept between runs"
+        raise InputError(f"cannot create the folder: {error.strerror}", path=folder, advice=advice) from None
+    return folder
+
+
+def _torch_version() -> str:
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line for line in file if line.startswith(("model name", "flags", "Features"))]
+    except OSError:
+        return platform.processor()
+    return "".join(lines[:2])
