@@ -15,12 +15,8 @@ import torch
 from probe_steps import TORCH_WARNINGS, Recorder
 
 from torchstone.define.counted import Counted, CountedFunction
-from torchstone.worker.probes.instructions import (
-    WARM_UP_ITERATIONS,
-    CountPlan,
-    counting_compiler,
-    measure_instructions,
-)
+from torchstone.worker.probes.counting.counted_work import WARM_UP_ITERATIONS, counting_compiler
+from torchstone.worker.probes.instructions import CountPlan, measure_instructions
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 
 pytestmark = TORCH_WARNINGS

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from torchstone.baselines.margins import (
     Lessons,
-    allowance,
     as_written,
     find_failed_repeat,
     find_other_counter,
@@ -23,7 +22,7 @@ from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, Ru
 from torchstone.core.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 from torchstone.gate.baseline import expects_status, has_numbers, main_metric, runs_to_its_end
 from torchstone.gate.comparable import WAYS, depends_on_environment
-from torchstone.gate.rules import SHARES, RuleBook, ended_alike, numbers_count
+from torchstone.gate.rules import SHARES, RuleBook, allowance, ended_alike, numbers_count
 from torchstone.gate.sanity import contradictions
 
 Value = TypeVar("Value", bound="str | Number")

@@ -12,13 +12,12 @@ from torchstone.analyze.learning import FEWEST, forecast_around
 from torchstone.analyze.spread import find_margin, round_up, spread
 from torchstone.baselines.text_edits import Change
 from torchstone.core.errors import printable
-from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Rule
+from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.text.units import count_of, truncate_digits
 from torchstone.core.vocabulary import METRICS, PASSED
-from torchstone.gate.baseline import has_numbers
-from torchstone.gate.comparable import WAYS, counter_of, other_counter
-from torchstone.gate.rules import margin_of, use_own_margin
-from torchstone.gate.sanity import contradictions
+from torchstone.gate.comparable import counter_of, is_alike, other_counter
+from torchstone.gate.rules import allowance, use_own_margin
+from torchstone.gate.sanity import is_sound
 
 LEAST_MARGIN = 0.001
 LEAST_MARGIN_OF_TIMES = 0.05
@@ -28,7 +27,6 @@ TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often,
 PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or mend it"
 _EXACT_COUNTERS = frozenset({"hardware", "simulated", "python"})
 _EXACT_UNITS = frozenset({"instructions", "calls"})
-_WAYS = (COUNTER, *WAYS)
 
 
 class Settled(Struct, frozen=True):
@@ -60,17 +58,6 @@ class Lessons(Struct, frozen=True):
         good = [outcome for outcome in self.outcomes.get(case, ()) if is_sound(outcome)]
         found = [m for outcome in good for m in outcome.measurements if m.metric == like.metric]
         return [measurement for measurement in found if is_alike(measurement, like)]
-
-
-def is_sound(outcome: Outcome) -> bool:
-    """Whether the numbers of an outcome mean something: it came to its end, and does not contradict itself."""
-    return has_numbers(outcome) and not any(contradictions(outcome.measurements))
-
-
-def is_alike(one: Measurement, other: Measurement) -> bool:
-    """Whether two numbers were measured in the same way, as far as both say how."""
-    ways = [(one.extra or {}).get(key) for key in _WAYS], [(other.extra or {}).get(key) for key in _WAYS]
-    return all(not ours or not theirs or ours == theirs for ours, theirs in zip(*ways, strict=True))
 
 
 def settle_row(
@@ -162,14 +149,6 @@ def _keep_or_write(middle: Number, before: Number | None, margin: float, rule: R
 def _comes_first(rule: Rule) -> bool:
     """Whether a rule says by itself how far off a value may be, so that a margin in the baseline is not looked at."""
     return rule.margin is not None or (rule.kind != "margin" and use_own_margin(rule, 0.0) is rule)
-
-
-def allowance(rule: Rule, stated: float | None) -> float:
-    """By what share a value may be off, where a baseline row states a margin or none."""
-    if rule.kind == "margin":
-        return margin_of(rule, stated)
-    ratio = (use_own_margin(rule, stated) or rule).ratio
-    return abs(1 - (ratio or 1))
 
 
 def as_written(value: Number, rule: Rule, margin: float) -> Number:

@@ -200,3 +200,12 @@ def _told(key: str, way: object) -> tuple[str, str]:
         return f"by version {version} of the benchmark's code", f"by version {version}"
     plainly = f"with {key} {printable(str(way), 40)}"
     return _WAYS.get((key, str(way))) or (plainly, plainly)
+
+
+def is_alike(one: Measurement, other: Measurement) -> bool:
+    """Whether two numbers were measured in the same way, as far as both say how."""
+    ways = (
+        [(one.extra or {}).get(key) for key in (COUNTER, *WAYS)],
+        [(other.extra or {}).get(key) for key in (COUNTER, *WAYS)],
+    )
+    return all(not ours or not theirs or ours == theirs for ours, theirs in zip(*ways, strict=True))

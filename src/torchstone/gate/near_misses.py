@@ -12,8 +12,9 @@ from torchstone.core.text.units import format_change, format_value
 from torchstone.core.upstream import upstream_versions
 from torchstone.core.vocabulary import ACCURACY, METRICS, SKIPPED, Verdict
 from torchstone.formats.merge import Results
-from torchstone.gate.comparable import depends_on_environment
-from torchstone.gate.rules import SHARES
+from torchstone.gate.comparable import depends_on_environment, is_alike
+from torchstone.gate.rules import SHARES, allowance
+from torchstone.gate.sanity import is_sound
 from torchstone.gate.verdicts import Row
 
 MOST_NAMED = 5
@@ -105,7 +106,6 @@ def _tell_drift(
 ) -> Iterator[tuple[float, str]]:
     """How many margins a row has drifted by, and the caution about it; nothing where it has not."""
     from torchstone.analyze.drift import find_drift  # noqa: PLC0415  (only a history needs it)
-    from torchstone.baselines.margins import allowance  # noqa: PLC0415
 
     if row.rule is None:
         return
@@ -130,8 +130,6 @@ def _series(
     metric: str, like: Measurement, past: Sequence[tuple[Reading, Outcome]], apart: Collection[str]
 ) -> Iterator[tuple[Reading, Number]]:
     """The past values of a metric that may be compared with a new one, each with the file it is from."""
-    from torchstone.baselines.margins import is_alike, is_sound  # noqa: PLC0415  (only a history needs it)
-
     bound = depends_on_environment(metric)
     for reading, outcome in past:
         found = _measurement(outcome, metric)

@@ -314,3 +314,11 @@ def use_own_margin(rule: Rule | None, margin: float | None) -> Rule | None:
     if not is_our_ratio(rule):
         return rule
     return Rule(rule.kind, ratio=1 - margin if rule.kind == "ratio_floor" else 1 + margin)
+
+
+def allowance(rule: Rule, stated: float | None) -> float:
+    """By what share a value may be off, where a baseline row states a margin or none."""
+    if rule.kind == "margin":
+        return margin_of(rule, stated)
+    ratio = (use_own_margin(rule, stated) or rule).ratio
+    return abs(1 - (ratio or 1))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.core.records import Measurement, Number
+from torchstone.core.records import Measurement, Number, Outcome
 from torchstone.core.text.units import format_number
 from torchstone.core.vocabulary import METRICS, Probe
+from torchstone.gate.baseline import runs_to_its_end
 
 _SMALLEST_MEMORY = 0.01  # GB; below this, six decimals are too few to recompute a ratio from
 _RATIO_TOLERANCE = 0.01
@@ -80,3 +81,8 @@ def _check_compression(measurements: tuple[Measurement, ...]) -> Iterator[tuple[
             found = f"{format_number(eager)} GB over {format_number(compiled)} GB is {format_number(eager / compiled)}"
             yield "compression_ratio", f"{found}, not {format_number(ratio)}"
             return
+
+
+def is_sound(outcome: Outcome) -> bool:
+    """Whether the numbers of an outcome mean something: it came to its end, and does not contradict itself."""
+    return runs_to_its_end(outcome.status) and not any(contradictions(outcome.measurements))

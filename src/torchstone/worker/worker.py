@@ -13,16 +13,13 @@ import sys
 import traceback
 
 from torchstone.core.clock import monotonic
-from torchstone.core.text.redaction import redact
-from torchstone.define.benchmarks import Benchmark
-from torchstone.define.counted import Counted
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Channel, Message
+from torchstone.worker.failures import failure_of, status_of, trace_of
 from torchstone.worker.keeper import redirect
+from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell
-from torchstone.worker.sources import SourceError, find_measured, import_modules, load_source, prepare
-
-LONGEST_TEXT = 100_000
+from torchstone.worker.sources import SourceError
 
 
 class WorkerReporter:
@@ -118,10 +115,10 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
         _probe(job, reporter, clock, result)
     except Stopped as stop:
         result.status = stop.status
-        failure = _failure(clock.phase, stop.message or tell(stop.error or stop), stop.error)
+        failure = failure_of(clock.phase, stop.message or tell(stop.error or stop), stop.error)
     except BaseException as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
         result.status = status_of(error, clock.phase, job["probe"])
-        failure = _failure(clock.phase or "load", tell(error), error)
+        failure = failure_of(clock.phase or "load", tell(error), error)
     clock.leave()
     if failure is None and result.message:
         failure = {"message": result.message}
@@ -146,67 +143,6 @@ def _probe(job: Message, reporter: WorkerReporter, clock: PhaseClock, result: Re
     from torchstone.worker.probes.run_case import run_case  # noqa: PLC0415  (imports torch)
 
     run_case(measured, job, clock, result, reporter.exchange)
-
-
-def load_measured(job: Message) -> Benchmark | Counted:
-    """What a job is about, in a process that has settled where and how the job says."""
-    with contextlib.suppress(OSError):
-        os.chdir(job.get("folder", "."))
-    _settle(job)
-    import_modules(job.get("imports", []), job.get("folder", "."))
-    if job["source"]["kind"] != "file":
-        prepare(load_source(job["source"]))
-    return find_measured(job["source"], job["benchmark"], job["probe"])
-
-
-def _settle(job: Message) -> None:
-    """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
-    import torch  # noqa: PLC0415
-    import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
-    import torch._inductor.config as inductor  # noqa: PLC0415
-
-    worker_environment.enter(job.get("surroundings", {}))
-    settings = job.get("settings", {})
-    if settings.get("threads"):
-        torch.set_num_threads(settings["threads"])
-    inductor.compile_threads = settings.get("compile_threads") or 1
-
-
-def status_of(error: BaseException, phase: str, probe: str) -> str:
-    """Which status an error means that no probe has made sense of: one before the first run, or no ``Exception`` at all."""
-    if phase in {"compile", "run", "compare"}:
-        return "OOM" if _is_out_of_memory(error) else "fail_to_run"
-    if phase == "eager":
-        if _is_out_of_memory(error):
-            return "eager_1st_run_OOM"
-        return "warmup_failed" if probe == "performance" else "eager_1st_run_fail"
-    if _is_out_of_memory(error):
-        return "OOM"
-    return (
-        "model_fail_to_load" if isinstance(error, NotImplementedError | ImportError) else "eager_fail_to_run"
-    )
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    from torchstone.worker.probes.device import is_out_of_memory  # noqa: PLC0415
-
-    try:
-        return is_out_of_memory(error)
-    except Exception:  # noqa: BLE001  (an exception may fail even at saying what it is)
-        return False
-
-
-def _failure(phase: str, message: str, error: BaseException | None) -> Message:
-    text = redact(message)[:LONGEST_TEXT]
-    return {"phase": phase, "message": text, "traceback": trace_of(error) if error else ""}
-
-
-def trace_of(error: BaseException) -> str:
-    """Where an error came from, if that can be shown."""
-    try:
-        return redact("".join(traceback.format_exception(error)))[-LONGEST_TEXT:]
-    except BaseException:  # noqa: BLE001
-        return "(the traceback cannot be shown)"
 
 
 def main() -> None:

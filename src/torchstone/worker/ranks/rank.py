@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any
 
 from torchstone.define.benchmarks import Benchmark
+from torchstone.worker.failures import status_of, trace_of
+from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import Stopped, tell
 from torchstone.worker.process_tree import die_with_parent
 from torchstone.worker.ranks.progress import ProgressFile
 from torchstone.worker.sources import SourceError
-from torchstone.worker.worker import load_measured, status_of, trace_of
 
 JOB = "job.json"
 _LOST = re.compile(

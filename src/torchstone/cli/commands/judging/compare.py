@@ -31,11 +31,16 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.gate.compared import Compared, PassRate
 from torchstone.gate.comparing import compare_files
 from torchstone.gate.criteria import USUAL_ALPHA, Terms
-from torchstone.gate.paired_rounds import are_ddp, compare_by_name, compare_by_position, header_keys
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.trials_of_sides import gather
 from torchstone.reporting.views.comparison_rows import SAME, SORTS, CompareReport
+from torchstone.reporting.views.paired_rounds import (
+    are_ddp,
+    compare_by_name,
+    compare_by_position,
+    header_keys,
+)
 
 _VERDICTS = (
     "invalid",

@@ -15,8 +15,8 @@ from torch._functorch._aot_autograd import graph_compile
 
 from torchstone.worker.probes.counting.call_tree import CallTree
 from torchstone.worker.probes.counting.callgrind import read_elsewhere
+from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import Counter, Lap
-from torchstone.worker.probes.instructions import Counting
 
 KEPT = 400
 """Functions that are named; what the others have is summed up."""

@@ -1,0 +1,36 @@
+"""Load what a job measures, in a process that uses the threads, caches and variables that the job names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from torchstone.define.benchmarks import Benchmark
+from torchstone.define.counted import Counted
+from torchstone.worker import worker_environment
+from torchstone.worker.channel import Message
+from torchstone.worker.sources import find_measured, import_modules, load_source, prepare
+
+
+def load_measured(job: Message) -> Benchmark | Counted:
+    """What a job is about, in a process that has settled where and how the job says."""
+    with contextlib.suppress(OSError):
+        os.chdir(job.get("folder", "."))
+    _settle(job)
+    import_modules(job.get("imports", []), job.get("folder", "."))
+    if job["source"]["kind"] != "file":
+        prepare(load_source(job["source"]))
+    return find_measured(job["source"], job["benchmark"], job["probe"])
+
+
+def _settle(job: Message) -> None:
+    """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
+    import torch  # noqa: PLC0415
+    import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
+    import torch._inductor.config as inductor  # noqa: PLC0415
+
+    worker_environment.enter(job.get("surroundings", {}))
+    settings = job.get("settings", {})
+    if settings.get("threads"):
+        torch.set_num_threads(settings["threads"])
+    inductor.compile_threads = settings.get("compile_threads") or 1
