@@ -93,7 +93,7 @@ def describe_counted(counted: Counted) -> dict[str, Any]:
 class CountedFunction(Counted):
     """Work that a decorated function makes: it returns ``work`` or ``(prepare, work)``, and is called once, before the first iteration."""
 
-    def __init__(self, function: Callable[[], Any], name: str = "", **attributes: Any) -> None:  # noqa: ANN401
+    def __init__(self, function: Callable[[], Any], name: str = "", **attributes: Any) -> None:  # noqa: ANN401  (attributes of any type)
         super().__init__(name or getattr(function, "__name__", ""), **attributes)
         self.description = self.description or _first_line(function)
         self.function = function
