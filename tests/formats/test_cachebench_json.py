@@ -11,7 +11,7 @@ from sample_files import CACHEBENCH, read_as, rewrite
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.formats.torch.cachebench import METRICS
+from torchstone.formats.torch.cachebench_json import METRICS
 
 RECORDS: list[dict[str, Any]] = json.loads(CACHEBENCH)
 

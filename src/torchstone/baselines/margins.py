@@ -8,8 +8,8 @@ from statistics import median
 
 from msgspec import Struct
 
-from torchstone.analyze.learning import FEWEST, forecast_around
-from torchstone.analyze.spread import find_margin, round_up, spread
+from torchstone.analyze.count_margin import find_margin, round_up, spread
+from torchstone.analyze.forecast import FEWEST, forecast_around
 from torchstone.baselines.text_edits import Change
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule

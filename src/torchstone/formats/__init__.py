@@ -79,14 +79,14 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "pr-time",
-            "torchstone.formats.torch.pr_time",
+            "torchstone.formats.torch.pr_time_csv",
             "read_results",
             "write_results",
             "instruction counts: name,metric,value",
         ),
         Format(
             "pr-time-expected",
-            "torchstone.formats.torch.pr_time",
+            "torchstone.formats.torch.pr_time_csv",
             "read_expected",
             "write_expected",
             "expected instruction counts: name,metric,expected,margin",
@@ -101,7 +101,7 @@ FORMATS: dict[str, Format] = {
         Format("v3", "torchstone.formats.torch.v3", "read", "write", "benchmark-database v3 JSON"),
         Format(
             "cachebench",
-            "torchstone.formats.torch.cachebench",
+            "torchstone.formats.torch.cachebench_json",
             "read",
             "write",
             "JSON of PyTorch's compile-cache benchmark",

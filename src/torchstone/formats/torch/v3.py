@@ -43,7 +43,7 @@ from torchstone.core.vocabulary import (
     current_name,
 )
 from torchstone.formats.json_text import Fields, read_records
-from torchstone.formats.torch.pr_time import ORIGINAL_COUNTER, RECORDS
+from torchstone.formats.torch.pr_time_csv import ORIGINAL_COUNTER, RECORDS
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
 _STATED = (COUNTER, DEFINITION)  # what a record says, in the benchmark's extra_info, of how it was measured

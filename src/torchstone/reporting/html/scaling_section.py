@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
-from torchstone.analyze.buckets import Bucket, BucketSweep
+from torchstone.analyze.bucket_sizes import Bucket, BucketSweep
 from torchstone.analyze.scaling_curves import Curve, Point
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of, format_change

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from torchstone.analyze.buckets import SAME, Bucket, BucketSweep, sweep_buckets
+from torchstone.analyze.bucket_sizes import SAME, Bucket, BucketSweep, sweep_buckets
 from torchstone.analyze.scaling_curves import Curve, CurveKey, Point, Sweep, collect_sweeps
 from torchstone.core.errors import printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Run, axis_text

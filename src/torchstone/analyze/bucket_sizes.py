@@ -16,9 +16,9 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect, more_trials
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
 from torchstone.analyze.scaling_curves import Point, Sweep, bucket_size
+from torchstone.analyze.two_samples import Comparison, Side, compare_trials, mean_effect, more_trials
 from torchstone.core.records import RANKS, Case, Measurement, Number
 
 ALPHA = 0.05

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.compare import (
+from torchstone.analyze.two_samples import (
     EXACT,
     MOST_MORE,
     PAIRED,

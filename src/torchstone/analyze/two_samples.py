@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from torchstone.analyze.sequential import PairedTest
-from torchstone.analyze.student import t_quantile, two_sided_p, whole_t_quantile
+from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quantile
 
 WELCH, PAIRED, EXACT = "Welch's t", "paired", "exact"
 MOST_MORE = 200

@@ -19,7 +19,7 @@ from statistics import fmean, median
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.student import whole_t_quantile
+from torchstone.analyze.student_t import whole_t_quantile
 
 FEWEST = 5
 """The past values that a margin takes: from fewer, the interval is so wide that it is of no use."""
