@@ -137,7 +137,7 @@ class Reached(BaseException):
     """``main()`` is at the benchmark that is wanted. No ``except Exception`` of a file's own stops it."""
 
 
-class _Notes:
+class _Collected:
     """What has been collected, and where to leave ``main()``."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class _Notes:
         self.wanted = ""
 
 
-_NOTES = _Notes()
+_NOTES = _Collected()
 
 
 def _note_first(own: Callable[..., Any]) -> Callable[..., Any]:
