@@ -1,7 +1,8 @@
-"""Expected values by name <-> outcomes: one column a metric, or one column a dtype with a status in each cell.
+"""Read and write CSV files of expected values: one column per metric, or one per dtype.
 
-The first kind is ``name,accuracy,graph_breaks[,...]``, ``name,compression_ratio`` and the like: any known metric may be a column. An
-empty cell means that nothing is expected.
+With one column per metric, a file is ``name,accuracy,graph_breaks[,...]``, ``name,compression_ratio`` or the
+like: any known metric may be a column. With one column per dtype, each cell is a status. An empty cell
+expects nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
 
 
 def read_expected(path: str, text: str) -> Reading:
-    """Read one row a model, one column a metric."""
+    """Read one row per model, one column per metric."""
     stream = iter(table.Rows(path, text))
     header_line, header = table.read_header(path, stream)
     _require_columns(path, header_line, header, {**METRICS, **FORMER_NAMES}, "metric")
@@ -54,7 +55,7 @@ def read_expected(path: str, text: str) -> Reading:
 def _read_cells(
     path: str, line: int, columns: Sequence[str], cells: Sequence[str]
 ) -> tuple[str, tuple[Measurement, ...]]:
-    """The expected status and numbers of a row; rows that expect the same share them."""
+    """Return the expected status and numbers of a row; equal rows share their records."""
     status = ""
     measurements = []
     for column, cell in zip(columns, cells, strict=True):
@@ -66,7 +67,7 @@ def _read_cells(
 
 
 def read_by_dtype(path: str, text: str) -> Reading:
-    """Read the wide kind: one row a model, one column a dtype, a status in each cell."""
+    """Read one row per model, one column per dtype, with a status in each cell."""
     stream = iter(table.Rows(path, text))
     header_line, header = table.read_header(path, stream)
     _require_columns(path, header_line, header, DTYPES, "dtype")
@@ -100,7 +101,7 @@ def _require_columns(path: str, line: int, header: Sequence[str], known: Collect
 
 
 def _probe_of(header: Sequence[str]) -> str:
-    """The probe whose results these values are for: capture counts alone may be of any."""
+    """Return the probe these values are for; capture counts alone may belong to any."""
     if ACCURACY in header:
         return Probe.ACCURACY.value
     probes = [METRICS[column].probes for column in header if column != "name"]
@@ -117,7 +118,7 @@ def _full_rows(
 
 
 def read_status(path: str, line: int, column: str, cell: str) -> str:
-    """A status, or nothing."""
+    """Read a status; empty if the cell is."""
     status = cell.strip()
     if status and (not is_plain(status) or len(status) > 100):
         advice = "expected a status such as pass or fail_accuracy"
@@ -141,9 +142,9 @@ def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | 
 
 
 def write_expected(run: Run, *, all_numbers: bool = False) -> str:
-    """One row a benchmark: its status if it has one to state, and the customary counts, or whatever else was measured.
+    """Write one row per benchmark: its status, and the usual counts or whatever else was measured.
 
-    ``all_numbers`` has them all beside a status, too.
+    With ``all_numbers``, a row with a status has all its numbers too.
     """
     outcomes = [outcome for outcome in run.outcomes if _states_accuracy(outcome)]
     stated = any(outcome.status for outcome in outcomes)
@@ -158,7 +159,7 @@ def write_expected(run: Run, *, all_numbers: bool = False) -> str:
 
 
 def write_by_dtype(run: Run) -> str:
-    """One row a benchmark, one column a dtype."""
+    """Write one row per benchmark, one column per dtype."""
     statuses: dict[str, dict[str, str]] = {}
     for outcome in run.outcomes:
         if _states_accuracy(outcome) and outcome.case.variant.dtype in DTYPES:

@@ -19,7 +19,7 @@ def non_empty(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def absent_from(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """What is known and ``record`` does not have, as null."""
+    """Return the keys of ``known`` that ``record`` lacks, as null."""
     absent: dict[str, Any] = {}
     for key, value in known.items():
         if key not in record:
@@ -30,7 +30,7 @@ def absent_from(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]
 
 
 def without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
-    """``record`` less what is null in ``absent``."""
+    """Return ``record`` without the keys that are null in ``absent``."""
     return {
         key: without(value, absent[key])
         if isinstance(value, dict) and isinstance(absent.get(key), dict)
@@ -41,7 +41,7 @@ def without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
 
 
 def subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """What ``record`` says beyond ``known``: its leaves that are absent there, or different."""
+    """Return the leaves of ``record`` that ``known`` lacks or has with another value."""
     rest: dict[str, Any] = {}
     for key, value in record.items():
         if key not in known:
@@ -55,7 +55,7 @@ def subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge(known: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
-    """``known`` with all of ``rest`` laid over it."""
+    """Return ``known`` with ``rest`` merged over it."""
     merged = dict(known)
     for key, value in rest.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -64,10 +64,10 @@ def merge(known: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain_text(value: object) -> str:
-    """A text that can be part of a case's id, or nothing."""
+    """Return a text that can be part of a case id; empty otherwise."""
     return value if isinstance(value, str) and is_plain(value) else ""
 
 
 def text_at(facts: dict[str, Any], name: str) -> str:
-    """A text that can be shown on one line, or nothing."""
+    """Return the one-line text under a key; empty otherwise."""
     return plain_text(facts.get(name))

@@ -1,11 +1,11 @@
-"""Records of PyTorch's benchmark database, version 3 <-> outcomes.
+"""Read and write records of PyTorch's benchmark database, version 3.
 
-One record is one metric of one model. What a record says beyond case and samples (runners, dependencies, ``extra_info`` and so on) is kept
-as ``extra`` and written back, so that reading and writing changes nothing:
+One record is one metric of one model. Fields beyond case and samples (runners, dependencies, ``extra_info``
+and so on) are kept in ``extra`` and written back, so that reading and writing is lossless:
 
-    v3          what the record has and the outcome does not say
-    v3_absent   what the outcome says and the record does not have, as null
-    v3_others   records that are no measurement: texts, and all those of a case that failed
+    v3          fields of the record that the outcome does not imply
+    v3_absent   fields that the outcome implies and the record lacks, as null
+    v3_others   records without a measurement: texts, and all records of a failed case
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": Fa
 
 
 class _Group:
-    """The records of one model and variant, in the order they came."""
+    """The records of one model and variant, in order."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -74,7 +74,7 @@ class _Group:
 
 
 def read(path: str, text: str) -> Reading:
-    """Read a list of records or of lists of records, one record, or one record or list a line."""
+    """Read a list of records or of lists of records, one record, or one record or list per line."""
     groups: dict[tuple[str, str, Variant], _Group] = {}
     machines: list[dict[str, Any]] = []
     for line, value in read_records(path, text):
@@ -104,7 +104,7 @@ def read(path: str, text: str) -> Reading:
 
 
 def _split(group: _Group) -> list[_Group]:
-    """A group that has a status and times is of two probes; what only performance measures is its own case."""
+    """Split a group with a status and times into an accuracy case and a performance case."""
     times = [m for m in group.found if m in METRICS and METRICS[m].probes == (Probe.PERFORMANCE,)]
     if not group.status or "speedup" not in times:
         return [group]
@@ -116,7 +116,7 @@ def _split(group: _Group) -> list[_Group]:
 
 
 def _ways(benchmark: Fields) -> dict[str, str]:
-    """What counted and how compile time is defined, where a record says so; the original's records do not say what counted, and theirs are the processor's."""
+    """Return the counter and the definition of compile time; records of the original use the hardware counter."""
     told = object_at(benchmark.value, "extra_info")
     stated = {key: way for key in _STATED if (way := text_at(told, key))}
     if COUNTER not in stated and benchmark.value.get("name") == RECORDS:
@@ -125,7 +125,7 @@ def _ways(benchmark: Fields) -> dict[str, str]:
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
-    """Put one record into its group, which must not have this metric yet."""
+    """Add a record to its group; refuse a metric that is already there."""
     if metric in group.lines:
         raise record.error(
             f"the metric '{printable(metric)}' of this case stands already in line {group.lines[metric]}",
@@ -165,7 +165,7 @@ def _status(of_metric: Fields, samples: Sequence[Number], texts: object) -> str:
 
 
 def _case_of(record: Fields) -> tuple[str, str, Variant]:
-    """Suite, benchmark and variant of a record."""
+    """Return suite, benchmark and variant of a record."""
     benchmark, model = record.fields("benchmark"), record.fields("model")
     extra = benchmark.fields("extra_info")
     origins = model.items("origins")
@@ -197,7 +197,7 @@ def _outcome(path: str, key: tuple[str, str, Variant], group: _Group) -> Outcome
 
 
 def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement, ...]) -> None:
-    """Refuse two records that mean the same metric: by its former name and its present one, say."""
+    """Refuse two records of the same metric, such as one under its old name and one under its new name."""
     names: dict[str, str] = {}
     for name, measurement in zip(group.found, measurements, strict=True):
         other = names.setdefault(measurement.metric, name)
@@ -210,9 +210,9 @@ def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement,
 
 
 def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any], probe: str) -> Measurement:
-    """A measurement. The runner writes two definitions under one name; which it is follows from the probe.
+    """Build a measurement; where the runner uses one name for two metrics, the probe decides.
 
-    A name that would not be written again is kept beside the numbers.
+    A name that would be written differently is kept in ``extra``.
     """
     written = _written_name(current_name(metric), probe)
     meant = (
@@ -224,12 +224,12 @@ def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any]
 
 
 def _written_name(metric: str, probe: str) -> str:
-    """The name of a metric in records of a probe."""
+    """Return the name of a metric in records of a probe."""
     return "compilation_latency" if metric == COMPILE_SECONDS and probe == Probe.ACCURACY else metric
 
 
 def _of_failure(group: _Group) -> dict[str, Any] | None:
-    """What the records of a failed case say: none of them is a measurement."""
+    """Return the records of a failed case, to be kept in ``extra``: none is a measurement."""
     if list(group.lines) == ["speedup"]:
         return group.found["speedup"][1] or None
     others = [
@@ -247,7 +247,7 @@ def _probe_of(group: _Group) -> str:
 
 
 def write(run: Run) -> str:
-    """One record a line: each status and each measurement of each outcome, with the run's environment and revision."""
+    """Write one record per line, for each status and measurement, with the run's environment and revision."""
     return "".join(
         escape_json(json.dumps(record, ensure_ascii=False)) + "\n"
         for outcome in run.outcomes
@@ -276,7 +276,7 @@ def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _is_bare_failure(outcome: Outcome) -> bool:
-    """Whether a case failed with nothing measured: without a record of its own it would not be missed."""
+    """Return whether a case failed without measurements; it needs a record, or nobody would miss it."""
     return outcome.status not in {PASSED, SKIPPED, ""} and not outcome.measurements
 
 
@@ -289,18 +289,18 @@ def _of_status(status: str) -> dict[str, Any]:
 
 
 def _complete(record: dict[str, Any], extra: dict[str, Any] | None) -> dict[str, Any]:
-    """A record with what was kept of it when it was read, and without what it did not have."""
+    """Restore a record: add the fields kept when it was read, and remove those it lacked."""
     return without(merge(record, _kept(extra, "v3", {})), _kept(extra, "v3_absent", {}))
 
 
 def _kept(extra: object, key: str, nothing: Any) -> Any:  # noqa: ANN401  (JSON is anything)
-    """A part of what was kept; nothing where a run file holds something else under that name."""
+    """Return a kept field; the default if a run file has something else under that name."""
     kept = extra.get(key) if isinstance(extra, dict) else None
     return kept if isinstance(kept, type(nothing)) else nothing
 
 
 def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
-    """The part of a record that names the case, from what is known of it."""
+    """Return the fields that identify the case."""
     extra = {
         "device": variant.device,
         "is_dynamic": "" if variant.dynamic is None else str(variant.dynamic),
@@ -313,6 +313,6 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
 
 
 def _beyond(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """What to keep of a record beside what is known: see the top of this module."""
+    """Return the fields to keep in ``extra``; see the module docstring."""
     kept = {"v3": subtract(record, known), "v3_absent": absent_from(record, known)}
     return {key: value for key, value in kept.items() if value}

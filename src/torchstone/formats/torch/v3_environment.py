@@ -10,7 +10,7 @@ from torchstone.formats.torch.json_objects import non_empty, object_at, text_at
 
 
 def read_environment(record: Fields) -> dict[str, Any]:
-    """What a record says of machine and libraries, in the form of a run's environment."""
+    """Return machine and libraries of a record as a run's environment."""
     runners = record.value.get("runners")
     runner = runners[0] if isinstance(runners, list) and len(runners) == 1 else {}
     runner = runner if isinstance(runner, dict) else {}
@@ -35,7 +35,7 @@ def read_environment(record: Fields) -> dict[str, Any]:
 
 
 def describe_run(run: Run) -> dict[str, Any]:
-    """What all records of a run say: the revision, the machine, and the versions of libraries."""
+    """Return the fields that all records of a run share: revision, machine and library versions."""
     versions = {
         name: {"version": version} for name, version in object_at(run.environment, "versions").items()
     }
@@ -50,7 +50,7 @@ def describe_run(run: Run) -> dict[str, Any]:
 
 
 def _describe_machine(environment: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machine in the database's words: its name is the kind of device that was measured, its type the device's model."""
+    """Describe the machine in the database's terms: its name is the device type, its type the device model."""
     machine, software = object_at(environment, "machine"), object_at(environment, "software")
     listed = environment.get("accelerators")
     devices = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
