@@ -123,5 +123,5 @@ def test_what_is_wrong_is_named(path: str, value: object, column: str) -> None:
 
 
 def test_the_same_metric_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="stands there already"):
+    with pytest.raises(InputError, match="duplicate metric"):
         read_as("cachebench", json.dumps([RECORDS[0], RECORDS[0]]))

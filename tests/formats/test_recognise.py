@@ -136,7 +136,7 @@ def test_comments_alone_are_no_file(text: str) -> None:
 )
 def test_an_unknown_file_gets_the_advice_to_name_its_kind(text: str) -> None:
     error = refused(text)
-    assert "no kind of file that torchstone knows" in error.message
+    assert "unrecognised file format" in error.message
     assert "--kind" in error.advice
     assert all(kind in error.advice for kind in FORMATS)
     assert error.line == 1

@@ -35,7 +35,7 @@ ONE_TRIAL = (
 )
 ONE_PAIR = "one pair says nothing: it takes more to tell a change from the difference between two processes"
 NO_SPREAD = (
-    "all trials of {side} have the very same value, which no time has: it was not measured, or not by trial"
+    "all trials of {side} have exactly the same value, which real times never have: was each trial measured?"
 )
 
 
@@ -86,16 +86,16 @@ def compare_trials(
     """
     values = (*base.values, *new.values)
     if not all(map(math.isfinite, values)):
-        return Comparison(base, new, obstacle="a value that is not finite", wrong=True)
+        return Comparison(base, new, obstacle="a value is not finite", wrong=True)
     least = min(values)
     if least < 0:
-        return Comparison(base, new, obstacle="a ratio needs values above 0, and one is below")
+        return Comparison(base, new, obstacle="a ratio needs positive values, and one is negative")
     if counted and not (_varies(base) and _varies(new) and least > 0):
         exact = _compare_exactly(base, new)
         if not exact.low <= 1 <= exact.high or not _can_be_tested(base, new):
             return exact
     if least == 0:
-        return Comparison(base, new, obstacle="a ratio needs values above 0, and one is 0")
+        return Comparison(base, new, obstacle="a ratio needs positive values, and one is 0")
     if why := _too_thin(base, new, repeats=counted or repeats):
         return Comparison(base, new, ratio=new.middle / base.middle, obstacle=why)
     return _compare_by_welch(base, new, alpha) if _can_be_tested(base, new) else _compare_exactly(base, new)
@@ -104,7 +104,7 @@ def compare_trials(
 def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Comparison:
     """Compare trials in pairs that took turns; ``trials`` holds the samples of each, by side."""
     if not all(0 < value < math.inf for side in trials for samples in side for value in samples):
-        return Comparison(base, new, obstacle="a ratio needs finite values above 0", wrong=True)
+        return Comparison(base, new, obstacle="a ratio needs finite positive values", wrong=True)
     logs = tuple(
         _pair_log_ratio(*samples)
         if len(samples[0]) == len(samples[1])

@@ -259,7 +259,7 @@ def _settle(
     if rule.kind == "count":
         allowed = rule.tolerance / abs(before) if before else 0.0
     if middle <= 0 < before and rule.kind in SHARES and not always:
-        told = "not above 0, so that nothing could be a share of it: measure it again"
+        told = "not positive, so a relative limit makes no sense: measure it again"
         yield Change("hold", case, old.metric, before, middle, told, line)
         return
     new = as_written(middle, rule, allowed)

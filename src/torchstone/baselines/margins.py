@@ -23,8 +23,8 @@ LEAST_MARGIN = 0.001
 LEAST_MARGIN_OF_TIMES = 0.05
 LEAST_LEARNED_MARGIN_OF_TIMES = 0.01
 SIGNIFICANT_DIGITS = 4
-TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often, or mend it"
-PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or mend it"
+TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often, or fix it"
+PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or fix it"
 _EXACT_COUNTERS = frozenset({"hardware", "simulated", "python"})
 _EXACT_UNITS = frozenset({"instructions", "calls"})
 
@@ -113,7 +113,7 @@ def _from_past(
         told = f"{count_of(len(values), 'past value')}: a margin needs {FEWEST} or more to be learned from"
         return Settled(now, math.inf, spread(values), why=told)
     if min(now, *values) <= 0:
-        return Settled(now, math.inf, 0.0, why="a value is not above 0: nothing can be a share of it")
+        return Settled(now, math.inf, 0.0, why="a value is not positive, so a relative margin makes no sense")
     known = forecast_around(values, now, false_alarms)
     least, apart = _least_learned(found[0]), spread(known.level)
 

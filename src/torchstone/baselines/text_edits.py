@@ -74,7 +74,7 @@ def find_no_place(case: Case, kind: str) -> str:
     if kind != "ddp" or state(case, kind) != case or not case.variant.device:
         return ""
     strategy = dict(case.variant.further).get("strategy", "")
-    return f"a DDP report has no place for rounds with {strategy or 'no strategy'}"
+    return f"a DDP report cannot hold rounds with {strategy or 'no strategy'}"
 
 
 def apply_changes(

@@ -54,7 +54,7 @@ class Entry:
         """A text."""
         value: str = self.get(key, str, "a text in quotes", default)
         if not is_plain(value):
-            raise self.error("has a control character in it", key, "expected text on one line")
+            raise self.error("contains a control character", key, "expected text on one line")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:

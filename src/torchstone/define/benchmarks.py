@@ -314,18 +314,16 @@ def _check_parameter(
     if parameter.kind in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}:
         return
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise DefinitionError(
-            f"{name}: '{parameter.name}' is given by its name: it cannot stand before a '/'"
-        )
+        raise DefinitionError(f"{name}: '{parameter.name}' is passed by name: it cannot be positional-only")
     if parameter.default is not parameter.empty:
         return
     if parameter.name == "batch_size" and batch_size is None:
         raise DefinitionError(
-            f"{name} takes 'batch_size', which nothing gives: add batch_size=... to @benchmark"
+            f"{name} takes 'batch_size', but nothing provides it: add batch_size=... to @benchmark"
         )
     if parameter.name not in given and parameter.name not in OFFERED:
         raise DefinitionError(
-            f"{name} takes '{parameter.name}', which nothing gives: add parameters={{{parameter.name!r}: [...]}}"
+            f"{name} takes '{parameter.name}', but nothing provides it: add parameters={{{parameter.name!r}: [...]}}"
         )
 
 

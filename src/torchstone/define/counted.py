@@ -195,7 +195,7 @@ def _counted(work: Callable[..., Any], attributes: Mapping[str, Any]) -> Counted
             parameter.VAR_KEYWORD,
             parameter.VAR_POSITIONAL,
         }:
-            raise DefinitionError(f"{work.__name__} takes '{parameter.name}', which nothing gives")
+            raise DefinitionError(f"{work.__name__} takes '{parameter.name}', but nothing provides it")
     return CountedFunction(work, **attributes)
 
 

@@ -36,8 +36,8 @@ class Format(Struct, frozen=True):
         """Write records as the text of a file."""
         if not self.writer:
             raise UsageError(
-                f"nothing can be written as {self.kind}: torchstone only reads this kind of file",
-                advice="'torchstone import FILE --output run.jsonl' makes a run file of it, which every command takes",
+                f"cannot write {self.kind}: torchstone only reads this format",
+                advice="'torchstone import FILE --output run.jsonl' converts it to a run file, which every command reads",
             )
         return self._call(self.writer, run)  # type: ignore[no-any-return]
 
@@ -143,8 +143,10 @@ def recognise(path: str, text: str) -> str:
     kind = _recognise_json(start) if start[0] in "{[" else _recognise_table(path, text)
     if not kind:
         line = text.count("\n", 0, len(text) - len(start)) + 1
-        advice = f"name its kind with --kind, or --baseline-kind for a baseline: one of {', '.join(FORMATS)}"
-        raise InputError("this is no kind of file that torchstone knows", path=path, line=line, advice=advice)
+        advice = (
+            f"state its format with --kind, or --baseline-kind for a baseline: one of {', '.join(FORMATS)}"
+        )
+        raise InputError("unrecognised file format", path=path, line=line, advice=advice)
     return kind
 
 

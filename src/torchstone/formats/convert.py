@@ -35,7 +35,7 @@ def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[
         )
     if not text:
         raise UsageError(
-            f"nothing of these results can be written as {kind}",
+            f"none of these results can be written as {kind}",
             advice="see docs/formats.md for what a format holds",
         )
     try:
@@ -49,7 +49,7 @@ def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[
     for case, times in Counter(outcome.case for outcome in back.run.outcomes).most_common(1):
         if times > 1:
             raise UsageError(
-                f"as {kind}, {printable(case.name)} would stand there {times} times",
+                f"as {kind}, {printable(case.name)} would occur {times} times",
                 advice=f"the format cannot tell these cases apart: {_one_probe(run) or 'choose some with --only'}",
             )
     return text, list(dict.fromkeys(_losses(run, back.run)))

@@ -28,14 +28,14 @@ class _RefusedError(ValueError):
 
 
 def _refuse_constant(name: str) -> None:
-    raise _RefusedError(f"{name} is not a number that JSON knows")
+    raise _RefusedError(f"{name} is not a valid JSON number")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
-        raise _RefusedError(f"the key '{printable(twice, 40)}' stands there twice")
+        raise _RefusedError(f"duplicate key '{printable(twice, 40)}'")
     return record
 
 
@@ -68,7 +68,7 @@ def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
             yield line, value
         following = _skip_space(text, end)
         if text[start] == "[" and following < len(text) and text[following] not in "[{":
-            raise _broken(path, text, following, "something follows the end of the list")
+            raise _broken(path, text, following, "unexpected text after the end of the list")
         line += text.count("\n", start, following)
         start = following
 
@@ -82,7 +82,7 @@ def read_object(path: str, text: str) -> tuple[int, dict[str, Any]]:
     line = 1 + text.count("\n", 0, start)
     value, end = _read_value(path, text, start, line, _DECODER_OF_NAN)
     if (rest := _skip_space(text, end)) < len(text):
-        raise _broken(path, text, rest, "something follows the end of the object")
+        raise _broken(path, text, rest, "unexpected text after the end of the object")
     return line, Fields(path, line, value).value
 
 
@@ -153,7 +153,7 @@ def _read_value(
         if _HALF_PAIR_WRITTEN.search(text, start, end) and _HALF_PAIR.search(
             json.dumps(value, ensure_ascii=False)
         ):
-            raise _RefusedError("half of a surrogate pair, which is no character")
+            raise _RefusedError("a lone surrogate, which is not a character")
         if (
             text.count("[", start, end) + text.count("{", start, end) > MOST_NESTED
             and _depth(value) > MOST_NESTED
@@ -164,7 +164,7 @@ def _read_value(
     except RecursionError:
         raise _too_deep(path, line) from None
     except ValueError as error:  # also: a whole number with thousands of digits
-        problem = str(error) if isinstance(error, _RefusedError) else "a number too large to be one"
+        problem = str(error) if isinstance(error, _RefusedError) else "number too large"
         raise InputError(problem, path=path, line=line, advice="expected plain JSON") from None
     return value, end
 
@@ -224,7 +224,7 @@ class Fields:
         """Return a string that can be shown on one line."""
         value = self.text(field)
         if not is_plain(value):
-            raise self.error(f"{printable(value, 60)} has a control character in it", field)
+            raise self.error(f"{printable(value, 60)} contains a control character", field)
         return value
 
     def fields(self, field: str) -> Fields:

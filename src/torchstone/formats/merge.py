@@ -58,13 +58,13 @@ _WITHOUT_COLUMNS = frozenset({"run", "v3", "cachebench", "ddp"})
 
 def _twice(case: Case, first: Reading, first_index: int, second: Reading, index: int) -> InputError:
     """Return the error for a case with two results: where they are, and which file to leave out."""
-    message = f"{case.name} stands already in {first.place(first_index)}, as {case.id}"
+    message = f"{case.name} is already in {first.place(first_index)}, as {case.id}"
     advice = "remove one of the two"
     if first is not second and first.path == second.path:
         advice = f"{first.path} is named twice: name it once"
     elif first is not second:
         message = (
-            f"{case.name} stands already in {first.place(first_index)}: both files have a result of {case.id}"
+            f"{case.name} is already in {first.place(first_index)}: both files have a result of {case.id}"
         )
         advice = (
             f"name only one of {first.path} and {second.path}; to compare two files, make one the --baseline"
@@ -111,7 +111,8 @@ def require_results(readings: Sequence[Reading], kind: str | None) -> None:
         if reading.kind in EXPECTED_KINDS and not kind:
             raise UsageError(
                 f"{reading.path} holds expected values, not results",
-                advice="were results and baseline swapped? If it is meant, name it: --kind " + reading.kind,
+                advice="were results and baseline swapped? To use it anyway, state its format: --kind "
+                + reading.kind,
             )
 
 

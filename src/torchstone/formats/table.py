@@ -69,9 +69,9 @@ class Rows:
             self._row_text.rfind('"') + 1,
             'write a quotation mark inside a cell as ""',
         )
-        problem = f"not comma-separated text: {message}"
+        problem = f"invalid CSV: {message}"
         if "unexpected end of data" in message:
-            problem, advice = "a quoted cell that never ends", 'close the quotation mark (")'
+            problem, advice = "unterminated quoted cell", 'close the quotation mark (")'
         elif "field limit" in message:
             problem, advice = (
                 f"a cell of more than {MOST_CHARACTERS:,} characters",
@@ -123,10 +123,10 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
             raise InputError(f"column {number} has no name", path=path, line=line, column=number)
         if not is_plain(name):
             raise InputError(
-                "a column's name has a control character in it", path=path, line=line, column=number
+                "a column's name contains a control character", path=path, line=line, column=number
             )
         if name in seen:
-            raise InputError("this column stands there twice", path=path, line=line, column=name)
+            raise InputError("duplicate column", path=path, line=line, column=name)
         seen.add(name)
     return line, header
 
@@ -134,7 +134,9 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
 def require_rows(path: str, rows: Sequence[object]) -> None:
     """Refuse a file with only a header: no data must never look like success."""
     if not rows:
-        raise InputError("a header, but no rows", path=path, line=1, advice="did the job that wrote it fail?")
+        raise InputError(
+            "no rows after the header", path=path, line=1, advice="did the job that wrote it fail?"
+        )
 
 
 def reject_row_length(path: str, line: int, cells: Sequence[str], header: Sequence[str]) -> InputError:
@@ -160,7 +162,7 @@ def read_name(path: str, line: int, column: str, cell: str) -> str:
     if not name:
         raise InputError("the name is empty", path=path, line=line, column=column)
     if not is_plain(name):
-        problem = f"the name {printable(name, 60)!s} has a control character in it"
+        problem = f"the name {printable(name, 60)!s} contains a control character"
         raise InputError(problem, path=path, line=line, column=column, advice="expected a name on one line")
     return name
 

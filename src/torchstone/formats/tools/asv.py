@@ -30,7 +30,7 @@ _METRICS = (
 )
 _QUOTED = re.compile(r"^(['\"])([^'\"\\]+)\1$")
 _FAILED = Failure("run", "the benchmark failed; asv's file does not say why")
-_NO_NUMBER = Failure("run", "asv has no number for it: it was skipped, or what it returned is no number")
+_NO_NUMBER = Failure("run", "asv recorded no number: the benchmark was skipped or did not return one")
 
 
 def read(path: str, text: str) -> Reading:
@@ -64,7 +64,7 @@ def _rows(document: Document, version: int) -> Iterator[tuple[str, Fields]]:
     for name, found in top.fields("results").value.items():
         place = f"results.{printable(name)}"
         if not name or not is_plain(name):
-            raise top.error("no usable name of a benchmark", place)
+            raise top.error("unusable benchmark name", place)
         if version == 1:
             row = found if isinstance(found, dict) else {"result": found}
             row = {"version": versions.get(name)} | row

@@ -58,7 +58,7 @@ class _Facts:
         for name in self._names:
             value = metadata.get(name)
             if value is not None and self._known.setdefault(name, value) != value:
-                problem = f"{name} is not the same everywhere: {_told(self._known[name])} and {_told(value)}"
+                problem = f"{name} differs between processes: {_told(self._known[name])} and {_told(value)}"
                 advice = "a file holds benchmarks of one environment, each in one unit: split it"
                 raise entry.error(problem, f"metadata.{name}", advice)
 
@@ -96,9 +96,9 @@ def _read_benchmark(entry: Fields, metadata: dict[str, Any], facts: _Facts) -> O
         trials += [len(values)] if values else []
     name, unit = own.text("name"), own.text("unit", "second")
     if not name:
-        raise entry.error("no usable name", "metadata.name")
+        raise entry.error("unusable name", "metadata.name")
     if unit not in _METRICS:
-        raise entry.error("no unit of pyperf", "metadata.unit", f"expected one of {', '.join(_METRICS)}")
+        raise entry.error("unknown unit", "metadata.unit", f"expected one of {', '.join(_METRICS)}")
     measurement = measured(entry, "runs", _METRICS[unit], samples, trials)
     return Outcome(case_of(KIND, name, {}), PASSED, (measurement,))
 

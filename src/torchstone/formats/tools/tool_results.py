@@ -54,7 +54,7 @@ class Collection:
     def add(self, line: int, entry: Fields, outcome: Outcome, *, is_summed_up: bool = False) -> None:
         """Add an outcome; ``is_summed_up`` marks one sample that summarises several."""
         if outcome.case in self._at:
-            problem = f"{printable(outcome.case.id)} stands already in line {self._at[outcome.case]}"
+            problem = f"{printable(outcome.case.id)} is already in line {self._at[outcome.case]}"
             raise entry.error(problem, advice="remove one of the two")
         self._at[outcome.case] = line
         self._outcomes.append(outcome)
@@ -79,7 +79,7 @@ class Collection:
         if self._summed_up:
             cautions.append(
                 f"{path}: in {self._summed_up} of {size} one number stands for samples that are not in the file, "
-                f"so how far they scatter is not known; {how_to_save_samples}"
+                f"so their variation is unknown; {how_to_save_samples}"
             )
         if self._zeros:
             cautions.append(

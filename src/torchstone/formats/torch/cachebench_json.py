@@ -43,13 +43,11 @@ def read(path: str, text: str) -> Reading:
         metric = measurement.metric
         lines.setdefault(case, line)
         if metric in found.setdefault(case, {}):
-            raise record.error(
-                "this metric of this model stands there already", "metric.name", "remove one of the two"
-            )
+            raise record.error("duplicate metric of this model", "metric.name", "remove one of the two")
         found[case][metric] = measurement
     if not found:
         raise InputError(
-            "a list without records", path=path, line=1, advice="did the job that wrote it fail?"
+            "the list has no records", path=path, line=1, advice="did the job that wrote it fail?"
         )
     outcomes = [Outcome(case, PASSED, tuple(metrics.values())) for case, metrics in found.items()]
     return Reading(path, "cachebench", run_of(path, outcomes), tuple(lines[case] for case in found))
@@ -83,7 +81,7 @@ def _definition_of(record: Fields) -> str:
 def _measured(metric: Fields, definition: str) -> Measurement:
     name = METRICS.get(metric.text("name"))
     if name is None:
-        raise metric.error("no metric of this benchmark", "name", f"expected one of {', '.join(METRICS)}")
+        raise metric.error("unknown metric", "name", f"expected one of {', '.join(METRICS)}")
     samples = metric.numbers("benchmark_values")
     if not samples:
         raise metric.error("no values", "benchmark_values", "expected a list of numbers")

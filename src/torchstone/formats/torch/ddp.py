@@ -41,10 +41,10 @@ def read(path: str, text: str) -> Reading:
     """Read one report."""
     records = list(read_records(path, text))
     if not records:
-        raise InputError("a list without a report", path=path, line=1, advice="expected one JSON object")
+        raise InputError("the list is empty", path=path, line=1, advice="expected one JSON object")
     if len(records) > 1:
         raise InputError(
-            "a second report follows the first",
+            "more than one report",
             path=path,
             line=records[1][0],
             advice="expected one JSON object",
@@ -182,7 +182,7 @@ def left_out(run: Run) -> list[str]:
     told = []
     if others := [outcome for outcome in rounds if not _has_place(outcome)]:
         ways = " and ".join(sorted({strategy_of(outcome.case) for outcome in others}))
-        told.append(f"{count_of(len(others), 'round')} with {ways}: a DDP report has no place for them")
+        told.append(f"{count_of(len(others), 'round')} with {ways}: a DDP report cannot hold them")
     failed = [outcome for outcome in rounds if _has_place(outcome) and not _samples(outcome)]
     told += [f"{_told(outcome.case)}: {outcome.status}" for outcome in failed]
     kept = {outcome.case for outcome in _in_order(run)}

@@ -97,7 +97,7 @@ def _require_columns(path: str, line: int, header: Sequence[str], known: Collect
         advice = f"known: {', '.join(shown)}{more}"
         raise InputError(f"this column is no {noun}", path=path, line=line, column=unknown[0], advice=advice)
     if len(header) < 2:
-        raise InputError("names, but nothing expected of them", path=path, line=line, column="name")
+        raise InputError("no column of expected values", path=path, line=line, column="name")
 
 
 def _probe_of(header: Sequence[str]) -> str:
@@ -122,7 +122,7 @@ def read_status(path: str, line: int, column: str, cell: str) -> str:
     status = cell.strip()
     if status and (not is_plain(status) or len(status) > 100):
         advice = "expected a status such as pass or fail_accuracy"
-        raise InputError("no usable status", path=path, line=line, column=column, advice=advice)
+        raise InputError("invalid status", path=path, line=line, column=column, advice=advice)
     return status
 
 
@@ -136,7 +136,7 @@ def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | 
         return Measurement(metric, (table.read_number(path, line, column, cell),))
     number = table.read_positive(path, line, column, cell)
     if number == 0:
-        advice = "a share of 0 means nothing: leave the cell empty, or remove the row"
+        advice = "a margin relative to 0 means nothing: leave the cell empty, or remove the row"
         raise InputError("an expected value of 0", path=path, line=line, column=column, advice=advice)
     return Measurement(metric, (number,))
 

@@ -44,9 +44,7 @@ def _result(path: str, line: int, cells: Sequence[str]) -> Measurement:
 def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
     value = table.read_positive(path, line, "expected", cells[2])
     if value == 0:
-        advice = (
-            "a share of 0 means nothing: remove the row, and add it anew with 'torchstone accept --add-new'"
-        )
+        advice = "a margin relative to 0 means nothing: remove the row, and add it anew with 'torchstone accept --add-new'"
         raise InputError("an expected value of 0", path=path, line=line, column="expected", advice=advice)
     margin = table.read_number(path, line, "margin", cells[3])
     if not 0 <= margin < 1:

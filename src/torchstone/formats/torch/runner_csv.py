@@ -74,7 +74,9 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
         lines.append(line)
     table.require_rows(path, outcomes)
     cautions = (
-        () if text.endswith(("\n", "\r")) else (f"{path}: the last line has no end: was the file cut off?",)
+        ()
+        if text.endswith(("\n", "\r"))
+        else (f"{path}: the last line is incomplete: was the file cut off?",)
     )
     return Reading(path, probe.value, run_of(path, outcomes), lines, cautions, reader.named.command())
 
@@ -140,7 +142,7 @@ class _RowReader:
         status = cells[self._at["accuracy"]].strip()
         if not status or not is_plain(status) or len(status) > 100:
             advice = "expected a status such as pass or fail_accuracy"
-            raise InputError("no usable status", path=self._path, line=line, column="accuracy", advice=advice)
+            raise InputError("invalid status", path=self._path, line=line, column="accuracy", advice=advice)
         return status
 
     def _variant(self, line: int, cells: list[str]) -> Variant:

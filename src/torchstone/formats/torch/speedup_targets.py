@@ -76,8 +76,8 @@ def cells_of(outcome: Outcome, count: int) -> list[str]:
     columns = _LAYOUTS[count][:-1]
     unknown = [axis for axis in ("backend", "dtype") if not getattr(variant, axis)]
     if unknown and not (unknown == ["backend"] and "backend" not in columns):
-        advice = f"say it with --set {unknown[-1]}=..."
-        raise UsageError(f"{case.name}: the results do not say the {unknown[-1]}", advice=advice)
+        advice = f"state it with --set {unknown[-1]}=..."
+        raise UsageError(f"{case.name}: the results do not state the {unknown[-1]}", advice=advice)
     if outcome.value("speedup") is None:
         raise UsageError(f"{case.name}: the result has no speedup", advice="leave it out, with --only")
     return [cells[column] for column in columns]
@@ -106,7 +106,7 @@ class _Row:
         if shape not in SHAPES:
             advice = f"expected {' or '.join(SHAPES)}"
             raise InputError(
-                f"'{printable(shape, 40)}' is no kind of shapes",
+                f"'{printable(shape, 40)}' is not a known kind of shape",
                 path=self._path,
                 line=self._line,
                 column="shape",
@@ -120,7 +120,7 @@ class _Row:
         """Return the expected speedup."""
         number = table.read_positive(self._path, self._line, "target", self._cells["target"])
         if number == 0:
-            advice = "a share of 0 means nothing: begin the row with # to switch it off"
+            advice = "a margin relative to 0 means nothing: begin the row with # to switch it off"
             raise InputError(
                 "a target of 0", path=self._path, line=self._line, column="target", advice=advice
             )

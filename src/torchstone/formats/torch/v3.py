@@ -93,7 +93,7 @@ def read(path: str, text: str) -> Reading:
         _add(group, record, line, metric, key)
     if not groups:
         raise InputError(
-            "a list without records", path=path, line=1, advice="did the job that wrote it fail?"
+            "the list has no records", path=path, line=1, advice="did the job that wrote it fail?"
         )
     parts = [(key, part) for key, group in groups.items() for part in _split(group)]
     outcomes = tuple(_outcome(path, key, part) for key, part in parts)
@@ -128,7 +128,7 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
     """Add a record to its group; refuse a metric that is already there."""
     if metric in group.lines:
         raise record.error(
-            f"the metric '{printable(metric)}' of this case stands already in line {group.lines[metric]}",
+            f"the metric '{printable(metric)}' of this case is already in line {group.lines[metric]}",
             "metric.name",
             "remove one of the two",
         )
@@ -157,7 +157,7 @@ def _status(of_metric: Fields, samples: Sequence[Number], texts: object) -> str:
     status = texts[0] if isinstance(texts, list) and len(texts) == 1 and not samples else None
     if not isinstance(status, str) or not status or not is_plain(status) or len(status) > 100:
         raise of_metric.error(
-            "no usable status",
+            "invalid status",
             "extra_info.benchmark_values",
             "accuracy has no numbers, and one text here, such as pass or fail_accuracy",
         )
