@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
@@ -16,6 +17,9 @@ STRATEGIES = ("none", "ddp", "fsdp")
 
 def _one_of(*words: str) -> Meta:
     return Meta(pattern=f"^({'|'.join(words)})$")
+
+
+_ONE_OF = r"Expected `str` matching regex '\^\((.*)\)\$'"
 
 
 Count = Annotated[int, Meta(ge=1, le=10**18)]
@@ -120,8 +124,18 @@ def _fault(values: object, kind: type[Struct]) -> tuple[str, str]:
     try:
         convert(values, kind)
     except ValidationError as error:
-        problem, _, field = str(error).rpartition(" - at `$")
+        problem, _, field = describe_fault(error).rpartition(" - at `$")
         return (
             (field.rstrip("`").lstrip("."), problem[0].lower() + problem[1:]) if problem else ("", str(error))
         )
     return "", ""
+
+
+def describe_fault(error: ValidationError) -> str:
+    """What a validation error says, with the words that a setting may be instead of the pattern of these."""
+    return re.sub(_ONE_OF, _list_words, str(error))
+
+
+def _list_words(found: re.Match[str]) -> str:
+    *others, last = filter(None, found[1].split("|"))
+    return f"Expected {', '.join(others)} or {last}"

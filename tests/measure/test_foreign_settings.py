@@ -115,11 +115,19 @@ REFUSED = [
     ("settings", "trials", -1, "column settings.trials: expected `int` >= 1"),
     ("settings", "jobs", -1, "column settings.jobs: expected `int` >= 1"),
     ("settings", "jobs", 10**6, "column settings.jobs: expected `int` <= 65536"),
+    ("settings", "start", "thread", "column settings.start: expected auto, fork or spawn\n"),
+    ("settings", "cache", "hot", "column settings.cache: expected cold or warm\n"),
     (
         "settings",
-        "start",
-        "thread",
-        "column settings.start: expected `str` matching regex '^(auto|fork|spawn)$'",
+        "counter",
+        "abacus",
+        "column settings.counter: expected hardware, simulated, python or cpu_time\n",
+    ),
+    (
+        "settings",
+        "scenarios",
+        ["hot"],
+        "column settings.scenarios[0]: expected cold, warm, portable or precompile\n",
     ),
     ("environment", "versions", 5, "column environment.versions: expected `object`, got `int`"),
 ]

@@ -21,7 +21,7 @@ RAW_CELLS = Option(
     "--raw-cells",
     "raw_cells",
     "",
-    "Leave cells such as =1+1 in CSV as they are. By default they get an apostrophe in front, so that no spreadsheet executes them.",
+    "Write CSV cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe.",
 )
 _OUTPUT = Option(
     "--output", "output", "FILE", "Where to write; by default to standard output.", short="-o", writes=FILE

@@ -249,9 +249,7 @@ def say_losses(journals: Sequence[Journal]) -> int:
     losses = [journal.loss for journal in journals if journal.loss]
     for loss in losses:
         sys.stdout.flush()
-        sys.stderr.write(
-            f"\nERROR: {loss.path} {loss.problem} while it was being written\n  all results are in {loss.new_path}\n"
-        )
+        sys.stderr.write(f"\nERROR: {loss.problem}\n  all results are in {loss.new_path}\n")
     return FILE_LOST if losses else 0
 
 

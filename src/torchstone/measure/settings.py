@@ -14,7 +14,7 @@ from torchstone.errors import InputError, printable
 from torchstone.measure.collect import LARGEST_SOURCE
 from torchstone.model import Case, Run
 from torchstone.redaction import was_redacted
-from torchstone.run_settings import STRATEGIES, Settings
+from torchstone.run_settings import STRATEGIES, Settings, describe_fault
 from torchstone.suites import BUILT_IN
 from torchstone.vocabulary import Probe
 
@@ -44,7 +44,10 @@ def settings_of_run(run: Run, path: str) -> Settings:
         settings = msgspec.convert(run.settings, Settings)
     except msgspec.ValidationError as error:
         raise InputError(
-            f"settings that this torchstone does not know: {error}", path=path, line=1, column="settings"
+            f"settings that this torchstone does not know: {describe_fault(error)}",
+            path=path,
+            line=1,
+            column="settings",
         ) from None
     _check_options(settings, path)
     _check_parts(run, settings, path)
