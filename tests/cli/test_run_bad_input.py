@@ -60,7 +60,9 @@ USAGE = [
         ["bench_a.py", "-o", "new/"],
         "new/ is a folder, and --output is the name of a file\n  name a file in it, such as new/run.jsonl",
     ),
-    (["bench_a.py", "-o", "/dev/null"], "/dev/null is there already, and is no run file\n  choose another"),
+    (["bench_a.py", "-o", "/dev/null"], "/dev/null: a device, expected a regular file\n  choose another"),
+    (["bench_a.py", "-o", "/dev/full"], "/dev/full: a device, expected a regular file\n  choose another"),
+    (["bench_a.py", "-o", "pipe"], "pipe: a pipe, expected a regular file\n  choose another --output"),
     (["--repeat", "3"], "what is to be measured?"),
     (
         ["bench_a.py", "--resume", "run.jsonl"],
@@ -87,6 +89,7 @@ def test_what_cannot_be_meant_is_refused_at_once(
     write("table.csv", "dev,name,batch_size,accuracy\ncpu,m,1,pass\n")
     write("other.json", '{"metric": {"name": "speedup"}}\n')
     write("empty", "")
+    os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.rglob("*"))
     ran = torchstone("run", *arguments)
     assert ran.code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Callable
 
 from msgspec import structs
@@ -177,6 +178,8 @@ def taken(path: str) -> UsageError:
     if os.path.isdir(path) or path.endswith(os.sep):
         advice = f"name a file in it, such as {quote_word(os.path.join(path, 'run.jsonl'))}"
         return UsageError(f"{path} is a folder, and --output is the name of a file", advice=advice)
+    if os.path.exists(path) and (fault := fault_of_file(path, sys.maxsize)):
+        return UsageError(f"{path}: {fault}", advice="choose another --output")
     if not _is_run_file(path):
         return UsageError(f"{path} is there already, and is no run file", advice="choose another --output")
     return UsageError(
