@@ -16,7 +16,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # From the bottom up: a module imports from its own package and from layers below, never from a neighbour.
 LAYERS: list[set[str]] = [
-    {"clock", "redaction", "safe_text", "units"},
+    {"clock", "redaction", "safe_text", "suggestions", "units"},
     {"errors", "known_variables"},
     {"vocabulary", "disk", "fingerprint"},
     {"model"},

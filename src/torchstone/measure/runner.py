@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct, structs, to_builtins
@@ -29,6 +28,7 @@ from torchstone.measure.trust import record_imported
 from torchstone.model import Case, Outcome, Run
 from torchstone.redaction import redact
 from torchstone.safe_text import quote_word
+from torchstone.suggestions import did_you_mean
 from torchstone.units import count_of
 from torchstone.vocabulary import COUNTERS, Probe
 
@@ -208,11 +208,9 @@ def _told_to_compile(request: Request) -> dict[str, Any]:
 
 
 def _unknown_backend(backend: str, known: list[str]) -> UsageError:
-    close = get_close_matches(backend, known, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
     return UsageError(
         f"--backend {backend}: torch.compile has no such backend here",
-        advice=f"{hint}there are: {', '.join(known)}; --import MODULE can register another",
+        advice=f"{did_you_mean(backend, known)}there are: {', '.join(known)}; --import MODULE can register another",
     )
 
 
