@@ -20,7 +20,7 @@ from torchstone.errors import UsageError, printable
 from torchstone.fingerprint import differences, unknowns
 from torchstone.measure.runner import check_hosts, look_again
 from torchstone.measure.session import Session
-from torchstone.measure.settings import settings_of_run
+from torchstone.measure.settings import check_artifacts, settings_of_run
 from torchstone.measure.supervisor import Limits, Supervisor
 from torchstone.model import Case, Outcome, Run, matches
 from torchstone.safe_text import clean_log
@@ -60,6 +60,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
     cases = find_cases(run, wanted, path)
     settings = structs.replace(settings_of_run(run, path), save_outputs="", save_artifacts="")
     repeats = parse_count("--times", times) or 1
+    check_artifacts(settings, cases)
     trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust)
     display = make_display()
     with Session(settings.start, settings.cache, display.say) as session:

@@ -31,7 +31,7 @@ from torchstone.measure.runner import (
     refuse_to_finish,
 )
 from torchstone.measure.session import Session
-from torchstone.measure.settings import Settings, settings_of_run
+from torchstone.measure.settings import Settings, check_artifacts, settings_of_run
 from torchstone.measure.supervisor import Limits
 from torchstone.model import Outcome, Run
 from torchstone.safe_text import join_words
@@ -136,11 +136,12 @@ def _run(
         run = _prepare(request, session, display)
         if not given["shard"]:  # of which each may lack a probe that others have
             refuse_unused(given, {case.probe for case in run.plan})
+        settings = _settings(run)
+        check_artifacts(settings, run.plan)
         if given["dry_run"]:
             print_plan(run)
             return Finished(0)
         check_plan(run)
-        settings = _settings(run)
         session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
         _show_cautions(session, display)
         journal = create_journal(given["output"] or default_output(run), run, "", display.say)
@@ -189,6 +190,7 @@ def _go_on(
     done = {outcome.case for outcome in run.outcomes}
     left = [case for case in run.plan if case not in done]
     refuse_to_finish(find_edited_files(run))  # no trust would help
+    check_artifacts(settings, left)
     trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
     with Session(settings.start, settings.cache, display.say) as session:
         session.trusts_artifacts = trusts_artifacts

@@ -27,7 +27,7 @@ from torchstone.measure.runner import Request
 from torchstone.model import Case
 from torchstone.redaction import redact
 from torchstone.run_settings import CACHES, STARTS, STRATEGIES, Settings, fault_of_record
-from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
+from torchstone.vocabulary import COUNTERS, DEFAULT_SCENARIOS, PORTABLE, SCENARIOS, Probe
 
 PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value, Probe.SCALING.value)
 _DYNAMIC = {"auto": None, "true": True, "false": False}
@@ -100,8 +100,7 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
             "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
         )
     _check_probe_options(given)
-    if given["trust"] and not given["load_artifacts"]:
-        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    _check_loading(given)
     if given["durations"] and not given["shard"]:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     settings = _settings(given, resolved.sources)
@@ -137,6 +136,16 @@ def _check_probe_options(given: dict[str, Any]) -> None:
         _check_scaling(given)
     if probes:
         refuse_unused(given, probes)
+
+
+def _check_loading(given: dict[str, Any]) -> None:
+    """Refuse options about compile artifacts of which nothing would be loaded."""
+    if given["trust"] and not given["load_artifacts"]:
+        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    scenarios = split_list("--scenario", given["scenarios"], tuple(SCENARIOS))
+    if given["load_artifacts"] and scenarios and PORTABLE not in scenarios:
+        advice = f"add --scenario {PORTABLE}, or leave out --load-artifacts"
+        raise UsageError(f"--load-artifacts requires the scenario {PORTABLE}", advice=advice)
 
 
 def refuse_unused(given: dict[str, Any], probes: Collection[str]) -> None:

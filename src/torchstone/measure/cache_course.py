@@ -17,17 +17,19 @@ from torchstone.measure.channel import Message
 from torchstone.measure.surroundings import CaseFolders, ColdCache
 from torchstone.model import BY_TIMERS, DEFINITION, REDEFINED, TRIALS, Case, Failure, Measurement, Outcome
 from torchstone.vocabulary import (
+    COLD,
     COMPILE_SECONDS,
     DEFAULT_SCENARIOS,
     HIT,
     KERNEL_CACHE,
     LOOK_UPS,
     PASSED,
-    SCENARIOS,
+    PORTABLE,
+    PRECOMPILE,
     SKIPPED,
+    WARM,
 )
 
-COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
 PREPARATION = "precompile, made ready"
 """A worker that only makes what the precompile scenario loads."""
 
