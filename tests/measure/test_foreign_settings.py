@@ -152,6 +152,33 @@ def test_every_command_that_reads_it_says_where_and_what_was_expected(
 
 
 @pytest.mark.parametrize(
+    ("axis", "command"),
+    [("batch_size", ("run", "--resume", "bad.jsonl")), ("backend", ("repro", "bad.jsonl", "mlp"))],
+)
+def test_a_plan_that_lacks_an_axis_which_its_benchmark_needs_is_refused(
+    torchstone: Command, tmp_path: Path, axis: str, command: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    settings = Settings({"smoke": {"kind": "suite", "name": "smoke"}}, start="spawn")
+    whole = Variant("cpu", "eager", "inference", "float32", batch_size=64)
+    lacking = structs.replace(whole, **{axis: None if axis == "batch_size" else ""})
+    run = Run(
+        "id",
+        (Case("mlp", "performance", "smoke", lacking),),
+        (),
+        settings=to_builtins(settings),
+        finished=False,
+    )
+    text = encode_run(run)
+    (tmp_path / "bad.jsonl").write_text(text)
+    code, out, err = torchstone(*command)
+    assert (code, out) == (2, "")
+    assert "bad.jsonl:1: column plan: smoke::mlp[" in err
+    assert f"the plan says nothing about {axis}, and mlp needs it" in err
+    assert (tmp_path / "bad.jsonl").read_text() == text
+
+
+@pytest.mark.parametrize(
     ("axes", "told"),
     [
         ({}, "strategy=None, expected one of none, ddp, fsdp"),

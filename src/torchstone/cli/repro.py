@@ -18,7 +18,7 @@ from torchstone.codec import decode_run
 from torchstone.disk import read_text
 from torchstone.errors import UsageError, printable
 from torchstone.fingerprint import differences, unknowns
-from torchstone.measure.runner import check_hosts, look_again
+from torchstone.measure.runner import check_hosts, check_stated, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.settings import check_artifacts, settings_of_run
 from torchstone.measure.supervisor import Limits, Supervisor
@@ -70,6 +70,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})
             )
             found = look_again(run, [cases[0].suite], session)
+            check_stated(cases, found, path)
             check_hosts(run, cases, session)
         for difference in differences(found["environment"], run.environment):
             display.say(f"caution: not as it was: {difference}")

@@ -199,7 +199,7 @@ def _go_on(
             session.start_workers(
                 list(settings.sources.values()), sorted({case.variant.device for case in run.plan})
             )
-            check_same_world(run, session)
+            check_same_world(run, session, journal.path)
         _show_cautions(session, display)
         return _carry_out(run, settings, journal, session, display, given)
 

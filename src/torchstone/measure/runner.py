@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from torchstone.errors import UsageError
+from torchstone.errors import InputError, UsageError
 from torchstone.fingerprint import differences, fingerprint, unknowns
 from torchstone.measure.collect import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.measure.counters import choose_counter, find_counters
@@ -237,13 +237,32 @@ def _devices_of(run: Run, suites: Collection[str]) -> list[str]:
     return sorted(devices | {str(run.environment.get("device") or "cpu")})
 
 
-def check_same_world(run: Run, session: Session) -> None:
+def check_same_world(run: Run, session: Session, path: str) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
+    check_stated(run.plan, found, path)
     changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
     session.cautions += unknowns(found["environment"], run.environment)
     check_hosts(run, run.plan, session)
     refuse_to_finish(changed)
+
+
+def check_stated(cases: Collection[Case], found: Mapping[str, Any], path: str) -> None:
+    """Refuse cases of a run file that lack an axis which their benchmark cannot be built or measured without."""
+    listings = {(each.suite, each.name): each for each in read_listings(found["sources"])}
+    for case in cases:
+        listing = listings.get((case.suite, case.benchmark))
+        if listing is None or listing.counted is not None:
+            continue  # the worker says that there is none, and counted work has axes of its own
+        needed = ["device", "backend", "mode", *(["batch_size"] if listing.batch_size else [])]
+        if missing := [axis for axis in needed if not getattr(case.variant, axis)]:
+            raise InputError(
+                f"{case.id}: the plan says nothing about {' or '.join(missing)}, and {case.benchmark} needs it",
+                path=path,
+                line=1,
+                column="plan",
+                advice="the file was edited or damaged: measure again with a new 'torchstone run'",
+            )
 
 
 def refuse_to_finish(changed: Sequence[str]) -> None:
