@@ -16,6 +16,7 @@ from torchstone.errors import TorchstoneError
 from torchstone.measure.channel import Channel, Message, decode, encode
 from torchstone.measure.kinship import continue_if_stopped, has_ended, kill_group, kill_tree
 from torchstone.redaction import redact, redact_values, without_half_a_word
+from torchstone.safe_text import summarise_error
 
 LOG_KEPT = 16 * 1024
 STACKS_WAIT = 0.5
@@ -305,7 +306,9 @@ class KeptLauncher:
     def _await_keeper(self) -> None:
         answer = self.wait_until_ready(_PRELOAD_TIMEOUT)
         if problem := answer.get("broken") or answer.get("blocked"):
-            raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)
+            raise CannotMeasureError(
+                f"no workers can be started any more: {summarise_error(str(problem))}", advice=_TRY_SPAWN
+            )
         self.preload(self._libraries)
 
     def poll(self) -> None:

@@ -28,9 +28,9 @@ from torchstone.measure.settings import Settings, case_file, make_job
 from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.surroundings import World
+from torchstone.measure.torch_loading import cannot_load, no_torch
 from torchstone.measure.trials import TrialsCourse
 from torchstone.model import Case
-from torchstone.redaction import redact
 from torchstone.vocabulary import DEFAULT_SCENARIOS, Probe
 
 SURVEY_TIMEOUT = 600.0
@@ -160,10 +160,8 @@ class Session:
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
-            said = redact(file.read())
-        if "No module named 'torch'" in problem:
-            return _no_torch(self.world.python)
-        return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
+            said = file.read()
+        return cannot_load(problem, said, self.world.python)
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
@@ -197,9 +195,12 @@ class Session:
             patience,
         )
         if "error" in answer:
-            if "No module named 'torch'" in str(answer["error"].get("message")):
-                raise _no_torch(self.world.python)
-            raise source_error(answer["error"])
+            told = answer["error"]
+            if told.get("is_of_torch"):
+                raise cannot_load(str(told["message"]), str(told["traceback"]), self.world.python)
+            if "No module named 'torch'" in str(told.get("message")):
+                raise no_torch(self.world.python)
+            raise source_error(told)
         found: dict[str, Any] = answer["survey"]
         return found
 
@@ -291,10 +292,6 @@ class Session:
                 surroundings.drop_case_folder(self.scratch, number)
 
         return Supervisor(self.launcher, limits, course, cleanup, watcher)
-
-
-def _no_torch(python: str) -> CannotMeasureError:
-    return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
 
 
 def _without_errors(found: dict[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 from torchstone.measure import surroundings
 from torchstone.measure.channel import Message
 from torchstone.measure.counters import find_valgrind_problem
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Worker
+from torchstone.measure.torch_loading import cannot_load
 
 READY_TIMEOUT = 1200.0
 PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
@@ -85,10 +87,8 @@ def _require_ready(keeper: KeptLauncher, log: str, when: str) -> None:
     if problem := answer.get("broken") or answer.get("blocked"):
         said = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:
-            said = file.read()[-1000:].strip().replace("\n", " | ")
-        raise CannotMeasureError(
-            f"torch cannot be loaded {when}: {problem}", advice=said or "use another --counter"
-        )
+            said = file.read()
+        raise cannot_load(str(problem), said, sys.executable, f" {when}")
 
 
 class BothLaunchers:

@@ -16,6 +16,7 @@ from torchstone import benchmark_base
 from torchstone.counting import Counted, take_counted
 from torchstone.define import Benchmark, DefinitionError, Suite, take_defined
 from torchstone.measure import pr_time_files
+from torchstone.safe_text import summarise_error
 from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 
 Source = dict[str, str]
@@ -180,7 +181,7 @@ def list_packages() -> list[str]:
 
 def _told(error: BaseException) -> str:
     try:
-        text = str(error)
+        text = summarise_error(str(error))
     except Exception:  # noqa: BLE001  (an exception may fail even at this)
         text = "(its message cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
