@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
 
 from torchstone.cli.clicked import make_command
 from torchstone.cli.display import make_display
+from torchstone.cli.output import write_data
 from torchstone.cli.plain import Option
 from torchstone.cli.tables import print_table
 from torchstone.measure.collect import list_built_in, read_listings, resolve_targets
@@ -102,7 +102,7 @@ def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
 def _print_json(value: object) -> None:
     import json  # noqa: PLC0415
 
-    sys.stdout.write(escape_json(json.dumps(value, indent=2)) + "\n")
+    write_data(escape_json(json.dumps(value, indent=2)) + "\n")
 
 
 list_command = make_command("list", list_all, OPTIONS, "[TARGETS]...", required=False, bare=True)
