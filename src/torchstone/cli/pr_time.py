@@ -50,7 +50,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     Suites work too, such as compile_time, and files with
     @torchstone.counted. The rows are name,metric,value, the smallest count of
     all iterations. A benchmark that fails has no row, is named, and makes the
-    exit code 1.
+    exit code 1; so does one of several files that cannot be imported.
 
     'torchstone run' takes the same files, and has more options. The run file
     of this command is in .torchstone/runs.

@@ -64,7 +64,8 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
 
-    Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
+    Exit codes: 0 every case passed, 1 some did not, or one of several files
+    could not be imported, 2 bad input or usage,
     3 nothing can be measured here, or the run file was removed, replaced or
     changed meanwhile: then everything is in a new file beside it.
     """
