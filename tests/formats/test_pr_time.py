@@ -13,6 +13,7 @@ from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
 from torchstone.errors import InputError
 from torchstone.formats import FORMATS
 from torchstone.formats.pr_time import write_records, write_rows
+from torchstone.formats.table import defuse
 from torchstone.model import Case, Measurement, Outcome, Run, Variant
 
 
@@ -115,13 +116,13 @@ def test_a_long_name_does_not_make_a_long_message() -> None:
 @settings(deadline=None)
 @given(pr_time_runs(margins=False))
 def test_counts_that_are_written_read_the_same(run: Run) -> None:
-    assert read_as("pr-time", FORMATS["pr-time"].write(run)).run == run
+    assert read_as("pr-time", defuse(FORMATS["pr-time"].write(run))).run == run
 
 
 @settings(deadline=None)
 @given(pr_time_runs(margins=True))
 def test_expected_counts_that_are_written_read_the_same(run: Run) -> None:
-    assert read_as("pr-time-expected", FORMATS["pr-time-expected"].write(run)).run == run
+    assert read_as("pr-time-expected", defuse(FORMATS["pr-time-expected"].write(run))).run == run
 
 
 def counted(*measurements: Measurement, **axes: Any) -> Outcome:  # noqa: ANN401  (of any type that an axis has)
