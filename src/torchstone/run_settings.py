@@ -41,6 +41,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
+    ``broken`` are files that were asked for and could not be imported: where, and why.
     ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
@@ -81,6 +82,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     rank_threads: Few | None = None
     layout: tuple[Few, Few] | None = None
     self_measured: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
 
     def leaves_measuring_to(self, case: Case) -> bool:
         """Whether a case is counted work that measures itself."""

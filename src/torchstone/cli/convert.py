@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from torchstone.cli.clicked import make_command
-from torchstone.cli.output import write_exactly
-from torchstone.cli.plain import FILE, Option
+from torchstone.cli.output import require_stdout, write_data, write_exactly
+from torchstone.cli.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.reading import KIND, ONLY, SET, patience, read_results
 from torchstone.cli.show import refuse_overwriting
 from torchstone.cli.trying import STANDARD_OUTPUT
@@ -24,7 +24,12 @@ RAW_CELLS = Option(
     "Write CSV cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe.",
 )
 _OUTPUT = Option(
-    "--output", "output", "FILE", "Where to write; by default to standard output.", short="-o", writes=FILE
+    "--output",
+    "output",
+    "FILE",
+    "Where to write; by default to standard output.",
+    short="-o",
+    writes=FILE_OR_STDOUT,
 )
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
@@ -100,6 +105,8 @@ def _convert(
 ) -> int:
     output = None if output == STANDARD_OUTPUT else output
     refuse_overwriting([output] if output else [], paths)
+    if not output:
+        require_stdout()
     with patience("converting"):
         given = read_results(paths, kind, assignments)
         readings = [select(reading, lambda case: is_selected(case, only)) for reading in given]
@@ -120,7 +127,7 @@ def _convert(
         write_text(output, text)
         print(f"wrote {count_of(len(run.outcomes), 'case')} to {printable(output)}")
     else:
-        (write_exactly if raw_cells else sys.stdout.write)(text)
+        (write_exactly if raw_cells else write_data)(text)
     return 0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone.cli.clicked import make_command
-from torchstone.cli.output import write_colored
+from torchstone.cli.output import write_colored, write_data
 from torchstone.cli.plain import Option
 from torchstone.cli.reading import patience
 from torchstone.cli.show import WIDTH
@@ -44,7 +44,7 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         document = {"exit_code": code, "findings": findings, "facts": facts}
         encoded = msgspec.json.encode(msgspec.to_builtins(document))
-        sys.stdout.write(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
+        write_data(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
         return code
     terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH

@@ -35,6 +35,7 @@ from torchstone.measure.settings import Settings, check_artifacts, settings_of_r
 from torchstone.measure.supervisor import Limits
 from torchstone.model import Outcome, Run
 from torchstone.safe_text import join_words
+from torchstone.units import count_of
 from torchstone.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 
 INTERRUPTED = 130
@@ -63,7 +64,8 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
 
-    Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
+    Exit codes: 0 every case passed, 1 some did not, or one of several files
+    could not be imported, 2 bad input or usage,
     3 nothing can be measured here, or the run file was removed, replaced or
     changed meanwhile: then everything is in a new file beside it.
     """
@@ -155,7 +157,7 @@ def _settings(run: Run) -> Settings:
 def _prepare(request: Request, session: Session, display: Display) -> Run:
     with display.busy("loading torch and looking at the machine"):
         session.start_workers(list(request.targets.sources.values()), request.axes.devices)
-        return prepare_run(request, session)
+        return prepare_run(request, session, keeps_going=True)
 
 
 def _man(session: Session, job: Job | None) -> None:
@@ -180,7 +182,8 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
             if given["explain"]:
                 print_cache_reasons(run.outcomes)
             _write_others(run, given, display)
-            return Finished(_exit_code(run.outcomes, given), reading.path)
+            say_broken(settings.broken)
+            return Finished(_exit_code(run.outcomes, settings, given), reading.path)
         return _go_on(run, settings, journal, display, given, job)
 
 
@@ -242,7 +245,8 @@ def _carry_out(
     if given["explain"]:
         print_cache_reasons(outcomes)
     _write_others(done, given, display)
-    code = _exit_code(outcomes, given)
+    say_broken(settings.broken)
+    code = _exit_code(outcomes, settings, given)
     return Finished(say_losses([journal]) or code, journal.path)
 
 
@@ -278,9 +282,20 @@ def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
     return [*arguments, *(flag for flag, name in _FLAGS.items() if given[name])]
 
 
-def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:
+def say_broken(files: Sequence[str]) -> None:
+    """Name the files that could not be imported once more, after everything else."""
+    if files:
+        sys.stdout.flush()
+        listed = "".join(f"  {each}\n" for each in files)
+        sys.stderr.write(f"\n{count_of(len(files), 'file')} could not be imported:\n{listed}")
+
+
+def _exit_code(
+    outcomes: tuple[Outcome, ...] | list[Outcome], settings: Settings, given: dict[str, Any]
+) -> int:
     bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
     bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
+    bad |= bool(settings.broken)
     return 1 if bad and not given["exit_zero"] else 0
 
 

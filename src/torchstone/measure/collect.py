@@ -17,7 +17,7 @@ from torchstone.counting import describe_counted
 from torchstone.disk import fault_of_file
 from torchstone.errors import InputError, UsageError, printable
 from torchstone.measure.plan import Listing
-from torchstone.measure.sources import Source, list_packages
+from torchstone.measure.sources import NOTHING_DEFINED, Source, list_packages
 from torchstone.model import Variant
 from torchstone.suggestions import ask_whether_meant, did_you_mean, find_similar
 from torchstone.suites import BUILT_IN, load_suite
@@ -204,7 +204,7 @@ def _why_skipped(path: str, listed: Collection[str]) -> str:
     }
     if imports is None or imports & {"torchstone", BENCHMARK_BASE, *beside}:
         return ""
-    return f"it imports neither torchstone nor {BENCHMARK_BASE}, so it defines no benchmark"
+    return NOTHING_DEFINED  # it imports neither torchstone nor what else could define one
 
 
 def _imports(path: str) -> set[str] | None:

@@ -47,10 +47,10 @@ class Request(Struct, frozen=True):
     label: str = ""
 
 
-def prepare_run(request: Request, session: Session) -> Run:
-    """Look at the machine and the sources, and plan: a run without outcomes yet."""
-    settings = request.settings
-    found = survey_for(request, session)
+def prepare_run(request: Request, session: Session, *, keeps_going: bool = False) -> Run:
+    """Look at the machine and the sources, and plan: a run without outcomes yet. With ``keeps_going``, it names files that cannot be imported."""
+    found = survey_for(request, session, keeps_going=keeps_going)
+    settings = structs.replace(request.settings, broken=tuple(found["broken"]))
     session.preload(found["libraries"])
     axes = (
         request.axes
@@ -163,7 +163,7 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str
     return structs.replace(settings, counter=counter)
 
 
-def survey_for(request: Request, session: Session) -> dict[str, Any]:
+def survey_for(request: Request, session: Session, *, keeps_going: bool = False) -> dict[str, Any]:
     """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
     sources = list(request.targets.sources.values())
     found = session.survey_targets(
@@ -178,6 +178,7 @@ def survey_for(request: Request, session: Session) -> dict[str, Any]:
             "compile": _told_to_compile(request),
         },
         request.settings.timeout,
+        keeps_going=keeps_going,
     )
     for device, problem in found["devices"].items():
         if problem:

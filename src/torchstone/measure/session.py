@@ -173,14 +173,20 @@ class Session:
         return _without_errors(self._look(job, timeout))
 
     def survey_targets(
-        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT
+        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT, *, keeps_going: bool = False
     ) -> dict[str, Any]:
-        """The same for the targets of a command; files that are left out because they define no benchmark are told."""
+        """The same for the targets of a command; files that are left out because they define no benchmark are told.
+
+        With ``keeps_going`` so are files that cannot be imported, if there are others; they are in ``broken``.
+        """
         found = self._look({"sources": list(targets.sources.values()), **job}, timeout)
         found["sources"], empty = leave_out_empty(targets, found["sources"])
-        _without_errors(found)
-        for each in (*targets.skipped, *empty):
+        found["sources"], broken = _set_apart(found["sources"], keeps_going=keeps_going and targets.may_skip)
+        found["broken"] = [f"{error.place}: {error.message}" for error in broken]
+        for each in sorted((*targets.skipped, *empty), key=lambda skipped: skipped.path):
             self._tell(each.line)
+        for line in found["broken"]:
+            self._tell(f"error: {line}")
         return found
 
     def _look(self, job: Message, timeout: float) -> dict[str, Any]:
@@ -300,6 +306,17 @@ def _without_errors(found: dict[str, Any]) -> dict[str, Any]:
         if "error" in source:
             raise source_error(source["error"])
     return found
+
+
+def _set_apart(
+    sources: Sequence[dict[str, Any]], *, keeps_going: bool
+) -> tuple[list[dict[str, Any]], list[InputError]]:
+    """The sources that can be used, and what is wrong with the files that cannot; where that is all there is, it is raised."""
+    errors = [source_error(source["error"]) for source in sources if "error" in source]
+    broken = [error for error in errors if isinstance(error, InputError)]
+    if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
+        raise errors[0]
+    return [source for source in sources if "error" not in source], broken
 
 
 def source_error(told: Mapping[str, Any]) -> InputError | UsageError:

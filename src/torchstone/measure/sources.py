@@ -22,6 +22,8 @@ from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 Source = dict[str, str]
 """``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
 
+NOTHING_DEFINED = "no benchmark is defined in it"
+
 default_threads: int | None = (
     None  # what torch itself would use; noted by a process that has since gone down to one thread
 )
@@ -106,7 +108,7 @@ def _load_file(path: str, name: str, wanted: str = "") -> Suite:
     if is_original:
         work += _list_original(module, path, wanted)
     if not defined and not work:
-        why, advice = "no benchmark is defined in it", ""
+        why, advice = NOTHING_DEFINED, ""
         if is_original:
             why += f": {pr_time_files.why_empty(module, path)}"
         else:
