@@ -144,7 +144,7 @@ def recognise(path: str, text: str) -> str:
     if not kind:
         line = text.count("\n", 0, len(text) - len(start)) + 1
         advice = f"name its kind with --kind, or --baseline-kind for a baseline: one of {', '.join(FORMATS)}"
-        raise InputError("this is no kind of file that torchstone knows", path=path, line=line, advice=advice)
+        raise InputError("unrecognised file format", path=path, line=line, advice=advice)
     return kind
 
 
