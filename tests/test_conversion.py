@@ -373,7 +373,7 @@ def test_files_of_other_tools_are_read_but_never_written(
         assert torchstone("check", "file", "--baseline", baseline).code == 0
     ran = torchstone("export", "file", "--to", tool)
     assert (ran.code, ran.out) == (2, "")
-    assert f"'{tool}' is not one of 'run', " in ran.err
+    assert f"--to {tool}: expected run, " in ran.err
     slower = (tmp_path / "run.jsonl").read_text().replace('"samples":[', f'"samples":[{"9," * 20}')
     ran = torchstone("accept", write("slower.jsonl", slower), "--baseline", "file")
     assert (ran.code, ran.out) == (2, "")

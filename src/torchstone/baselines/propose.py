@@ -76,7 +76,7 @@ def propose(
     if wish.head is not None and not changes:
         changes.append(_moved(baseline, wish.elsewhere))
     new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
-    changes = name_added(changes, baseline.kind, baseline.path, new_text)
+    changes = name_added(changes, baseline, new_text)
     return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new), dict(found.unfit))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Variant, run_of
-from torchstone.core.text.units import count_of, exact_text
+from torchstone.core.text.units import exact_text
 from torchstone.core.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
@@ -30,6 +30,8 @@ _TABLES = frozenset(
     }
 )
 
+_MOST_NAMED = 3
+"""The metrics that a note names."""
 NOTHING_DONE = frozenset({"hold", "keep"})
 """The actions that leave a baseline as it is."""
 
@@ -104,25 +106,30 @@ def apply_changes(
     return rewritten
 
 
-def name_added(changes: Sequence[Change], kind: str, path: str, text: str) -> list[Change]:
-    """Complete added rows with the first number that the new text really has, and how many more there are."""
+def name_added(changes: Sequence[Change], baseline: Reading, text: str) -> list[Change]:
+    """Complete added rows with the first number that the new text really has, and what else is added."""
     if not any(change.action == "add" for change in changes):
         return list(changes)
-    index = Baseline([FORMATS[kind].read(path, text)])
+    index = Baseline([FORMATS[baseline.kind].read(baseline.path, text)])
     matches = [index.find(change.case) if change.action == "add" else None for change in changes]
+    before = {outcome.case: outcome for outcome in baseline.run.outcomes}
     return [
-        _as_added(change, match.row.outcome) if match else change
+        _as_added(change, match.row.outcome, before.get(match.row.outcome.case)) if match else change
         for change, match in zip(changes, matches, strict=True)
     ]
 
 
-def _as_added(change: Change, row: Outcome) -> Change:
-    if change.metric == ACCURACY or not row.measurements:
+def _as_added(change: Change, row: Outcome, before: Outcome | None) -> Change:
+    """Complete a change that adds numbers; ``before`` is the case's existing row, if each metric has its own."""
+    present = {each.metric for each in before.measurements} if before else set()
+    added = [each for each in row.measurements if each.metric not in present]
+    if change.metric == ACCURACY or not added:
         return change
-    named = next((each for each in row.measurements if each.metric == change.metric), row.measurements[0])
-    more = len(row.measurements) - 1
+    named = next((each for each in added if each.metric == change.metric), added[0])
+    others = [printable(each.metric) for each in added if each is not named]
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
     notes = [change.note] if change.note else []
-    notes += [f"and {count_of(more, 'more number')}"] if more else []
+    notes += [f"also adds {', '.join(others[:_MOST_NAMED])}{more}"] if others else []
     return structs.replace(change, metric=named.metric, new=named.value, note="; ".join(notes))
 
 

@@ -11,6 +11,7 @@ from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import AXES, Case, Outcome, Reading, Variant, axis_text, matches, run_of
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import is_plain
+from torchstone.core.text.suggestions import find_similar
 from torchstone.core.vocabulary import PROBES
 
 
@@ -155,12 +156,10 @@ def is_same_run(one: Reading, other: Reading) -> bool:
 
 def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError:
     """Return the error for patterns that match no case, with suggestions."""
-    from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
-
     names = list(dict.fromkeys(case.benchmark for reading in readings for case in reading.run.plan))
     parts = [pattern.partition("[")[0].split("::") for pattern in patterns]
     texts = [next((part for part in reversed(each) if part not in PROBES), "") for each in parts]
-    close = dict.fromkeys(match for text in texts for match in get_close_matches(text, names, n=3))
+    close = dict.fromkeys(match for text in texts for match in find_similar(text, names, 3))
     usual = "patterns match names and ids: * and ? stand for any text"
     advice = f"did you mean {' or '.join(close)}?" if close else usual
     return UsageError(f"--only {' '.join(patterns)}: no case matches", advice=advice)

@@ -24,6 +24,8 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
     """
     at_first = set(sys.modules)
     import_modules(job.get("imports", []), job.get("folder", "."))
+    if job.get("torch", True):
+        _load_torch()  # before any source does so, and fails: torch cannot be tried twice in one process
     before = set(sys.modules)
     answer: dict[str, Any] = {"sources": []}
     for source in job.get("sources", []):
@@ -54,6 +56,17 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         device = next(iter((*accelerators, *usable)), "cpu")
         answer["environment"] = probe_environment(job.get("libraries", []), device, own=OWN)
     return answer
+
+
+class TorchLoadingError(Exception):
+    """Why torch cannot be loaded."""
+
+
+def _load_torch() -> None:
+    try:
+        import torch  # noqa: F401, PLC0415  (only tests whether torch can be imported)
+    except Exception as error:
+        raise TorchLoadingError(f"{type(error).__name__}: {error}") from error
 
 
 def list_backends() -> list[str]:

@@ -60,6 +60,7 @@ def preload(request: dict[str, Any]) -> dict[str, Any]:
         if "temporary" in request:
             enter({"TMPDIR": request["temporary"]})
     except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
+        traceback.print_exc()  # the log has the whole of it
         return {"broken": f"{type(error).__name__}: {error}"}
     sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)

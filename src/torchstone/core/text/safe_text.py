@@ -102,6 +102,19 @@ def clean_log(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
+def summarise_error(text: str, limit: int = 240) -> str:
+    """An error of several lines as one short line: of a long one the first sentence, which says what is wrong; what follows are details.
+
+    >>> summarise_error("ValueError: \\nno such\\nlog. Valid are: " + "a, " * 99)
+    'ValueError: no such log.'
+    """
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    sentence = re.split(r"(?<=[\w)'\"][.!?]) (?=[A-Z])", line, maxsplit=1)[0]
+    return sentence if len(sentence) <= limit else f"{sentence[:limit].rstrip()} ..."
+
+
 def escape_commands(text: str) -> str:
     r"""Escape commands of CI services: ``::`` at the start of a line, ``##[`` and ``##vso[``.
 

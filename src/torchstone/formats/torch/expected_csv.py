@@ -92,10 +92,11 @@ def _require_columns(path: str, line: int, header: Sequence[str], known: Collect
         from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
 
         close = get_close_matches(unknown[0], known, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(close)}? " if close else ""
         shown = [*close, *(each for each in known if each not in close)][:MOST_SHOWN]
         more = f", and {len(known) - len(shown)} more in docs/reference.md" if len(known) > len(shown) else ""
-        advice = f"known: {', '.join(shown)}{more}"
-        raise InputError(f"this column is no {noun}", path=path, line=line, column=unknown[0], advice=advice)
+        advice = f"{meant}known: {', '.join(shown)}{more}"
+        raise InputError(f"not a known {noun}", path=path, line=line, column=unknown[0], advice=advice)
     if len(header) < 2:
         raise InputError("no column of expected values", path=path, line=line, column="name")
 

@@ -8,7 +8,7 @@ has a file with records for PyTorch's benchmark database (``write_records``; ``v
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchstone.core.errors import InputError, printable
@@ -81,7 +81,19 @@ def _read(
         for name, by_metric in cases.items()
     )
     lines = tuple(next(iter(by_metric.values()))[0] for by_metric in cases.values())
-    return Reading(path, kind, run_of(path, outcomes), lines)
+    return Reading(path, kind, run_of(path, outcomes), lines, metric_lines=_metric_lines(lines, cases))
+
+
+def _metric_lines(
+    lines: Sequence[int], cases: Mapping[str, Mapping[str, tuple[int, Measurement]]]
+) -> dict[tuple[int, str], int]:
+    """The lines of all metrics but the first of each benchmark."""
+    return {
+        (first, measurement.metric): line
+        for first, by_metric in zip(lines, cases.values(), strict=True)
+        for line, measurement in by_metric.values()
+        if line != first
+    }
 
 
 def write_results(run: Run) -> str:
