@@ -1,7 +1,7 @@
-"""Which class, sizes and inputs make each model of the huggingface suite. Data only.
+"""Define class, sizes and inputs of each model of the huggingface suite. Data only.
 
-Full sizes are the defaults of the library's configuration classes, which are those of a published checkpoint, or what a checkpoint's own
-configuration says where ``full`` names it. Sequence lengths go with the batch sizes: both are what PyTorch's own runner uses.
+Full sizes are the defaults of the configuration classes, which match a published checkpoint, or the
+checkpoint's own configuration in ``full``. Batch sizes and sequence lengths are those of PyTorch's runner.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ T5: Sizes = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make one model: ``full`` and ``small`` are what its configuration says other than by default, in each size."""
+    """How to build a model: ``full`` and ``small`` are the deviations from the default configuration in each size."""
 
     batch_size: int
     model: str

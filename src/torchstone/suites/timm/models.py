@@ -1,4 +1,4 @@
-"""Make a model of the timm library, and images for it. Imports torch and timm; is itself imported when a model is built."""
+"""Build a timm model with random images. Imports torch and timm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIXED_IMAGE = ("beit", "deit", "swin", "visformer", "vit")
 
 
 def build(name: str, batch_size: int, size: str) -> Work:
-    """A model with random images of the size it is meant for; ``small`` are the same layers on smaller images."""
+    """Return a model with random images of its native size; ``small`` means smaller images."""
     current = CURRENT_NAMES.get(name, name)
     if not timm.is_model(current):
         raise NotImplementedError(f"timm {timm.__version__} has no {current}")
@@ -52,10 +52,10 @@ def build(name: str, batch_size: int, size: str) -> Work:
 
 
 def fit_batch_norms(model: nn.Module, images: Tensor) -> None:
-    """Give batch norms the statistics of some images, as training would have.
+    """Initialise batch norms with the statistics of some images, as training would.
 
-    With those they are made with, which fit nothing, random weights let numbers grow or shrink from layer to layer: the scores of one model
-    are then of the order of 1e12, and of another 1e-5, and no tolerance means anything.
+    With their default statistics and random weights, values grow or shrink from layer to layer: scores reach
+    1e12 in one model and 1e-5 in another, where no tolerance is meaningful.
     """
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     momenta = [norm.momentum for norm in norms]
@@ -70,6 +70,6 @@ def fit_batch_norms(model: nn.Module, images: Tensor) -> None:
 
 
 def cross_entropy(scores: Tensor) -> Tensor:
-    """Every image has a class of its own to be recognized as."""
+    """Return the loss against a fixed class for every image."""
     classes = torch.arange(scores.shape[0], device=scores.device) % scores.shape[1]
     return functional.cross_entropy(scores.to(torch.promote_types(scores.dtype, torch.float32)), classes)
