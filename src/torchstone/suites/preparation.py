@@ -15,10 +15,10 @@ OFFLINE = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""Read by the libraries when they are imported."""
+"""Variables that the libraries read when imported."""
 
 _KEPT: list[Any] = []
-"""Operators live as long as the library object that defines them."""
+"""Keeps the library object alive, which its operators need."""
 
 
 def prepare() -> None:

@@ -21,7 +21,7 @@ class Dispatcher(Compiled):
     description = "100 inputs and 100 outputs, each input doubled"
     backend = BACKEND
     subclass = False
-    """Whether inputs are of a tensor subclass, which has to be taken apart and put together again."""
+    """Whether inputs are a tensor subclass, which must be unwrapped and wrapped again."""
 
     def prepare_once(self) -> None:
         """Create a hundred vectors."""

@@ -26,9 +26,9 @@ class Compiled(Counted):
     inductor: Mapping[str, Any] = NOTHING
     """Settings of the code generator, for the work only."""
     empty_cache = False
-    """Whether the code generator starts with an empty cache on disk; otherwise every iteration but the first may find something there."""
+    """Whether the code generator starts with an empty cache on disk at every iteration."""
     precision = ""
-    """Of float32 matrix products, for the work only."""
+    """Precision of float32 matrix products, for the work only."""
 
     def prepare(self) -> None:
         """Reset the compiler."""

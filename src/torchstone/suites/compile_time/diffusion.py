@@ -17,7 +17,7 @@ EXPANSION = 4
 BLOCKS = 4
 TEXT_LENGTH = 8
 IMAGE_LENGTHS = (16, 24)
-"""The second one only where sizes are dynamic."""
+"""Image lengths; the second only with dynamic sizes."""
 
 
 class Diffusion(Compiled):
@@ -122,7 +122,7 @@ def make_block_class(shared: bool) -> type[nn.Module]:
         query, key, value = map(split_heads, values)
         return functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(-2)
 
-    # Not a module: its epsilon would become an input of the region, and equal blocks could then not share it.
+    # Not a module: its epsilon would become an input of the region, and equal blocks could not share it.
     def normalized(values: Tensor) -> Tensor:
         return functional.layer_norm(values, (WIDTH,))
 

@@ -126,7 +126,7 @@ def innermost(value: Tensor) -> Tensor:
     return value + 1
 
 
-# Written out, because inlining is what is counted: every call has to be a call of another function.
+# Written out, because inlining is counted: every call must be to another function.
 def first(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return innermost(value)
 

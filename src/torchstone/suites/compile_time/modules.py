@@ -131,7 +131,7 @@ class DeepNested(Modules):
             result: Tensor = module(value)
             return result
 
-        # Tracing takes nearly all nested calls that Python allows, and how many are left depends on who calls us.
+        # Tracing needs nearly the whole recursion limit, and what is left of it depends on the caller.
         with same_stack(more=1000):
             torch.compile(call, backend=self.backend)(self.value.unsqueeze(0))
 
@@ -151,7 +151,7 @@ class GuardEvaluation(Counted):
 
         forget()
         module = stack_of_modules()
-        # A view: that its sizes and its base's belong together is guarded, too.
+        # A view: the relation between its sizes and its base's is guarded too.
         value = torch.ones(2 * WIDTH, WIDTH)[:WIDTH]
         with settings():
             torch.compile(module, backend=self.backend, fullgraph=True, dynamic=self.dynamic)(value)
@@ -189,7 +189,7 @@ def stack_of_modules() -> nn.Module:
             self.common = common
 
         def forward(self, value: Tensor) -> Tensor:
-            if self.common.active:  # only because it is read is it guarded
+            if self.common.active:  # reading it makes it guarded
                 value = value + self.small
             return value * self.factor + self.offset
 

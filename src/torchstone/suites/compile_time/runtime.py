@@ -32,7 +32,7 @@ class RuntimeOverhead(Counted):
     inferring = False
     """Whether the call is made in inference mode."""
     backward = False
-    """Whether the way back is counted, instead of the way there."""
+    """Whether backward is counted instead of forward."""
 
     def prepare_once(self) -> None:
         """Compile, and run until all one-time work is done."""
@@ -216,7 +216,7 @@ def _overheads() -> list[Counted]:
         ("_requires_grad", f"{told} that records a gradient", {"trained": True}),
         (
             "_requires_grad_backward",
-            "the way back of a compiled addition",
+            "backward of a compiled addition",
             {"trained": True, "backward": True},
         ),
     ]

@@ -25,7 +25,7 @@ class SymbolicSum(Compiled):
     description = "the sum of 200 unknown integers, by sum()"
     dynamo = CAPTURED
     by_loop = False
-    """Whether they are added one by one, instead of by sum()."""
+    """Whether to add one by one instead of with sum()."""
 
     def prepare_once(self) -> None:
         """Create the numbers."""
@@ -55,7 +55,7 @@ class FloorDivision(Compiled):
     category = "sum_floordiv"
     description = "export of the sum of 100 unknown integers, halved (pytorch issue 134133)"
     counts = "all"
-    metric = COUNTS["compile"]  # all that export does is compiling, whichever tracer it uses
+    metric = COUNTS["compile"]  # export only compiles, whichever tracer it uses
     backend = "export"
 
     def prepare_once(self) -> None:
@@ -160,7 +160,7 @@ class SplitAndJoin(Counted):
 def least_reasoning() -> Iterator[None]:
     """Capture unknown numbers, without deriving ranges, and without provenance in graphs."""
     import torch._dynamo
-    import torch.fx.config as plain  # a module like any other, which cannot be patched
+    import torch.fx.config as plain  # a plain module, which config.patch cannot handle
     from torch.fx.experimental import _config
 
     shapes: Any = _config

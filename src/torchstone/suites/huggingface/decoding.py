@@ -21,7 +21,7 @@ from torchstone.suites.huggingface.models import configure, find_class, random_t
 SMALL_PROMPT = 48
 SMALL_ROOM = 64
 FRAMES_A_POSITION = 2
-"""Whisper's encoder halves the length of what it hears."""
+"""Whisper's encoder halves the input length."""
 
 
 def build(shape: Shape, decode: bool, batch_size: int, dtype: str, device: str, size: str) -> Work:

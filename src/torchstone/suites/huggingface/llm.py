@@ -80,7 +80,7 @@ SHAPES: dict[str, Shape] = {
         },
         {**_SMALL, **_SLIDING, "query_pre_attn_scalar": 32},
     ),
-    # The part that reads and writes text; the checkpoint also has one that looks at images.
+    # The text part; the checkpoint also has a vision part.
     "google/gemma-3-4b-it": Shape(
         "Gemma3ForCausalLM",
         "Gemma3TextConfig",

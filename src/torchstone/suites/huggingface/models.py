@@ -12,7 +12,7 @@ from torchstone.define.benchmarks import Work
 from torchstone.suites.huggingface.recipes import SMALL_LENGTH, Recipe
 
 FIRST_TOKEN = 8
-"""Random tokens start here: below are padding and other special ones, which models treat in their own way."""
+"""Random tokens start here; lower ones are padding and other special tokens."""
 
 # So small that results can be compared: a CPU drops nothing, a GPU one number in thirty million. But not zero, for which torch and
 # transformers take another way than in real training (no random numbers, other attention kernels).
@@ -47,7 +47,7 @@ def configure(class_name: str, **sizes: Any) -> Any:  # noqa: ANN401  (as above;
     configuration = find_class(class_name)(**sizes)
     for key, value in configuration.to_dict().items():
         if "layerdrop" in key:
-            # Leaves out whole layers; there is no nearly for that.
+            # Drops whole layers, so it cannot be nearly off.
             setattr(configuration, key, 0.0)
         elif ("dropout" in key or key.endswith("_pdrop")) and isinstance(value, float) and value > 0:
             setattr(configuration, key, NEARLY_NO_DROPOUT)

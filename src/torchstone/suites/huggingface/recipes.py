@@ -14,12 +14,12 @@ from torchstone.define.benchmarks import DTYPES
 
 SMALL_LENGTH = 64
 TASKS = ("tokens", "translation", "classification", "answer", "layout")
-"""What a model is given, and what it is trained on: see ``huggingface_models``."""
+"""The inputs and the training targets of a model: see ``models``."""
 
 Sizes = Mapping[str, Any]
 _VOCABULARY = {"vocab_size": 1000}
 
-# The small sizes, by how a family of configurations calls them.
+# The small sizes, in the terms of each family of configurations.
 BERT: Sizes = {
     **_VOCABULARY,
     "hidden_size": 128,
@@ -202,7 +202,7 @@ RECIPES: dict[str, Recipe] = {
         {"decoder_start_token_id": 0},
         "translation",
     ),
-    # The same sizes as the default above, which are those of this checkpoint; both names have their place in other people's tables.
+    # The same sizes as the default above, which are those of this checkpoint; both names are in common use.
     "T5Small": Recipe(
         8,
         "T5ForConditionalGeneration",

@@ -18,7 +18,7 @@ BATCH_SIZES = {
     "resnext50_32x4d": 32,
     "transformer": 8,
 }
-"""Examples of one rank: with more ranks, more are worked on."""
+"""Examples per rank."""
 
 OF_TORCHVISION = frozenset(name for name in BATCH_SIZES if name.startswith("res"))
 

@@ -25,7 +25,7 @@ WIDTHS = {
     "mlp": {"full": 320, "small": 160},
     "transformer": {"full": 192, "small": 96},
 }
-"""Of the channels or layers of the small models, by size."""
+"""Width of the small models, by size."""
 
 
 class SmallTransformer(nn.Module):
@@ -62,7 +62,7 @@ SMALL_MODELS: dict[str, tuple[Callable[[int], nn.Module], Callable[[int, int], T
     "mlp": (Mlp, torch.randn),
     "transformer": (SmallTransformer, lambda batch_size, _: torch.randint(WORDS, (batch_size, LENGTH))),
 }
-"""How to make each model and its inputs, from a width."""
+"""Builders of each model and its inputs, from a width."""
 
 
 def _from_torchvision(name: str) -> nn.Module:

@@ -18,7 +18,7 @@ from torchstone.define.benchmarks import Work
 WIDTH = 128
 ROWS = 20_000
 LENGTHS = (19, 28, 37, 46)
-"""The sequence lengths that one call of ``dynamic`` goes through."""
+"""The sequence lengths in one call of ``dynamic``."""
 
 
 def build(name: str, batch_size: int) -> Work:
@@ -202,7 +202,7 @@ class BreaksGraph(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Map (batch, width) to (batch, width)."""
         hidden = functional.gelu(self.enter(values))
-        # Far from either side, so that rounding never decides which way it goes.
+        # Far from the threshold, so that rounding never decides the branch.
         if hidden.abs().mean().item() < 100:
             return torch.tanh(self.usual(hidden))
         return torch.sigmoid(self.unusual(hidden))
@@ -237,8 +237,8 @@ class Dynamic(nn.Module):
         results = []
         for sequence in sequences:
             results.append(self.encode(sequence))
-            # Without a break, all of it would be one graph with four fixed lengths. With one in the loop, the encoder is compiled by
-            # itself, and meets another length at every call.
+            # Without a break, everything would be one graph with four fixed lengths. With one in the loop, the encoder is compiled
+            # separately, and gets another length at every call.
             graph_break()
         return torch.stack(results)
 

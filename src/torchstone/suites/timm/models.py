@@ -12,19 +12,19 @@ from torch.nn import functional
 from torchstone.define.benchmarks import Work
 
 FITTING_IMAGES = {"full": 8, "small": 64}
-"""How many images batch norms are fitted to: of small images, little is left in the last layers, so that it takes more of them."""
+"""Number of images to fit batch norms to; more of small ones, because little of them is left in the last layers."""
 
 SMALL_IMAGE = 64
 SMALL_IMAGES = {
-    # Its pooling leaves nothing of smaller ones, or so little that rounding shows.
+    # Its pooling leaves too little of smaller images.
     "adv_inception_v3": 128,
     "inception_v3": 128,
-    # Multiples of what their patches and windows need.
+    # Multiples of their patch and window sizes.
     "swin_base_patch4_window7_224": 56,
     "vit_base_patch14_dinov2.lvd142m": 56,
 }
 CURRENT_NAMES = {"adv_inception_v3": "inception_v3.tf_adv_in1k"}
-"""What timm calls models now whose old names are the ones in everybody's tables."""
+"""timm's current names of models, by the old names in common use."""
 
 # These leave out something at random in training: as good as never here, so that results can be compared; but the code for it still runs.
 NEARLY_NO_DROPOUT = {
@@ -32,7 +32,7 @@ NEARLY_NO_DROPOUT = {
     "swin_base_patch4_window7_224": {"drop_path_rate": 1e-30},
 }
 FIXED_IMAGE = ("beit", "deit", "swin", "visformer", "vit")
-"""Names of models that have to be told the size of their images when they are made."""
+"""Models that need the image size at construction."""
 
 
 def build(name: str, batch_size: int, size: str) -> Work:

@@ -33,13 +33,13 @@ BATCH_SIZES = {
     "squeezenet1_1": 512,
     "vgg16": 128,
 }
-"""Other models are run with the batch size that they choose themselves."""
+"""Batch sizes; other models choose their own."""
 
 WELL_KNOWN = (*BATCH_SIZES, "llama", "moco", "nanogpt")
-"""What the suite lists where the package is not installed."""
+"""Models to list if the package is not installed."""
 
 CANARIES = ("torchrec_dlrm",)
-"""Models that the package keeps apart as not quite ready, and that are run all the same."""
+"""Models that the package marks as not ready, and that are run nevertheless."""
 
 ACCURACY_BATCH_SIZE = 4
 SMALLER_ACCURACY_BATCH_SIZES = {"pytorch_unet": 2}
@@ -78,7 +78,7 @@ OVERLAPS = {
     "sam_fast": 0.95,
     "vision_maskrcnn": 0.99,
 }
-"""Models whose results are masks, and the share of a mask that has to be the same."""
+"""Models whose results are masks, with the share of elements that must agree."""
 RUNS = {"sam": 5, "sam_fast": 5}
 NON_DETERMINISTIC = {"mobilenet_v3_large"}
 EAGER_NOT_DETERMINISTIC = {"Background_Matting", "pytorch_unet"}
