@@ -103,7 +103,7 @@ def clean_log(text: str) -> str:
 
 
 def summarise_error(text: str, limit: int = 240) -> str:
-    """An error of several lines as one short line: of a long one the first sentence, which says what is wrong; what follows are details.
+    """Shorten an error of several lines to one line: if it is long, to its first sentence.
 
     >>> summarise_error("ValueError: \\nno such\\nlog. Valid are: " + "a, " * 99)
     'ValueError: no such log.'

@@ -1,4 +1,4 @@
-"""Suggestions for misspelt words: the known words that one may have been meant for."""
+"""Suggest the known words closest to a misspelt one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 
 def find_similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known words that are spelt most like this one, best first; none if no word is close."""
+    """Return the known words with the most similar spelling, best first; none if no word is close."""
     from difflib import get_close_matches  # noqa: PLC0415  (only for error messages)
 
     return get_close_matches(word, list(known), n=most)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The question whether a known word was meant, to be put before other advice; empty if no word is close.
+    """Return "did you mean ...?" to put before other advice; empty if no known word is close.
 
     >>> did_you_mean("performence", ["performance", "accuracy"])
     "did you mean 'performance'? "
@@ -24,5 +24,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def ask_whether_meant(word: str = "") -> str:
-    """The question whether this was meant; empty where there is nothing to ask about."""
+    """Return the question; empty if there is no word."""
     return f"did you mean '{word}'? " if word else ""

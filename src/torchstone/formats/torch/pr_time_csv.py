@@ -87,7 +87,7 @@ def _read(
 def _metric_lines(
     lines: Sequence[int], cases: Mapping[str, Mapping[str, tuple[int, Measurement]]]
 ) -> dict[tuple[int, str], int]:
-    """The lines of all metrics but the first of each benchmark."""
+    """Return the lines of all metrics except the first of each benchmark."""
     return {
         (first, measurement.metric): line
         for first, by_metric in zip(lines, cases.values(), strict=True)

@@ -14,9 +14,9 @@ from torchstone.reporting.html.page import render_document
 from torchstone.reporting.svg.drawing import draw_axis, draw_change, ratio_scale
 
 _COLORS = {"regression": "down", "improvement": "up"}
-_LAST = ("regression", "inconclusive", "improvement", "same")  # any other verdict comes before them
+_LAST = ("regression", "inconclusive", "improvement", "same")  # all other verdicts come first
 MOST_ROWS = 2_000
-"""How many cases the page shows, each with a picture: more would be slow to open."""
+"""The most cases that the page shows: more would be slow to open."""
 BADGES = {"regression": "fail", "improvement": "ok", "same": "ok", "inconclusive": "absent"}
 
 

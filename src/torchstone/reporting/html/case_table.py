@@ -14,7 +14,7 @@ from torchstone.reporting.views.case_row import CaseRow, format_metric, format_r
 from torchstone.reporting.views.page_view import MOST_ROWS, Category, Page
 
 BYTES_A_ROW = 3_000
-"""How much of the page a row may take on average, with all that it opens to: 15 MB in all, unless more rows than usual are asked for."""
+"""Average bytes per row with its details: 15 MB in all, unless more rows are asked for."""
 MOST_CATEGORIES = 8
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}

@@ -22,7 +22,7 @@ from torchstone.reporting.views.summary import EAGER_MEMORY, MEMORY
 
 MOST_DOTS = 60
 SHOWN_DOTS = 40
-MOST_MARKS = 2_000  # of a curve that is 930 units wide; of more cases, every so many-th is drawn
+MOST_MARKS = 2_000  # on a curve 930 units wide; of more cases, every n-th is drawn
 MOST_BARS = 40
 SHOWN_BARS = 12
 

@@ -45,7 +45,7 @@ from torchstone.reporting.views.scaling_view import (
 
 SHOWN_SWEEPS = 12
 MOST_SWEEPS = 60
-OPEN_TABLES = 4  # of more benchmarks than this, the tables below pictures are folded away
+OPEN_TABLES = 4  # with more benchmarks than this, tables are folded
 MOST_RANKS = 300
 _HEADS = ("round", "ranks", "p50", "p95", "examples/s", "efficiency", "communication", "slowest rank", "peak")
 _RANK_HEADS = ("round", "rank", "host", "device", "p50", "own work", "communication", "peak")

@@ -15,8 +15,8 @@ from torchstone.core.text.units import format_number
 from torchstone.reporting.html.elements import Markup, element
 
 MOST_TICKS = 7
-STRIP_WIDTH, STRIP_HEIGHT = 120, 24  # as the style sheet has them
-_EDGE = 3.0  # percent kept free on both sides, so that a dot at the very end is whole
+STRIP_WIDTH, STRIP_HEIGHT = 120, 24  # must match the style sheet
+_EDGE = 3.0  # percent of padding, so that a dot at the end is complete
 _SERIES = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 _STEPS = (0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)
 

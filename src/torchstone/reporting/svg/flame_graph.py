@@ -16,10 +16,10 @@ from torchstone.core.text.units import format_change
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join
 
 MOST_FRAMES = 3_000
-SMALLEST = 0.001  # the share of the whole that a frame needs to be drawn for itself
-_STRIPE = 0.003  # how wide what is gone is, at most
+SMALLEST = 0.001  # the minimum share of a separate frame
+_STRIPE = 0.003  # maximum width of removed frames
 HEIGHT = 18
-_NO_ROOM_FOR_TEXT = 1.5  # percent; the script knows better, once it knows how wide the page is
+_NO_ROOM_FOR_TEXT = 1.5  # percent; the script adapts it to the page width
 _SAME = 0.001
 _STEPS = (0.01, 0.05, 0.25)
 _LEGEND = (
@@ -113,7 +113,7 @@ def _keep(root: Frame, smallest: float) -> list[_Kept]:
 
 def _weigh(kept: list[_Kept], stripe: float) -> None:
     """Set the widths: by new cost, but keep removed frames visible, and children inside their parents."""
-    costs, parts = [0.0] * len(kept), [0.0] * len(kept)  # of all that is right below each
+    costs, parts = [0.0] * len(kept), [0.0] * len(kept)  # of the direct children of each
     for number in range(len(kept) - 1, -1, -1):
         each = kept[number]
         base, new = float(each.frame.base), float(each.frame.new)

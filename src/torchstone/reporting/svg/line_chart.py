@@ -17,8 +17,8 @@ from torchstone.reporting.html.elements import NOTHING, Markup, element
 from torchstone.reporting.svg.drawing import Scale, choose_ticks
 
 HEIGHT = 190
-KINDS = 6  # colors that the style sheet has
-_TOP, _BOTTOM = 6, 22  # pixels above and below the lines; the numbers of ranks are below
+KINDS = 6  # colors in the style sheet
+_TOP, _BOTTOM = 6, 22  # pixels above and below the lines
 _SHAPES = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.6-3.6h7.2v7.2h-7.2z",
@@ -28,7 +28,7 @@ _SHAPES = (
     "M-5-1.5h3.5V-5h3v3.5H5v3H1.5V5h-3V1.5H-5z",
 )
 _FAILED = "M-3.5-3.5l7 7m0-7l-7 7"
-_CLOSEST = 7.0  # percent between two numbers below the picture
+_CLOSEST = 7.0  # percent between two axis labels
 
 
 class Mark(Struct, frozen=True):
@@ -101,7 +101,7 @@ def draw_lines(
     if ideal:
         ends = ((across.low, ideal[0]), (across.high, ideal[1]))
         parts.append(_segment(across, up, *ends, "ideal"))
-    ordered = sorted(lines, key=lambda line: -line.base)  # what was measured now lies on top
+    ordered = sorted(lines, key=lambda line: -line.base)  # the current run is on top
     parts += [element("g", _draw_line(across, up, line), class_=class_of(line)) for line in ordered]
     return element("svg", parts, class_="lines", width="100%", height=HEIGHT, aria_hidden="true")
 

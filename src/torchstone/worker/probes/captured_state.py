@@ -61,7 +61,7 @@ def _held(value: object, name: str, depth: int) -> Iterator[tuple[str, Holding]]
 def _parts(value: object, depth: int) -> Iterator[tuple[str, object]]:
     """Yield the direct contents of a value, where an author is likely to have put a model."""
     if isinstance(value, types.MethodType):
-        # The object it belongs to; not this object as any other, for those are not looked into.
+        # The bound object: look into its attributes, though other objects are not searched.
         owner = value.__self__
         yield from [("", owner)] if isinstance(owner, torch.nn.Module) else _attributes(owner)
     elif isinstance(value, functools.partial):

@@ -89,7 +89,7 @@ def measure_scenario(
     result.extra["offers"] = find_offers()
     asked = time.monotonic()
     with clock.turn():
-        launched = scenario.launched + time.monotonic() - asked  # waiting for others is no part of the start
+        launched = scenario.launched + time.monotonic() - asked  # waiting for other workers does not count
         work = make()
         with gradient_mode(target.mode):
             clock.enter("compile")
@@ -151,9 +151,7 @@ def _first_values(value: Any, work: Work, target: Target) -> dict[str, Any]:  # 
     values = on_cpu(dict(take_apart(value)))
     if target.mode == "training":
         for name, leaf in find_trained(work).items():
-            if (
-                leaf.grad is not None
-            ):  # one after the other: a device that is nearly full has no room for all of them twice
+            if leaf.grad is not None:  # one at a time: a nearly full device has no room for two copies
                 values |= on_cpu(dict(take_apart(leaf.grad, f"gradient of {name}")))
     return values
 

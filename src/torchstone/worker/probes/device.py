@@ -20,7 +20,7 @@ _OUT_OF_MEMORY = (
     "can't allocate memory",
     "cannot allocate memory",
     "not enough memory",
-    "status_alloc_failed",  # what CUDA's libraries say when there is no room for their workspace
+    "status_alloc_failed",  # messages of CUDA's libraries if their workspace does not fit
     "bad_alloc",
     "bad allocation",
 )
@@ -110,9 +110,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         text = tell(found).lower()
         if isinstance(found, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY):
             return True
-        inner = getattr(
-            found, "inner_exception", None
-        )  # what a backend raised, in torch's own words for that
+        inner = getattr(found, "inner_exception", None)  # a backend's error, wrapped by torch
         waiting += [
             found.__cause__,
             found.__context__,

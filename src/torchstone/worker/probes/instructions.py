@@ -21,10 +21,12 @@ from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as
 
 ITERATIONS = {"hardware": 5, "simulated": 5, "python": 3, "cpu_time": 5}
-"""How often each counter counts, unless something else is said."""
+"""Default number of iterations by counter."""
 ENOUGH = 500_000_000
-"""Simulated instructions after which there are no more iterations: of so much work one count repeats better than the smallest of several, for nothing has happened
-before the first but what always happens; and it takes seconds."""
+"""Simulated instructions after which iterations stop.
+
+For so much work, the count of the first iteration is more repeatable than the minimum of several, and each takes seconds.
+"""
 Samples = dict[str, list[float]]
 NOT_AVAILABLE = "not_available"
 
@@ -57,7 +59,7 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
         with ending_as("warmup_failed", "OOM", is_out_of_memory):
             counting.warm_up()
         clock.enter("run")
-        # What times itself is alone while it does; a count is the same whatever runs beside it.
+        # Work that times itself must run alone; a count does not depend on what runs beside it.
         alone = clock.turn() if counted.measures_itself else contextlib.nullcontext()
         with ending_as("fail_to_run", "OOM", is_out_of_memory), alone:
             _count(counting, plan, result)

@@ -50,7 +50,7 @@ def run_case(
     identity = job.get("identity", {})
     if job.get("turns") and exchange is not None:
         take_turns(work, target, job, clock, result, exchange)
-        del scattered  # which had to be there until now
+        del scattered  # needed until now
         return
     pin(job.get("cores"))
     if job["probe"] == "accuracy":

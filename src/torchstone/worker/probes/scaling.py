@@ -20,10 +20,10 @@ from torchstone.worker.probes.reply import Stopped, ending_as, tell
 from torchstone.worker.probes.subject import NO_COMPILER, Target, default_loss, find_trained
 
 PROFILED = 10
-"""Iterations that torch's profiler watches, after those that are timed: watching makes them slower."""
+"""Profiled iterations, after the timed ones: profiling slows them down."""
 
 FEWEST, MOST, TIMED = 20, 500, 3.0
-"""How many iterations are timed where nobody says it: what fits into so many seconds, within these limits."""
+"""Default number of timed iterations: as many as fit into these seconds, within these limits."""
 
 _LEARNING_RATE = 1e-4
 _MOMENTUM = 0.9
@@ -57,7 +57,7 @@ class Trained:
 
 
 Tell = Callable[[str, int], None]
-"""Is told the phase, and how many of its iterations are done."""
+"""Called with the phase and its number of finished iterations."""
 
 
 def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progress: Tell) -> Trained:
@@ -89,7 +89,7 @@ def group_of(plan: RoundPlan, device: Device) -> Iterator[None]:
     index = device.device if device.type != "cpu" else None
     dist.init_process_group(plan.collective, timeout=timedelta(seconds=plan.timeout), device_id=index)
     yield
-    dist.destroy_process_group()  # not after an error: the others may be gone, and it would wait for them
+    dist.destroy_process_group()  # not after an error: it would wait for ranks that may be gone
 
 
 def _distribute(work: Work, target: Target, plan: RoundPlan) -> tuple[tuple[str, ...], Callable[..., Any]]:
@@ -243,7 +243,7 @@ def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None
 
 
 Span = tuple[float, float]
-"""From when to when, in microseconds."""
+"""Start and end in microseconds."""
 
 
 def read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]:  # noqa: ANN401  (torch's own list)

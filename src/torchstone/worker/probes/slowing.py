@@ -19,7 +19,7 @@ def slow_down(call: Call, share: float, synchronize: Callable[[], None]) -> Call
     def slowed() -> object:
         began = perf_counter_ns()
         result = call()
-        synchronize()  # or the device would go on meanwhile, and nothing would take longer
+        synchronize()  # otherwise the device would work meanwhile, and nothing would take longer
         ended = perf_counter_ns()
         until = ended + share * (ended - began)
         while perf_counter_ns() < until:

@@ -14,19 +14,18 @@ from dataclasses import dataclass, field
 
 from torchstone.analyze.ratio import FEWEST_PAIRS, Ratio, estimate_ratio
 
-SHORTEST_BLOCK = 500_000  # nanoseconds: a shorter one would measure the clock and the interrupts
-LONGEST_BLOCK = 20_000_000  # nanoseconds, where it is only the other side that needs so many calls
+SHORTEST_BLOCK = 500_000  # nanoseconds: shorter blocks would measure clock and interrupts
+LONGEST_BLOCK = 20_000_000  # nanoseconds, if only the other side needs so many calls
 LONGEST_TRIAL = 1_000_000_000  # nanoseconds
 MOST_PAIRS = 20_000
-MOST_CALLS = 1_000_000  # in a block, whatever the clock says
-PATIENCE = 4  # a slow call may overrun its budget so many times before fewer pairs must do
+MOST_CALLS = 1_000_000  # calls per block at most
+PATIENCE = 4  # factor by which slow calls may exceed the budget before fewer pairs suffice
 FEWEST_SLOW = 3
-MOST_RESTARTS = 3  # with longer blocks, once a sample has shown that the blocks are too short
-TOO_SHORT = 0.5  # of the shortest block: what a block takes at least, or it is chosen anew
-DISTURBED = 0.1  # of the time: with little else to do a machine kept a thread waiting for 0 to 3 % of it, with a loop on every processor for 35 to 74 %
-LEAST_WAIT = (
-    0.05  # seconds: less than that is a few slices of the scheduler, and says nothing about the machine
-)
+MOST_RESTARTS = 3  # restarts with longer blocks
+TOO_SHORT = 0.5  # of the shortest block: if a block takes less, blocks are chosen anew
+# Share of the time: threads waited 0 to 3 % of it on a quiet machine, 35 to 74 % with a loop on every processor.
+DISTURBED = 0.1
+LEAST_WAIT = 0.05  # seconds: less is only a few scheduler slices
 TASKS = "/proc/self/task"
 Call = Callable[[], object]
 
@@ -247,7 +246,7 @@ def _why_stop(pairs: Pairs, rule: StopRule, start: float) -> str:
     ):
         return "budget"
     if taken == pairs.next_look:
-        # Looked at ever more rarely: every look is a chance to stop on an interval that is narrow by luck.
+        # Checked at growing distances: every check is a chance to stop at an interval that is narrow by luck.
         pairs.next_look *= 2
         if pairs.ratio().half_width <= rule.precision:
             return "precision"

@@ -20,7 +20,7 @@ from torchstone.worker.probes.timing import TASKS, Call, choose_block, time_bloc
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
 
 Exchange = Callable[[dict[str, Any]], dict[str, Any]]
-"""Says something to the parent, and gives its answer."""
+"""Sends a message to the parent, and returns its answer."""
 
 _BLOCKS = 400
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -57,7 +57,7 @@ def take_turns(
 
 def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, message: dict[str, Any]) -> None:
     """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
-    gc.freeze()  # collecting all that torch has loaded would take half a second, and frees next to nothing
+    gc.freeze()  # a full collection takes half a second and frees almost nothing
     gc.disable()
     try:
         while calls := int(exchange(message)["go"]):

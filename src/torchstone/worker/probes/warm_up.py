@@ -12,11 +12,9 @@ from typing import Any
 from torchstone.worker.probes.device import Device
 
 WARM_UP_CALLS = 5
-STANDARD_ERRORS = 5  # by which a difference has to stand out from the scatter of the calls
-_SETTLED_EAGER, _SETTLED_COMPILED = (
-    1,
-    2,
-)  # the first calls that are steady: a second compiled one may compile again
+STANDARD_ERRORS = 5  # standard errors by which a difference must exceed zero
+# Index of the first steady call: the second compiled one may compile again.
+_SETTLED_EAGER, _SETTLED_COMPILED = 1, 2
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,18 @@ MOST_EVENTS = 2_000
 MOST_PARTS = 2_000
 LONGEST_NAME = 200
 LONGEST_PART = 20_000
-MOST_TEXT = 4_000_000  # characters of parts, all events together: beyond it only what shows that a part has changed is kept
+MOST_TEXT = 4_000_000  # characters of parts, all events together: beyond it only hashes are kept
 LONGEST_REASON = 2_000
-# The caches that report every look-up as an event, by the word their events begin with.
+# Caches that report look-ups as events, by the prefix of the event names.
 _REPORTED = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph"}
-# The caches that count: torch's group of counters, and what its names begin with.
+# Caches that only count: torch's group of counters, and the prefix of their names.
 _COUNTED = {
     "aot_autograd": ("aot_autograd", "autograd_cache"),
     "fx_graph": ("inductor", "fxgraph_cache"),
     "precompile": ("dynamo_cache", "dynamo_cache"),
     KERNEL_CACHE: ("inductor", "async_compile_cache"),
 }
-# Who warns when a graph that was compiled cannot be saved.
+# Loggers that warn if a compiled graph cannot be saved.
 _WARNED = {
     "torch._functorch._aot_autograd.autograd_cache": "aot_autograd",
     "torch._inductor.codecache": "fx_graph",
@@ -117,7 +117,7 @@ def read_look_ups() -> dict[str, dict[str, int]]:
         counts = utils.counters[group]
         states = {state: counts[f"{prefix}_{state}"] for state in LOOK_UPS}
         states[MISS] += sum(counts[f"{prefix}_{kind}"] for kind in _ALSO_MISSES)
-        if cache == KERNEL_CACHE:  # where torch counts every look-up as a miss first
+        if cache == KERNEL_CACHE:  # torch first counts every look-up as a miss
             states[MISS] = max(0, states[MISS] - states[HIT])
         if any(states.values()):
             found[cache] = states

@@ -19,7 +19,7 @@ from torchstone.worker.probes.reply import Result
 
 MOST_REASONS = 50
 LONGEST_REASON = 2_000
-# What torch calls its timers of a whole compilation, forward and backward: the names of now, and those of before.
+# torch's timers of a whole compilation, forward and backward: current and former names.
 _COMPILE_TIMERS = (
     ("_compile.compile_inner", "entire_frame_compile"),
     ("backward._backward_impl", "entire_backward_compile"),

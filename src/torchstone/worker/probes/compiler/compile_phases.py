@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch._dynamo import utils
 
-# Torch's timers, each with what it covers; a name is newer torch's first.
+# torch's timers by phase; names of newer versions first.
 _TIMERS = {
     "frame": ("_compile.compile_inner", "entire_frame_compile"),
     "backward": ("backward._backward_impl", "entire_backward_compile"),
@@ -27,12 +27,12 @@ def read_phases() -> dict[str, float]:
     frame = _positive(spent["frame"] - spent["backend"] - spent["guards"])
     behind = _positive(spent["backend"] + spent["backward"] - spent["inductor"])
     inductor = _positive(spent["inductor"] - spent["module"])
-    # A whole package is loaded by dynamo, a graph by its backend.
+    # dynamo loads whole packages, backends load graphs.
     if utils.counters["dynamo_cache"]["dynamo_cache_hit"]:
         frame, behind = _take_out(spent["loading"], frame, behind)
     else:
         behind, frame = _take_out(spent["loading"], behind, frame)
-    # What is read back may have to be compiled natively again: then that lies not within the writing of code, but within the reading.
+    # A graph from the cache may need native compilation: that time is part of loading, not of code generation.
     codegen, loading, inductor = _take_out(spent["native"], spent["module"], spent["loading"], inductor)
     return {
         "dynamo": frame,

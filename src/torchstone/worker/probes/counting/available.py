@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from torchstone.worker.machine.external_programs import first_line
 from torchstone.worker.probes.counting import perf_events
 
-LEAST_VALGRIND = (3, 15)  # callgrind of older ones lacks what the simulated counter asks of it
+LEAST_VALGRIND = (3, 15)  # older versions of callgrind lack required features
 _VERSION = re.compile(r"valgrind-(\d+(?:\.\d+)*)")
 
 

@@ -11,9 +11,9 @@ from torch._dynamo.eval_frame import skip_code
 from torchstone.worker.probes.counting.counters import place_of
 
 DEEPEST = 120
-"""Calls that lie deeper are counted for the deepest one that is kept."""
+"""The maximum depth; deeper calls count for the deepest frame that is kept."""
 LEAST_SHARE = 0.0005
-"""Of all calls: stacks with fewer are summed up with their neighbours."""
+"""Minimum share of all calls; smaller stacks are merged with their neighbours."""
 
 
 class _Node:
@@ -38,7 +38,7 @@ class CallTree:
     def __init__(self) -> None:
         self._root = _Node()
         self._stack = [self._root]
-        for watching in (CallTree._note, _Node.child):  # else the tracer would try to compile what watches it
+        for watching in (CallTree._note, _Node.child):  # otherwise dynamo would try to compile the profiler
             skip_code(watching.__code__)
 
     def start(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 _NAMED = re.compile(r"(c?)(ob|fl|fi|fe|fn)=(?:\((\d+)\))?\s*(.*)")
 _UNKNOWN = "???"
-_TAIL = 4096  # bytes at the end of a file: the total is in the last line
+_TAIL = 4096  # bytes to read from the end of a file: the last line has the total
 
 
 class CallgrindError(Exception):

@@ -16,7 +16,7 @@ from torchstone.worker.probes.counting.counters import Counter, Counts
 WARM_UP_SECONDS = 2.0
 WARM_UP_ITERATIONS = 20
 SHORT_SECONDS = 0.1
-"""Work that takes no longer, simulated, is short."""
+"""Seconds, under simulation, up to which work counts as short."""
 _OF_INSTRUCTIONS = "instruction_count"
 
 

@@ -19,7 +19,7 @@ from torchstone.worker.probes.counting.perf_events import CounterError, Hardware
 from torchstone.worker.probes.counting.valgrind_requests import NoValgrindError, Valgrind
 
 Counts = dict[str, float]
-"""What was counted, by what a metric's name ends with: ``instruction_count``, ``instruction_count_tree``."""
+"""Counts by the suffix of the metric: ``instruction_count``, ``instruction_count_tree``."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ _DISABLED, _INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 _CLOSE_ON_EXEC = 8
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _READING = struct.Struct("=QQQ")
-_NEGLIGIBLE = 1e-4  # of the time: so little changes no count that a margin is for
+_NEGLIGIBLE = 1e-4  # of the time: less does not affect a count noticeably
 
 _ABSENT = frozenset({errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})

@@ -20,7 +20,7 @@ from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import Counter, Lap
 
 KEPT = 400
-"""Functions that are named; what the others have is summed up."""
+"""The number of functions that are named; the others are summed up."""
 
 _PHASE_OF = {
     "entire_frame_compile": "dynamo",
@@ -159,7 +159,7 @@ def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Ite
 @contextlib.contextmanager
 def _watching_partitions(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
     partition = getattr(graph_compile, _PARTITIONS, None)
-    if partition is None:  # a torch that calls it otherwise
+    if partition is None:  # this torch has another name for it
         yield
         return
     event = "min_cut_rematerialization_partition"

@@ -18,7 +18,7 @@ _CALLGRIND = ord("C") << 24 | ord("T") << 16
 _ZERO, _TOGGLE, _DUMP, _START, _STOP = (_CALLGRIND + number for number in range(1, 6))
 _X86_64 = bytes.fromhex(
     "4889f8"  # mov rax, rdi: the arguments
-    "4889f2"  # mov rdx, rsi: the answer, if nobody gives one
+    "4889f2"  # mov rdx, rsi: the default answer
     "48c1c703 48c1c70d 48c1c73d 48c1c733"  # rol rdi by 3, 13, 61, 51: a full turn in all
     "4887db"  # xchg rbx, rbx: a request
     "4889d0 c3"  # mov rax, rdx; ret
@@ -36,7 +36,7 @@ class Valgrind:
         if platform.machine() not in {"x86_64", "AMD64"} or not sys.platform.startswith("linux"):
             raise NoValgrindError(f"no requests to valgrind are known for {platform.machine()}")
         try:
-            # Kept for good: the function below is in it.
+            # Keep a reference: the function below is in this memory.
             self._code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         except OSError as error:
             raise NoValgrindError(f"no memory for instructions: {error.strerror}") from None
@@ -44,7 +44,7 @@ class Valgrind:
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._code))
         kind = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
         self._function: Callable[[int, int], int] = kind(address)
-        # Made once: what is made between two requests would be counted.
+        # Created once: objects created between two requests would be counted.
         self._plain = {number: _arguments(number) for number in (_ZERO, _TOGGLE, _START, _STOP)}
         self._places = {number: ctypes.addressof(each) for number, each in self._plain.items()}
         if not self._ask(_ON_VALGRIND):

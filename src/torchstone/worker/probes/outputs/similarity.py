@@ -19,7 +19,7 @@ PIECE = 2**24
 HALF = (torch.float16, torch.bfloat16)
 
 Values = Mapping[str, object]
-"""What a run produced, by name: tensors, numbers, texts and None."""
+"""Results of a run by name: tensors, numbers, texts and None."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class OutputComparison:
         both_nan = torch.isnan(theirs) & torch.isnan(ours)
         if not self.equal_nan and bool(both_nan.any()):
             return f"{int(both_nan.sum())} of {ours.numel()} elements are NaN in both"
-        # Where both are NaN, or infinite with the same sign, they agree, and there is no distance to compare.
+        # Elements that are both NaN, or infinite with the same sign, agree without a distance.
         unsettled = ~(both_nan | (torch.isinf(theirs) & (theirs == ours)))
         exact = None if reference is None else _widened(reference)[unsettled]
         ours, theirs = ours[unsettled], theirs[unsettled]
         if wild := int((~torch.isfinite(ours)).sum()):
             return f"{wild} elements are NaN or infinite, and not the same as eager's"
         if exact is not None and bool((beyond := _is_beyond(exact, eager.dtype)).any()):
-            # Such as the numbers that masks are made of, the largest of each dtype: float64's say nothing about these.
+            # For example the largest number of each dtype, used in masks: float64's is no reference for it.
             if not _is_close(theirs[beyond], ours[beyond], tolerance, self.equal_nan):
                 return f"off by up to {_largest_difference(theirs[beyond], ours[beyond]):.3g} where float64 is out of the range of {eager.dtype}"
             exact, ours, theirs = exact[~beyond], ours[~beyond], theirs[~beyond]
