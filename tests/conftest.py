@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,7 +17,9 @@ import pytest
 
 from comparison_files import write_run
 from live_processes import MARK, Bench, Onlooker, expect_no_process
+from shared_zygote import Zygotes
 from torchstone.cli.main import run
+from torchstone.measure import session
 from torchstone.measure.session import Session
 from torchstone.model import Outcome
 
@@ -44,12 +47,20 @@ Compare = Callable[..., tuple[Ran, dict[str, Any]]]
 WriteFile = Callable[[str, str], str]
 
 
+@pytest.fixture(scope="session")
+def zygotes() -> Iterator[Zygotes]:
+    """Zygotes that commands of several tests use one after the other."""
+    with contextlib.closing(Zygotes()) as kept:
+        yield kept
+
+
 @pytest.fixture
 def torchstone(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zygotes: Zygotes
 ) -> Command:
     """Runs a command in an empty folder and gives what it printed; an error message is never a traceback."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "KeptLauncher", zygotes.start)
 
     def call(*arguments: str) -> Ran:
         code = run(list(arguments))
@@ -112,8 +123,8 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     mark = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MARK, mark)
-        with Session(request.param, "cold", lambda _: None) as session:
-            session.start_workers([], ["cpu"])
-            assert session.launcher.start == request.param
-            yield Bench(session, mark, Onlooker())
+        with Session(request.param, "cold", lambda _: None) as started:
+            started.start_workers([], ["cpu"])
+            assert started.launcher.start == request.param
+            yield Bench(started, mark, Onlooker())
     expect_no_process(mark)
