@@ -29,11 +29,25 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# How fast this machine is says nothing about the code.
-hypothesis.settings.register_profile(
-    "anywhere", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("anywhere")
+# How fast this machine is says nothing about the code. A thorough run, as CI makes beside the slow tests, tries each property five times as often.
+for profile, examples in (("quick", 50), ("thorough", 250)):
+    hypothesis.settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Makes slow tests of those that try many examples: ``-m slow --hypothesis-profile=thorough`` runs them too."""
+    if config.getoption("--hypothesis-profile") == "thorough":
+        for item in items:
+            tested = getattr(item, "obj", None)
+            if hypothesis.is_hypothesis_test(tested) or item.get_closest_marker("hypothesis"):
+                item.add_marker("slow")
 
 
 class Ran(NamedTuple):

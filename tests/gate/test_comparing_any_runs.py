@@ -177,7 +177,7 @@ def test_a_run_compared_with_itself_has_neither_regressions_nor_improvements(run
     expect_readable(compared)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(NUMBERS, min_size=1, max_size=5),
     st.lists(NUMBERS, min_size=1, max_size=5),
