@@ -16,7 +16,7 @@ import pexpect
 import pytest
 
 from comparison_files import write_run
-from live_processes import MARK, Bench, Onlooker, expect_no_process
+from live_processes import MARK, Bench, Onlooker, expect_no_process, marked_processes, wait_until
 from shared_zygote import Zygotes
 from torchstone.cli.main import run
 from torchstone.measure import session
@@ -131,14 +131,37 @@ def write(tmp_path: Path) -> WriteFile:
     return call
 
 
+@contextlib.contextmanager
+def make_bench(start: str) -> Iterator[Bench]:
+    """A session with workers of this kind, whose processes are marked; no process of it is left."""
+    mark = uuid.uuid4().hex
+    with Session(start, "cold", lambda _: None) as started:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(MARK, mark)
+            started.start_workers([], ["cpu"])
+        assert started.launcher.start == start
+        yield Bench(started, mark, Onlooker())
+    expect_no_process(mark)
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Bench]:
+    """The one session whose workers are forked: loading torch for it takes long."""
+    with make_bench("fork") as made:
+        yield made
+
+
 @pytest.fixture(scope="module", params=["fork"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Workers that are forked, or spawned where a test asks for it; nothing that they started outlives them."""
-    mark = uuid.uuid4().hex
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(MARK, mark)
-        with Session(request.param, "cold", lambda _: None) as started:
-            started.start_workers([], ["cpu"])
-            assert started.launcher.start == request.param
-            yield Bench(started, mark, Onlooker())
-    expect_no_process(mark)
+    if request.param == "fork":
+        shared: Bench = request.getfixturevalue("forking")
+        yield shared._replace(watcher=Onlooker())
+        wait_until(
+            lambda: len(marked_processes(shared.mark)) <= 1,
+            f"processes are left beside the zygote: {marked_processes(shared.mark)}",
+            30,
+        )
+    else:
+        with make_bench(request.param) as made:
+            yield made
