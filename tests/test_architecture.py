@@ -7,12 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import torchstone
 
 ROOT = Path(torchstone.__file__).parent
-MODULES = sorted(ROOT.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 
 # From the bottom up: a module imports from its own package and from layers below, never from a neighbour.
 LAYERS: list[set[str]] = [
@@ -89,8 +87,12 @@ def part_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
 def imports_of(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -99,67 +101,87 @@ def imports_of(path: Path) -> Iterator[str]:
                 yield from (f"torchstone.{alias.name}" for alias in node.names if alias.name in LEVEL)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_downwards(path: Path) -> None:
-    part = part_of(path)
-    if part in {"__init__", "__main__"}:
-        return
-    assert part in LEVEL, f"give '{part}' a place in LAYERS"
-    for name in imports_of(path):
-        if name.startswith("torchstone."):
-            other = name.split(".")[1]
-            if other != part:
-                assert LEVEL[other] < LEVEL[part], f"{part} imports {other}"
+def test_every_module_has_a_place_in_the_layers() -> None:
+    parts = {part_of(path) for path in TREES} - {"__init__", "__main__"}
+    assert parts <= set(LEVEL)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_heavy_libraries_stay_where_they_belong(path: Path) -> None:
-    for name in imports_of(path):
-        top = name.split(".")[0]
-        if top in ONLY_IN:
-            assert part_of(path) in ONLY_IN[top], f"{path.name} imports {top}"
+def test_imports_point_downwards() -> None:
+    found = [
+        f"{name_of(path)} imports {name}"
+        for path in TREES
+        if (part := part_of(path)) in LEVEL
+        for name in imports_of(path)
+        if name.startswith("torchstone.")
+        and (other := name.split(".")[1]) != part
+        and LEVEL[other] >= LEVEL[part]
+    ]
+    assert found == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_command_line_prints_and_exits_and_only_config_reads_the_environment(path: Path) -> None:
-    part, name = part_of(path), path.relative_to(ROOT).as_posix()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in {"print", "exit", "input"}
-        ):
-            assert part == "cli"
+def test_heavy_libraries_stay_where_they_belong() -> None:
+    found = [
+        f"{name_of(path)} imports {name}"
+        for path in TREES
+        for name in imports_of(path)
+        if part_of(path) not in ONLY_IN.get(name.split(".")[0], {part_of(path)})
+    ]
+    assert found == []
+
+
+def forbidden_in(path: Path) -> Iterator[str]:
+    """What a module may not use to print, exit, or read the environment."""
+    part, name = part_of(path), name_of(path)
+    if part != "cli":
+        yield from () if name in HAS_ITS_OWN_PROCESS else ("os._exit", "sys.stdout", "sys.stderr")
+        yield from ("print", "exit", "input", "sys.exit")
+    if name not in READS_ENVIRONMENT:
+        yield from ("os.environ", "os.getenv")
+
+
+def used_in(path: Path) -> Iterator[tuple[int, str]]:
+    """The functions that a module calls by name, and the attributes of modules that it uses, each with its line."""
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.lineno, node.func.id
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            called = f"{node.value.id}.{node.attr}"
-            if called in {"os._exit", "sys.stdout", "sys.stderr"}:
-                assert part == "cli" or name in HAS_ITS_OWN_PROCESS
-            assert called != "sys.exit" or part == "cli"
-            assert called not in {"os.environ", "os.getenv"} or name in READS_ENVIRONMENT
+            yield node.lineno, f"{node.value.id}.{node.attr}"
 
 
-@pytest.mark.parametrize("name", sorted(IN_WORKERS))
-def test_what_runs_in_workers_needs_nothing_but_torch(name: str) -> None:
-    for imported in imports_of(ROOT / name):
-        top, *below = imported.split(".")
-        if top == "torchstone":
-            assert "/".join(below) + ".py" in IN_WORKERS | {"errors.py", "safe_text.py"}, imported
-        else:
-            assert top == "torch" or top in sys.stdlib_module_names, imported
+def test_only_the_command_line_prints_and_exits_and_only_config_reads_the_environment() -> None:
+    found = [
+        f"{name_of(path)}:{line} uses {used}"
+        for path in TREES
+        for forbidden in [set(forbidden_in(path))]
+        for line, used in used_in(path)
+        if used in forbidden
+    ]
+    assert found == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_modules_are_short_and_say_what_they_do(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= 450
-    assert ast.get_docstring(ast.parse(text))
+def test_what_runs_in_workers_needs_nothing_but_torch() -> None:
+    own = {"torchstone." + name.removesuffix(".py").replace("/", ".") for name in IN_WORKERS}
+    allowed = own | {"torchstone.errors", "torchstone.safe_text"}
+    found = [
+        f"{name} imports {imported}"
+        for name in sorted(IN_WORKERS)
+        for imported in imports_of(ROOT / name)
+        if imported not in allowed and imported.split(".")[0] not in {"torch", *sys.stdlib_module_names}
+    ]
+    assert found == []
+
+
+def test_modules_are_short_and_say_what_they_do() -> None:
+    long = [name_of(path) for path in TREES if path.read_text().count("\n") > 450]
+    silent = [name_of(path) for path, tree in TREES.items() if not ast.get_docstring(tree)]
+    assert (long, silent) == ([], [])
 
 
 def test_functions_are_short_enough_to_see_whole() -> None:
     lengths = sorted(
         node.end_lineno - node.lineno + 1
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for tree in TREES.values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.end_lineno
     )
     assert lengths[int(0.9 * len(lengths))] <= 35
