@@ -196,7 +196,7 @@ def test_a_name_that_does_not_come_back_the_same_is_a_loss() -> None:
 
 def test_cases_that_would_become_one_are_refused() -> None:
     run = run_with([outcome("a", device="cpu"), outcome("a", device="cuda")])
-    with pytest.raises(UsageError, match="a would stand there 2 times"):
+    with pytest.raises(UsageError, match="a would occur 2 times"):
         convert(run, "expected")
 
 
@@ -408,7 +408,7 @@ def test_shards_are_imported_as_one_run(torchstone: Command, write: WriteFile, t
     ]
     assert {case["variant"]["backend"] for case in head["plan"]} == {"inductor"}
     ran = torchstone("import", "1.csv", "1.csv")
-    assert ran.err.startswith("error: 1.csv:2: column name: AlbertForMaskedLM stands already in 1.csv:2")
+    assert ran.err.startswith("error: 1.csv:2: column name: AlbertForMaskedLM is already in 1.csv:2")
 
 
 def test_the_command_to_run_again_travels_with_each_case(

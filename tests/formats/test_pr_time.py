@@ -14,7 +14,7 @@ from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
 from torchstone.formats.table import defuse
-from torchstone.formats.torch.pr_time import write_records, write_rows
+from torchstone.formats.torch.pr_time_csv import write_records, write_rows
 
 
 def refused(kind: str, text: str) -> InputError:

@@ -492,7 +492,7 @@ class TestCommand:
         run = encode_run(old_run())
         ran = torchstone("report", write("a.jsonl", run), write("b.jsonl", run))
         assert ran.code == 2
-        assert "stands already in a.jsonl:2" in ran.err
+        assert "is already in a.jsonl:2" in ran.err
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

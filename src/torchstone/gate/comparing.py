@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials, mean_effect
+from torchstone.analyze.two_samples import Comparison, compare_pairs, compare_trials, mean_effect
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import COUNTER, Case, Measurement, Number, Rule, matches_metric

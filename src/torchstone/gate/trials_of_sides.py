@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.compare import Side
+from torchstone.analyze.two_samples import Side
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import PASSED

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.analyze.attribution import Profile, compare, read_profile
+from torchstone.analyze.attribution import compare
+from torchstone.analyze.profiles import Profile, read_profile
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count

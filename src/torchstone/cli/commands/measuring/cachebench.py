@@ -19,7 +19,7 @@ from torchstone.core.records import Run
 from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.define.benchmarks import MODES, SIZES
 from torchstone.formats import read_file
-from torchstone.formats.torch import cachebench
+from torchstone.formats.torch import cachebench_json
 
 MODELS = {
     "torchbench": ("nanogpt", "BERT_pytorch", "resnet50", "moco", "llama"),
@@ -117,7 +117,7 @@ def find_free_name(output: str) -> str:
 
 def _write(run: Run, output: str) -> int:
     """Write the records of the models that passed; with none of them there is no file, as the original has it."""
-    text = cachebench.write(run)
+    text = cachebench_json.write(run)
     if not text:
         sys.stderr.write(f"no model passed, so there is nothing to write to {printable(output)}\n")
         return 1

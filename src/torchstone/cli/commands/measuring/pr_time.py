@@ -26,7 +26,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, PASSED, Probe
 from torchstone.formats import read_file
 from torchstone.formats.table import defuse
-from torchstone.formats.torch import pr_time
+from torchstone.formats.torch import pr_time_csv
 from torchstone.measure.runner import RUNS
 
 OPTIONS = (
@@ -135,7 +135,7 @@ def _refuse_namesakes(cases: Sequence[Case]) -> None:
 
 def write_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
     """Print the rows, or append them to a file, with the records of each benchmark beside it."""
-    rows = "".join(map(pr_time.write_rows, outcomes))
+    rows = "".join(map(pr_time_csv.write_rows, outcomes))
     rows = rows if raw_cells else defuse(rows)
     if not output:
         (write_exactly if raw_cells else write_data)(rows)
@@ -146,7 +146,7 @@ def write_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bo
     if not os.path.isfile(output):  # beside a pipe or a device nothing is written
         return
     for outcome in outcomes:
-        write_text(_records_file(output, outcome.case), pr_time.write_records(outcome))
+        write_text(_records_file(output, outcome.case), pr_time_csv.write_records(outcome))
     print(
         f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each beside it"
     )
