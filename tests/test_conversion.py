@@ -287,7 +287,7 @@ ANY_RUN = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=3 * settings().max_examples)
+@settings(deadline=None, max_examples=2 * settings().max_examples)
 @given(ANY_RUN, st.sampled_from(list(FORMATS)))
 def test_whatever_is_not_said_to_be_lost_is_there_when_read_again(run: Run, kind: str) -> None:
     assume(len({outcome.case for outcome in run.outcomes}) == len(run.outcomes))

@@ -97,7 +97,7 @@ def test_a_plan_that_could_not_be_read_again_is_refused_before_anything_is_measu
 FULL = """
 import resource, sys
 from test_journal import OUTCOMES, RUN
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
 from torchstone.measure.journal import create_journal
 limit = int(sys.argv[2])
 try:

@@ -252,9 +252,11 @@ def round_of(ranks: int) -> Case:
         (Crew(Room(1, 1, ""), ("a",)), False),
     ],
 )
-def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(crew: Crew, fits: bool, bench: Bench) -> None:
+def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(
+    crew: Crew, fits: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Run("id", (round_of(8), round_of(16)), (), settings={"layout": [2, 8]})
-    bench.session.crew = crew
+    monkeypatch.setattr(bench.session, "crew", crew)
     if fits:
         check_hosts(run, run.plan, bench.session)
     else:

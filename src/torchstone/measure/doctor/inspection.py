@@ -35,7 +35,7 @@ except Exception as error:
     print("\\n" + json.dumps({"error": f"{type(error).__name__}: {error}"}))
     raise
 seconds = time.perf_counter() - began
-from torchstone.measure.environment import probe_environment
+from torchstone.worker.machine.recorded_environment import probe_environment
 device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
 print("\\n" + json.dumps({"seconds": seconds, "environment": probe_environment((), device)}))
 """
