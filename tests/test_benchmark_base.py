@@ -394,5 +394,5 @@ def test_a_name_that_is_no_longer_there_is_told(source: Callable[..., dict[str, 
 
 
 def test_listing_needs_no_torch() -> None:
-    code = "import sys; from torchstone import benchmark_base; from torchstone.measure import pr_time_files; sys.exit('torch' in sys.modules)"
+    code = "import sys; from torchstone.define import benchmark_base; from torchstone.worker import pr_time_files; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
