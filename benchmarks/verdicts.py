@@ -21,7 +21,8 @@ from contextlib import ExitStack
 
 from run_suite import Silent, verdict
 
-from torchstone.analyze.compare import Side, compare_trials
+from torchstone.analyze.compare import compare_trials
+from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
 from torchstone.cli.commands.measuring.ab import OPTIONS, make_ab_request
@@ -145,7 +146,7 @@ def compare_once(noise: Noise, chance: random.Random) -> tuple[int, int]:
                 statistics.median(next(calls) for _ in range(20))
                 for calls in (noise(chance) for _ in range(TRIALS))
             ]
-            sides.append(Side(tuple(trials), 20 * TRIALS))
+            sides.append(Evidence(tuple(trials), 20 * TRIALS))
         found = compare_trials(*sides, alpha=USUAL_ALPHA)
         p_values.append(1.0 if found.p_value is None else found.p_value)
         ratios.append(found)

@@ -14,12 +14,12 @@ from record_strategies import accuracy_runs, ddp_runs, full_runs, performance_ru
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import TRIALS, Measurement, Outcome, Reading, Run
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import Compared
 from torchstone.gate.comparing import compare_files
-from torchstone.gate.criteria import Terms
-from torchstone.gate.policy import Policy
+from torchstone.gate.criteria import CompareSettings
+from torchstone.gate.policy import comparison_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.trials_of_sides import Files
+from torchstone.gate.verdicts import Judgement
 from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT
 from torchstone.reporting.dialects.comparison_github import render_compare_github
 from torchstone.reporting.dialects.comparison_json import render_compare_json
@@ -38,13 +38,15 @@ def reading_of(path: str, run: Run) -> Reading:
     return Reading(path, "run", run, tuple(range(2, 2 + len(run.outcomes))))
 
 
-def compare(base: Run, new: Run) -> Compared:
-    terms = Terms(Policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True)
+def compare(base: Run, new: Run) -> Judgement:
+    settings = CompareSettings(
+        comparison_policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True
+    )
     sides = Files([reading_of("base.jsonl", base)]), Files([reading_of("new.jsonl", new)])
-    return compare_files(*sides, terms)
+    return compare_files(*sides, settings)
 
 
-def expect_readable(compared: Compared) -> None:
+def expect_readable(compared: Judgement) -> None:
     report = CompareReport(compared, ("base.jsonl",), ("new.jsonl",))
     document = json.loads(render_compare_json(report))
     assert sum(document["summary"].values()) == len(document["rows"])
@@ -70,7 +72,7 @@ def test_a_run_compared_with_itself_has_neither_regressions_nor_improvements(run
     except TorchstoneError:
         return
     assert {row.verdict for row in compared.rows} <= {
-        Verdict.PASS,
+        Verdict.SAME,
         Verdict.EXPECTED_FAILURE,
         Verdict.INCONCLUSIVE,
         Verdict.INVALID,

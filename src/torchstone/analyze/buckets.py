@@ -16,7 +16,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect, more_trials
+from torchstone.analyze.compare import compare_trials, mean_effect, more_trials
+from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
 from torchstone.analyze.scaling_curves import Point, Sweep, bucket_size
 from torchstone.core.records import RANKS, Case, Measurement, Number
@@ -157,7 +158,7 @@ def _interval(values: Sequence[float], seconds: float) -> tuple[float, float] | 
 def _against(ours: Sequence[float], best: Sequence[float], alpha: float) -> Comparison | None:
     if not ours or not best:
         return None
-    sides = (Side(tuple(values), len(values)) for values in (best, ours))
+    sides = (Evidence(tuple(values), len(values)) for values in (best, ours))
     return compare_trials(*sides, alpha=alpha)
 
 

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
 from torchstone.analyze.sequential import PairedTest
 from torchstone.analyze.student import t_quantile, two_sided_p, whole_t_quantile
 
-WELCH, PAIRED, EXACT = "Welch's t", "paired", "exact"
 MOST_MORE = 200
 """More trials than this are not counted: nobody would measure them."""
 _LEAST_MARGIN = 1e-9  # the paired test wants one; no effect is as near to 1 as this
@@ -38,42 +38,8 @@ NO_SPREAD = (
 Trials = tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]
 
 
-class Side(Struct, frozen=True, gc=False):
-    """What one side consists of: a number a trial, and how many samples these stand for."""
-
-    values: tuple[float, ...]
-    samples: int
-
-    @property
-    def middle(self) -> float:
-        """The one number that stands for the side: the geometric mean of its trials, or the plain one where there is a zero."""
-        if min(self.values) <= 0:
-            return math.fsum(value / len(self.values) for value in self.values)
-        if min(self.values) == max(self.values):
-            return self.values[0]
-        return math.exp(math.fsum(map(math.log, self.values)) / len(self.values))
-
-
-class Comparison(Struct, frozen=True, gc=False):
-    """Effect, interval and method. ``p_value`` is None where nothing was tested, ``obstacle`` says why; ``logs`` are the log ratios of pairs.
-
-    ``ratio`` is new / base; so are ``low`` and ``high``, which are without limits where nothing is known.
-    """
-
-    base: Side
-    new: Side
-    method: str = ""
-    ratio: float = math.nan
-    low: float = 0.0
-    high: float = math.inf
-    p_value: float | None = None
-    logs: tuple[float, ...] = ()
-    obstacle: str = ""
-    wrong: bool = False
-
-
 def compare_trials(
-    base: Side, new: Side, *, alpha: float, counted: bool = False, repeats: bool = False
+    base: Evidence, new: Evidence, *, alpha: float, counted: bool = False, repeats: bool = False
 ) -> Comparison:
     """Compare trials that are independent of each other. ``counted`` says that the numbers are counts, of which one trial says all; ``repeats`` that several trials may well agree to the last digit."""
     values = (*base.values, *new.values)
@@ -93,7 +59,7 @@ def compare_trials(
     return _compare_by_welch(base, new, alpha) if _can_be_tested(base, new) else _compare_exactly(base, new)
 
 
-def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Comparison:
+def compare_pairs(base: Evidence, new: Evidence, trials: Trials, *, alpha: float) -> Comparison:
     """Compare trials of which each has a partner on the other side, that it took turns with; ``trials`` are the samples of each, by side."""
     if not all(0 < value < math.inf for side in trials for samples in side for value in samples):
         return Comparison(base, new, obstacle="a ratio needs finite values above 0", wrong=True)
@@ -119,20 +85,20 @@ def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
     return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
-def _varies(side: Side) -> bool:
+def _varies(side: Evidence) -> bool:
     """Whether trials differ, and by more than logarithms have digits for."""
     low, high = min(side.values), max(side.values)
     return low < high and (low <= 0 or math.log(low) < math.log(high))
 
 
-def _can_be_tested(base: Side, new: Side) -> bool:
+def _can_be_tested(base: Evidence, new: Evidence) -> bool:
     """Whether there is a spread to hold a change against."""
     if len(base.values) < 2 or len(new.values) < 2 or min(*base.values, *new.values) <= 0:
         return False
     return _varies(base) or _varies(new)
 
 
-def _compare_exactly(base: Side, new: Side) -> Comparison:
+def _compare_exactly(base: Evidence, new: Evidence) -> Comparison:
     """From the smallest to the largest ratio of any two trials: one number, where neither side varies."""
     ratio = _ratio(new.middle, base.middle)
     low, high = (
@@ -149,7 +115,7 @@ def _ratio(new: float, base: float) -> float:
     return new / base
 
 
-def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
+def _too_thin(base: Evidence, new: Evidence, *, repeats: bool) -> str:
     """Why there are too few trials to tell anything from; empty if there are enough."""
     sides = ("BASE", base), ("NEW", new)
     short = [name for name, side in sides if len(side.values) < 2]
@@ -159,7 +125,7 @@ def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
     return NO_SPREAD.format(side=" and ".join(flat)) if flat else ""
 
 
-def _compare_by_welch(base: Side, new: Side, alpha: float) -> Comparison:
+def _compare_by_welch(base: Evidence, new: Evidence, alpha: float) -> Comparison:
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect = after[0] - before[0]
     parts = before[1] / len(base.values), after[1] / len(new.values)
@@ -234,7 +200,7 @@ def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: 
     return MOST_MORE + 1
 
 
-def _more_trials(base: Side, new: Side, margin: float, alpha: float, certain_at: float) -> int:
+def _more_trials(base: Evidence, new: Evidence, margin: float, alpha: float, certain_at: float) -> int:
     """The smallest number of further trials a side after which the interval would be narrower than the margin, or leave out no change at all."""
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect, room = abs(after[0] - before[0]), math.log1p(margin)

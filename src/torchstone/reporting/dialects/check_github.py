@@ -59,7 +59,7 @@ def _red(report: Report, row: Row) -> str:
 
 def _location(row: Row) -> dict[str, str]:
     """The baseline's line, for it is in the repository; the result's where there is none."""
-    path, _, line = (row.remarks.expected_place or row.remarks.place).rpartition(":")
+    path, _, line = (row.remarks.base_place or row.remarks.new_place).rpartition(":")
     return {"file": path, "line": line} if path else {}
 
 

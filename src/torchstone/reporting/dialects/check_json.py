@@ -32,9 +32,9 @@ def render_json(report: Report) -> str:
         "could_be_released": [_release(release) for release in judgement.releases],
         "cautions": judgement.cautions,
     }
-    if report.scaling:
-        document["header_keys"] = report.scaling.header_keys
-        document["ddp_rows"] = msgspec.to_builtins(report.scaling.rows)
+    if report.judgement.rounds:
+        document["header_keys"] = report.judgement.rounds.header_keys
+        document["ddp_rows"] = msgspec.to_builtins(report.judgement.rounds.rows)
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
@@ -45,19 +45,19 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
         "metric": row.metric,
         "verdict": row.verdict.value,
         "blocks": row.blocks,
-        "actual": row.actual_value,
+        "actual": row.new_value,
         "expected": row.expected_value,
         "rule": row.rule.kind if row.rule else None,
     }
     if upstream:
-        record["label"] = upstream_label(row.verdict, row.metric, row.actual)
+        record["label"] = upstream_label(row.verdict, row.metric, row.new)
     if row.verdict not in QUIET or row.blocks:
         words = describe(row, context)
         record |= {
             "detail": words.finding,
             "rule_text": words.rule,
-            "place": row.remarks.place or None,
-            "expected_place": row.remarks.expected_place or None,
+            "place": row.remarks.new_place or None,
+            "expected_place": row.remarks.base_place or None,
             "reproduce": words.repro,
             "accept": words.accept or None,
             "instead": words.instead or None,

@@ -12,8 +12,8 @@ from torchstone.core.records import QuarantineEntry
 from torchstone.core.text.safe_text import escape_commands, escape_lines
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Row, severity
-from torchstone.reporting.views.check_rows import Report, ScalingTable, describe, describe_finding, short_name
+from torchstone.gate.verdicts import RoundTable, Row, severity
+from torchstone.reporting.views.check_rows import Report, describe, describe_finding, short_name
 
 MOST_RED = 200  # blocks of several lines; a log with thousands of them is read by nobody
 ALL_RED = "they are all in --report json=FILE and --report junit=FILE"
@@ -103,8 +103,8 @@ def render_text(report: Report, *, color: bool = False, width: int = 80) -> str:
     lines += _others(report, page)
     for caution in judgement.cautions:
         lines += page.wrap(caution, "caution: ", " " * 9)
-    if report.scaling:
-        lines += ["", *scaling_lines(report.scaling)]
+    if report.judgement.rounds:
+        lines += ["", *scaling_lines(report.judgement.rounds)]
     if len(red) > 3:
         lines += ["", headline]
     return page.finish(lines)
@@ -172,7 +172,7 @@ def _other_rows(verdict: Verdict, rows: Sequence[Row], page: Page) -> Iterator[s
         yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json has them all"
 
 
-def scaling_lines(table: ScalingTable) -> Iterator[str]:
+def scaling_lines(table: RoundTable) -> Iterator[str]:
     """What PyTorch's diff of two DDP reports prints: seconds, examples and the change, at two percentiles."""
     yield f"{'':<28}{'75th percentile':^26}{'95th percentile':^26}".rstrip()
     columns = f"{'s/iter':>9}{'ex/s':>7}{'faster':>10}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import ComparedRow
+from torchstone.gate.verdicts import Row
 from torchstone.reporting.dialects.check_github import annotation
 from torchstone.reporting.dialects.check_text import ALL_RED, MOST_RED
-from torchstone.reporting.views.comparison_rows import CompareReport, describe_finding, label, repro_command
+from torchstone.reporting.views.comparison_rows import CompareReport, describe_finding, repro_command
 from torchstone.reporting.views.names import Names
 
 MOST_OF_ONE = 10  # GitHub shows no more of one level
@@ -17,7 +17,7 @@ _LEVELS = {Verdict.IMPROVEMENT: "notice", Verdict.NEW: "notice"}
 def render_compare_github(report: CompareReport) -> str:
     """One command a line."""
     summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
-    level = "error" if report.compared.exit_code else "notice"
+    level = "error" if report.judgement.exit_code else "notice"
     lines = [annotation(level, f"{report.headline}\n{summary}", title="torchstone")]
     if report.environment:
         lines.append(annotation("warning", report.environment, title="other environment"))
@@ -27,8 +27,8 @@ def render_compare_github(report: CompareReport) -> str:
         lines.append(annotation("error", text, title=_title(row, names), **_location(row)))
     if (left := len(report.red) - MOST_RED) > 0:
         lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
-    lines += [annotation("warning", caution, title="torchstone") for caution in report.compared.cautions]
-    for verdict in [verdict for verdict in Verdict if verdict is not Verdict.PASS]:
+    lines += [annotation("warning", caution, title="torchstone") for caution in report.judgement.cautions]
+    for verdict in [verdict for verdict in Verdict if verdict is not Verdict.SAME]:
         rows = report.of_verdict(verdict)
         for row in rows[:MOST_OF_ONE]:
             text = describe_finding(row, report.confidence)
@@ -36,16 +36,14 @@ def render_compare_github(report: CompareReport) -> str:
                 annotation(_LEVELS.get(verdict, "warning"), text, title=_title(row, names), **_location(row))
             )
         if (left := len(rows) - MOST_OF_ONE) > 0:
-            lines.append(
-                annotation("notice", f"{count_of(left, 'more row')}: {label(verdict)}", title="torchstone")
-            )
+            lines.append(annotation("notice", f"{count_of(left, 'more row')}: {verdict}", title="torchstone"))
     return "\n".join(lines) + "\n"
 
 
-def _title(row: ComparedRow, names: Names) -> str:
-    return f"{label(row.verdict)}: {names.of(row.case)}"
+def _title(row: Row, names: Names) -> str:
+    return f"{row.verdict}: {names.of(row.case)}"
 
 
-def _location(row: ComparedRow) -> dict[str, str]:
-    path, _, line = (row.new_place or row.base_place).rpartition(":")
+def _location(row: Row) -> dict[str, str]:
+    path, _, line = (row.remarks.new_place or row.remarks.base_place).rpartition(":")
     return {"file": path, "line": line} if path else {}

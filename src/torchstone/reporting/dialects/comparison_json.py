@@ -7,15 +7,14 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analyze.compare import Side
+from torchstone.analyze.evidence import Evidence
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import ComparedRow
+from torchstone.gate.verdicts import Row
 from torchstone.reporting.views.comparison_rows import (
     CompareReport,
     describe_finding,
     describe_method,
-    label,
     repro_command,
 )
 
@@ -24,19 +23,19 @@ FORMAT = 1
 
 def render_compare_json(report: CompareReport) -> str:
     """Everything, with all rows; what a row has is in docs/compare.md. A limit that is not there is null."""
-    compared, rate = report.compared, report.compared.pass_rate
+    judgement, overview, rate = report.judgement, report.overview, report.overview.pass_rate
     document: dict[str, Any] = {
         "format": FORMAT,
-        "policy": compared.policy.name,
-        "exit_code": compared.exit_code,
+        "policy": judgement.policy.name,
+        "exit_code": judgement.exit_code,
         "headline": report.headline,
-        "environment": compared.environment,
-        "alpha": compared.alpha,
-        "common_cases": compared.matched,
+        "environment": list(overview.environment),
+        "alpha": overview.alpha,
+        "common_cases": overview.matched,
         "summary": report.summary,
         "geometric_means": [
             {"metric": each.metric, "better": each.better, **msgspec.to_builtins(each.mean)}
-            for each in compared.means
+            for each in overview.means
         ],
         "pass_rate": {
             "cases": rate.cases,
@@ -47,23 +46,23 @@ def render_compare_json(report: CompareReport) -> str:
         },
         "status_changes": [
             {"case": row.case.id, "base": row.base_value, "new": row.new_value}
-            for row in compared.status_changes
+            for row in judgement.status_changes
         ],
         "rows": [_row(row, report) for row in report.ordered],
-        "cautions": compared.cautions,
+        "cautions": judgement.cautions,
     }
-    if compared.ddp is not None:
-        document["header_keys"] = compared.header_keys
-        document["ddp_rows"] = msgspec.to_builtins(compared.ddp)
+    if judgement.rounds is not None:
+        document["header_keys"] = judgement.rounds.header_keys
+        document["ddp_rows"] = msgspec.to_builtins(judgement.rounds.rows)
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
-def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
+def _row(row: Row, report: CompareReport) -> dict[str, Any]:
     record: dict[str, Any] = {
         "name": row.case.benchmark,
         "case": row.case.id,
         "metric": row.metric,
-        "verdict": label(row.verdict),
+        "verdict": row.verdict.value,
         "blocks": row.blocks,
         "base": row.base_value,
         "new": row.new_value,
@@ -75,20 +74,20 @@ def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
             "ratio": row.ratio,
             "low": found.low if has_interval and (found.low or math.isfinite(found.high)) else None,
             "high": found.high if has_interval and math.isfinite(found.high) else None,
-            "better": row.better or None,
+            "better": row.criteria.better or None if row.criteria else None,
             "method": found.method or None,
             "method_text": describe_method(found),
             "base_side": _side(found.base),
             "new_side": _side(found.new),
             "p_value": found.p_value,
             "adjusted_p_value": row.adjusted,
-            "significant": row.is_significant,
-            "margin": row.margin,
-            "relevance": row.relevance or None,
+            "significant": row.ruling.is_significant,
+            "margin": (row.criteria.margin if row.criteria else 0.0),
+            "relevance": row.ruling.relevance or None,
             "more_trials": row.more,
         }
-    record |= {"base_place": row.base_place or None, "new_place": row.new_place or None}
-    if row.verdict is not Verdict.PASS:
+    record |= {"base_place": row.remarks.base_place or None, "new_place": row.remarks.new_place or None}
+    if row.verdict is not Verdict.SAME:
         record |= {
             "detail": describe_finding(row, report.confidence),
             "reason": row.detail or None,
@@ -97,5 +96,5 @@ def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
     return record
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: Evidence) -> dict[str, Any]:
     return {"trials": len(side.values), "samples": side.samples, "trial_values": side.values}

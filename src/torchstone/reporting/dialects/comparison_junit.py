@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import ComparedRow
+from torchstone.gate.verdicts import Row
 from torchstone.reporting.dialects.check_junit import xml_attribute, xml_text
 from torchstone.reporting.views.comparison_rows import (
     CompareReport,
     describe_certainty,
     describe_finding,
     describe_method,
-    label,
     repro_command,
 )
 
@@ -34,20 +33,20 @@ def render_compare_junit(report: CompareReport) -> str:
     ]
     for row in rows:
         lines += _testcase(report, row)
-    notes = [report.headline, report.environment, *report.compared.cautions]
+    notes = [report.headline, report.environment, *report.judgement.cautions]
     lines.append(f"    <system-out>{xml_text(chr(10).join(note for note in notes if note))}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"
 
 
-def _testcase(report: CompareReport, row: ComparedRow) -> Iterator[str]:
+def _testcase(report: CompareReport, row: Row) -> Iterator[str]:
     name = xml_attribute(f"{row.case.id} {row.metric}")
     head = f'    <testcase classname={xml_attribute(f"torchstone.{row.case.probe}")} name={name} time="0"'
     finding = xml_attribute(describe_finding(row, report.confidence))
     if row.blocks:
         kind = "error" if row.verdict in _ERRORS else "failure"
         yield f"{head}>"
-        yield f'      <{kind} type="{label(row.verdict)}" message={finding}>{xml_text(_body(report, row))}</{kind}>'
+        yield f'      <{kind} type="{row.verdict}" message={finding}>{xml_text(_body(report, row))}</{kind}>'
         yield "    </testcase>"
     elif row.verdict in _SKIPPED:
         yield f"{head}><skipped message={finding}/></testcase>"
@@ -55,12 +54,12 @@ def _testcase(report: CompareReport, row: ComparedRow) -> Iterator[str]:
         yield f"{head}/>"
 
 
-def _body(report: CompareReport, row: ComparedRow) -> str:
+def _body(report: CompareReport, row: Row) -> str:
     parts = [
         f"method: {describe_method(row.comparison)}" if row.comparison else "",
-        describe_certainty(row, report.compared.alpha),
-        f"at: {row.new_place or 'no result'}",
-        f"base: {row.base_place}" if row.base_place else "",
+        describe_certainty(row, report.overview.alpha),
+        f"at: {row.remarks.new_place or 'no result'}",
+        f"base: {row.remarks.base_place}" if row.remarks.base_place else "",
         f"reproduce: {repro_command(row, report)}",
     ]
     return "\n".join(part for part in parts if part)

@@ -7,7 +7,7 @@ from functools import partial
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import ComparedRow
+from torchstone.gate.verdicts import Row
 from torchstone.reporting.dialects.check_markdown import (
     ROOM,
     LimitedPage,
@@ -25,7 +25,6 @@ from torchstone.reporting.views.comparison_rows import (
     describe_mean,
     describe_more,
     interval_of,
-    label,
     repro_command,
     value_text,
 )
@@ -36,7 +35,7 @@ _HEAD = "| case | metric | base | new | change | {} interval | note |\n|---|---|
 
 def render_compare_markdown(report: CompareReport) -> str:
     """The comment. Sections are added while there is room; what did not fit is counted."""
-    page, compared = LimitedPage(ROOM), report.compared
+    page, judgement = LimitedPage(ROOM), report.judgement
     if report.environment:
         page.add(f"> **other environment** {escape(report.environment)}\n\n")
     page.add(f"### torchstone: {report.headline}\n\n")
@@ -45,7 +44,7 @@ def render_compare_markdown(report: CompareReport) -> str:
         page.add(make_table(counts) + "\n")
     _add_means(page, report)
     _add_statuses(page, report)
-    page.add_each(compared.cautions, caution_line, "> {} more cautions\n\n", share=0.2)
+    page.add_each(judgement.cautions, caution_line, "> {} more cautions\n\n", share=0.2)
     red = report.red
     if red:
         page.add("| | case | found | so it is |\n|---|---|---|---|\n")
@@ -62,17 +61,17 @@ def render_compare_markdown(report: CompareReport) -> str:
 
 
 def _add_means(page: LimitedPage, report: CompareReport) -> None:
-    if report.compared.means:
+    if report.overview.means:
         head = ["geometric mean, new/base", "better", "ratio", f"{report.confidence} interval", "cases"]
         rows = [
             [code(each.metric, in_table=True), each.better, *describe_mean(each.mean), f"{each.mean.cases:,}"]
-            for each in report.compared.means
+            for each in report.overview.means
         ]
         page.add(make_table([head, *rows]) + "\n")
 
 
 def _add_statuses(page: LimitedPage, report: CompareReport) -> None:
-    rate = report.compared.pass_rate
+    rate = report.overview.pass_rate
     if not rate.cases or rate.new == rate.base == rate.cases:
         return
     page.add(f"pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}\n\n")
@@ -86,33 +85,33 @@ def _status_line(what: str, changed: tuple[Case, str]) -> str:
     return f"- {what}: {code(case.id)} ({escape(status)})\n"
 
 
-def _command_line(report: CompareReport, row: ComparedRow) -> str:
+def _command_line(report: CompareReport, row: Row) -> str:
     return f"- {code(row.case.id)}: {code(repro_command(row, report), limit=2000)}\n"
 
 
-def _red_line(report: CompareReport, row: ComparedRow) -> str:
+def _red_line(report: CompareReport, row: Row) -> str:
     cells = [
-        f"**{label(row.verdict)}**",
+        f"**{row.verdict}**",
         code(report.names.of(row.case), in_table=True),
         escape(describe_finding(row, report.confidence)),
-        escape(describe_certainty(row, report.compared.alpha)),
+        escape(describe_certainty(row, report.overview.alpha)),
     ]
     return f"| {' | '.join(cells)} |\n"
 
 
 def _fold(page: LimitedPage, report: CompareReport, verdict: Verdict) -> None:
     rows = report.of_verdict(verdict)
-    if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {label(verdict)}</summary>\n\n"):
+    if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {verdict}</summary>\n\n"):
         page.add(_HEAD.format(report.confidence))
         page.add_each(rows, partial(_line, report.names), "\n_{} more are not shown here._\n")
         page.add("\n</details>\n", must=True)
 
 
-def _line(names: Names, row: ComparedRow) -> str:
+def _line(names: Names, row: Row) -> str:
     return f"| {' | '.join(_cells(row, names))} |\n"
 
 
-def _cells(row: ComparedRow, names: Names) -> list[str]:
+def _cells(row: Row, names: Names) -> list[str]:
     found = row.comparison
     note = "; ".join(part for part in (row.detail, describe_more(row.more)) if part)
     return [
@@ -128,7 +127,7 @@ def _cells(row: ComparedRow, names: Names) -> list[str]:
 
 def _add_rounds(page: LimitedPage, report: CompareReport) -> None:
     """The rounds of two DDP reports, as the original prints them."""
-    if not report.compared.ddp:
+    if not report.judgement.rounds:
         return
     head = ["model", "batch", "ranks"]
     head += [f"p{level} {what}" for level in (75, 95) for what in ("s/iter", "ex/s", "faster")]
@@ -139,7 +138,7 @@ def _add_rounds(page: LimitedPage, report: CompareReport) -> None:
             for at in each.percentiles.values()
             for text in (f"{at['sec_per_iter']:.3f}", f"{at['ex_per_sec']}", f"{at['change_pct']:.1f}%")
         ]
-        for each in report.compared.ddp
+        for each in report.judgement.rounds.rows
     ]
     page.add("\n")
     page.add(make_table([head, *rows]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from torchstone.analyze.compare import MOST_MORE, Comparison
+from torchstone.analyze.compare import MOST_MORE
+from torchstone.analyze.evidence import Comparison
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import ComparedRow
+from torchstone.gate.verdicts import Row
 from torchstone.reporting.dialects.check_text import ALL_RED, INDENT, Page, scaling_lines
-from torchstone.reporting.views.check_rows import ScalingTable
 from torchstone.reporting.views.comparison_rows import (
     ORDER,
     CompareReport,
@@ -22,7 +22,6 @@ from torchstone.reporting.views.comparison_rows import (
     describe_mean,
     describe_method,
     interval_of,
-    label,
     percent,
     repro_command,
 )
@@ -36,15 +35,15 @@ ROOM_OF_AN_EFFECT = 42  # columns, with what stands between them
 _COLORS = {
     Verdict.IMPROVEMENT: "green",
     Verdict.NEW: "blue",
-    Verdict.PASS: "dim",
+    Verdict.SAME: "dim",
 }
 _MORE = "--format json has them all"
 
 
 def render_compare_text(report: CompareReport, *, color: bool = False, width: int = 80) -> str:
     """How it stands, then every red row with what to do about it, then the rest."""
-    page, compared = Page(width, color=color), report.compared
-    mood = "red" if compared.exit_code else "green" if report.headline.startswith("PASS") else "yellow"
+    page, judgement = Page(width, color=color), report.judgement
+    mood = "red" if judgement.exit_code else "green" if report.headline.startswith("PASS") else "yellow"
     headline = [page.paint(line, "bold", mood) for line in page.wrap(report.headline, "", "  ")]
     lines = [*page.wrap(f"environment: {report.environment}", "", " " * 13)] if report.environment else []
     lines += [*headline, *_summary(report, page)]
@@ -55,10 +54,10 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
         lines += ["", f"... and {left:,} more red rows; {ALL_RED}"]
     lines += _reasons(report, names, page)
     lines += _tables(report, names, page)
-    for caution in compared.cautions:
+    for caution in judgement.cautions:
         lines += page.wrap(caution, "caution: ", " " * 9)
-    if compared.ddp is not None:
-        lines += ["", *scaling_lines(ScalingTable(compared.header_keys or [], compared.ddp))]
+    if judgement.rounds is not None:
+        lines += ["", *scaling_lines(judgement.rounds)]
     if len(report.red) > 3:
         lines += ["", *headline]
     return page.finish(lines)
@@ -70,16 +69,16 @@ def _summary(report: CompareReport, page: Page) -> Iterator[str]:
         yield ""
         counts = "   ".join(f"{name} {number:,}" for name, number in summary.items())
         yield from page.wrap(counts, "  ", "  ")
-    if report.compared.means:
+    if report.overview.means:
         yield ""
         interval = f"{report.confidence} interval"
         head = f"  {'geometric mean, new/base':<32}{'better':<8}{'ratio':>7}  {interval:<19}{'cases':>6}"
         yield page.paint(head, "dim")
-        for each in report.compared.means:
+        for each in report.overview.means:
             ratio, between = describe_mean(each.mean)
             name = _cut(printable(each.metric), 31)
             yield f"  {name:<32}{each.better:<8}{ratio:>7}  {between:<19}{each.mean.cases:>6,}"
-    rate = report.compared.pass_rate
+    rate = report.overview.pass_rate
     if rate.cases and (rate.new < rate.cases or rate.base < rate.cases):
         yield ""
         yield f"  pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}"
@@ -94,15 +93,17 @@ def _status_names(what: str, changed: Sequence[tuple[Case, str]], names: Names, 
         yield from page.wrap(f"{what}: {named}{f', and {left:,} more' if left > 0 else ''}", "    ", "      ")
 
 
-def _red_block(report: CompareReport, row: ComparedRow, names: Names, page: Page) -> Iterator[str]:
+def _red_block(report: CompareReport, row: Row, names: Names, page: Page) -> Iterator[str]:
     name = page.paint(printable(names.of(row.case)), "bold")
-    yield f"{page.paint(f'{label(row.verdict):<12}', 'red')} {name}"
+    yield f"{page.paint(f'{row.verdict.value:<12}', 'red')} {name}"
     yield from page.wrap(describe_finding(row, report.confidence), " " * INDENT, " " * (INDENT + 2))
     fields = {
         "case": printable(row.case.id, 400),
         "by": describe_method(row.comparison) if row.comparison and row.comparison.method else "",
-        "so it is": describe_certainty(row, report.compared.alpha),
-        "at": ", base ".join(place for place in (row.new_place or "no result", row.base_place) if place),
+        "so it is": describe_certainty(row, report.overview.alpha),
+        "at": ", base ".join(
+            place for place in (row.remarks.new_place or "no result", row.remarks.base_place) if place
+        ),
     }
     for field, value in fields.items():
         if value:
@@ -113,21 +114,19 @@ def _red_block(report: CompareReport, row: ComparedRow, names: Names, page: Page
 def _reasons(report: CompareReport, names: Names, page: Page) -> Iterator[str]:
     """What could not be decided and why, or stands on one side only: each reason once, with the cases it is about."""
     for verdict in ORDER:
-        groups: dict[str, list[ComparedRow]] = {}
+        groups: dict[str, list[Row]] = {}
         for row in report.of_verdict(verdict):
-            if (row.detail or not row.comparison) and verdict is not Verdict.PASS:
+            if (row.detail or not row.comparison) and verdict is not Verdict.SAME:
                 groups.setdefault(row.detail, []).append(row)
         for reason, rows in groups.items():
             yield ""
             yield from _reason(verdict, reason, rows, names, page)
 
 
-def _reason(
-    verdict: Verdict, reason: str, rows: Sequence[ComparedRow], names: Names, page: Page
-) -> Iterator[str]:
+def _reason(verdict: Verdict, reason: str, rows: Sequence[Row], names: Names, page: Page) -> Iterator[str]:
     told = f"{count_of(len(rows), 'row')}: {printable(reason, 400)}" if reason else count_of(len(rows), "row")
     first, *more = page.wrap(told, " " * INDENT, " " * INDENT)
-    painted = page.paint(f"{label(verdict):<12}", _COLORS.get(verdict, "yellow"))
+    painted = page.paint(f"{verdict.value:<12}", _COLORS.get(verdict, "yellow"))
     yield f"{painted} {first[INDENT:]}"
     yield from more
     cases = list(dict.fromkeys(row.case for row in rows))
@@ -148,7 +147,7 @@ def _tables(report: CompareReport, names: Names, page: Page) -> Iterator[str]:
         if changed:
             yield from ("", *_table(report, verdict, changed, names, page))
         if unchanged := len(rows) - len(changed):
-            yield from ("", f"{label(verdict):<12} {count_of(unchanged, 'count')} exactly as before")
+            yield from ("", f"{verdict.value:<12} {count_of(unchanged, 'count')} exactly as before")
 
 
 def _has_effect(found: Comparison) -> bool:
@@ -156,12 +155,12 @@ def _has_effect(found: Comparison) -> bool:
     return not math.isnan(found.ratio)
 
 
-def _is_unchanged(row: ComparedRow) -> bool:
+def _is_unchanged(row: Row) -> bool:
     return row.comparison is not None and row.comparison.low == row.comparison.high == 1
 
 
 def _table(
-    report: CompareReport, verdict: Verdict, rows: Sequence[ComparedRow], names: Names, page: Page
+    report: CompareReport, verdict: Verdict, rows: Sequence[Row], names: Names, page: Page
 ) -> Iterator[str]:
     shown = rows[:MOST_ROWS]
     told = [printable(names.of(row.case)) for row in shown]
@@ -173,7 +172,7 @@ def _table(
         width = longest  # two cases that look the same are worse than a long line
     last = "trials" if verdict is Verdict.INCONCLUSIVE else "margin"
     head = f"{'metric':<{metric}}  {'change':>8}  {f'{report.confidence} interval':<18}  {last}"
-    painted = page.paint(f"{label(verdict):<{width + 2}}", _COLORS.get(verdict, "yellow"))
+    painted = page.paint(f"{verdict.value:<{width + 2}}", _COLORS.get(verdict, "yellow"))
     yield f"{painted}  {page.paint(head, 'dim')}"
     for row, name in zip(shown, told, strict=True):
         if row.comparison:
@@ -183,10 +182,10 @@ def _table(
         yield f"  ... and {left:,} more; {_MORE}"
 
 
-def _effect(row: ComparedRow, found: Comparison) -> str:
+def _effect(row: Row, found: Comparison) -> str:
     """Change, interval, and what else there is to know: how many more trials, or the margin."""
     between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
-    last = percent(row.margin)
+    last = percent(row.criteria.margin if row.criteria else 0.0)
     if row.verdict is Verdict.INCONCLUSIVE:
         more = row.more
         last = "" if more is None else f">{MOST_MORE}" if more > MOST_MORE else f"+{more}"

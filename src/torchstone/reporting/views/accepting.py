@@ -76,12 +76,12 @@ def find_offer(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
 
 
 def _offer_missing(row: Row) -> Offer:
-    where = row.remarks.expected_place
-    if row.actual is None:
-        if row.expected is not None and not row.remarks.place:
+    where = row.remarks.base_place
+    if row.new is None:
+        if row.base is not None and not row.remarks.new_place:
             return Offer(("--prune",))
         return Offer(None, "measure it: the run planned it, and ended without an outcome of it")
-    if row.actual.status == NOT_AVAILABLE:
+    if row.new.status == NOT_AVAILABLE:
         advice = "measure it where it is available, or quarantine it with allow_missing"
         return Offer(None, advice)
     return Offer(None, f"measure it again, or remove {row.metric} from {where} by hand")
@@ -89,11 +89,11 @@ def _offer_missing(row: Row) -> Offer:
 
 def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     """Adding a row, if the baseline would take it."""
-    if row.remarks.expected_place:
+    if row.remarks.base_place:
         if terms.kinds.get(baseline) == "pr-time-expected":  # each metric has a row of its own
             return Offer(("--add-new",))
-        return Offer(None, f"remove the row at {row.remarks.expected_place} by hand, and accept it as new")
-    if row.actual is None or not (row.actual.measurements or row.metric == ACCURACY):
+        return Offer(None, f"remove the row at {row.remarks.base_place} by hand, and accept it as new")
+    if row.new is None or not (row.new.measurements or row.metric == ACCURACY):
         return Offer(None, "fix it, or measure it again: it has no numbers to expect")
     if baseline not in terms.kinds:
         return Offer(None, "use a baseline that covers these cases")
@@ -102,15 +102,15 @@ def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     from torchstone.baselines.text_edits import find_no_place, state  # noqa: PLC0415
 
     kind = terms.kinds[baseline]
-    case = state(row.actual.case, kind)
+    case = state(row.new.case, kind)
     wish = Wish(add_new=True, elsewhere=terms.elsewhere.get((results, baseline), ""))
-    change, added = new_row(case, [row.actual], terms.rules, wish, None, find_no_place(case, kind))
+    change, added = new_row(case, [row.new], terms.rules, wish, None, find_no_place(case, kind))
     return Offer(("--add-new",)) if added is not None else Offer(None, _told(change.note))
 
 
 def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     """Adopting the number or the status of a row, with as much of the row as has to go with it."""
-    if row.actual is None or row.expected is None:
+    if row.new is None or row.base is None:
         return Offer(None, "fix the case: its baseline has no row that could change")
     from torchstone.baselines.adopt import Wish, compare_row, in_place  # noqa: PLC0415  (most checks have nothing to offer)
 
@@ -119,7 +119,7 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
         wish = Wish(metrics=metrics, elsewhere=terms.elsewhere.get((results, baseline), ""))
         changes = [
             in_place(change, terms.kinds.get(baseline, ""))
-            for change in compare_row(row.expected, [row.actual], terms.rules, wish, 0)
+            for change in compare_row(row.base, [row.new], terms.rules, wish, 0)
         ]
         held = [change.note for change in changes if change.action == "hold"]
         done = {change.metric for change in changes if change.action == "change"}
@@ -133,13 +133,13 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
 
 def _choices(row: Row, terms: Terms) -> Iterator[tuple[str, ...]]:
     """The metrics to accept, from the fewest to the most: a number that belongs to another status is accepted with that status."""
-    assert row.actual is not None  # noqa: S101  (told apart above)
-    assert row.expected is not None  # noqa: S101
-    if numbers_count(row.actual, row.expected.status):
+    assert row.new is not None  # noqa: S101  (told apart above)
+    assert row.base is not None  # noqa: S101
+    if numbers_count(row.new, row.base.status):
         yield (row.metric,)
     elif row.metric == ACCURACY:
         yield terms.metrics
-    elif expects_status(row.expected):
+    elif expects_status(row.base):
         yield (ACCURACY, row.metric)
     else:
         yield (row.metric,)

@@ -93,7 +93,7 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
     def note(self) -> str:
         """Why there is no outcome."""
         if self.reading is None:
-            return f"expected by {self.judged[0].remarks.expected_place}, but neither planned nor measured"
+            return f"expected by {self.judged[0].remarks.base_place}, but neither planned nor measured"
         return "" if self.outcome else f"planned in {self.place}, but there is no outcome of it"
 
     @property
@@ -276,7 +276,7 @@ def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _expected(row: Row) -> str:
     """What was expected, and how far off the result is: ``1.25x (-4.0%)``."""
-    actual, expected = row.actual_value, row.expected_value
+    actual, expected = row.new_value, row.expected_value
     if expected is None:
         return ""
     text = format_value(expected, unit_of(row.metric))

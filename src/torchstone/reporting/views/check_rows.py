@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,9 +14,6 @@ from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.rules import describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row
 from torchstone.reporting.views.accepting import Offer, Terms, find_offer
-
-if TYPE_CHECKING:
-    from torchstone.analyze.scaling_curves import RoundChange
 
 
 class Context(Struct, frozen=True):
@@ -35,27 +31,21 @@ class Context(Struct, frozen=True):
     repeated_names: frozenset[str] = frozenset()
 
 
-class ScalingTable(Struct, frozen=True):
-    """The rounds of two DDP reports compared, and the keys of their heads."""
-
-    header_keys: list[str]
-    rows: list[RoundChange]
-
-
 class Report(Struct, frozen=True):
     """A judgement, and what is needed to put it into words."""
 
     judgement: Judgement
     context: Context
-    scaling: ScalingTable | None = None
 
     @property
     def headline(self) -> str:
         """The outcome in one line."""
         counts, judgement = self.judgement.counts, self.judgement
         policy = judgement.policy.title
-        if self.scaling and not counts.rows:
-            return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
+        if judgement.rounds and not counts.rows:
+            return (
+                f"{count_of(len(judgement.rounds.rows), 'round')} compared; the {policy} judges none of them"
+            )
         if judgement.exit_code == 0:
             return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
         parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
@@ -101,7 +91,7 @@ def describe(row: Row, context: Context) -> Words:
         describe_finding(row),
         describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
         ", baseline ".join(
-            place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
+            place for place in (row.remarks.new_place or "no result", row.remarks.base_place) if place
         ),
         repro_command(row, context),
         _accept_command(row, context, offer),
@@ -120,13 +110,13 @@ def describe_finding(row: Row) -> str:
     """What was found: ``accuracy: fail_to_run, expected pass``; with the change in percent where there is one."""
     metric = METRICS.get(row.metric)
     unit = metric.unit if metric else ""
-    actual, expected = row.actual_value, row.expected_value
+    actual, expected = row.new_value, row.expected_value
     text = f"{row.metric}: {'no result' if actual is None else format_value(actual, unit)}"
     if expected is not None:
         text += f", expected {format_value(expected, unit)}"
     if isinstance(actual, int | float) and isinstance(expected, int | float):
         text += f" ({format_change(actual, expected)})"
-    return f"{text}; {row.remarks.detail}" if row.remarks.detail else text
+    return f"{text}; {row.detail}" if row.detail else text
 
 
 def _describe_limits(row: Row) -> str:
@@ -145,7 +135,7 @@ def _describe_limits(row: Row) -> str:
 
 def repro_command(row: Row, context: Context) -> str:
     """The command that measures the case again, where it is known; else the one that judges it again."""
-    if row.actual is not None and (command := simple_command(row.actual.repro)):
+    if row.new is not None and (command := simple_command(row.new.repro)):
         return command
     if command := simple_command(row.remarks.repro.replace("{name}", quote_word(row.case.benchmark))):
         return command
@@ -161,7 +151,7 @@ def repro_command(row: Row, context: Context) -> str:
 
 
 def _offer(row: Row, context: Context) -> Offer:
-    results = row.remarks.place.rpartition(":")[0]
+    results = row.remarks.new_place.rpartition(":")[0]
     return find_offer(row, context.terms, _baseline_of(row, context), results)
 
 
@@ -178,16 +168,16 @@ def _accept_command(row: Row, context: Context, offer: Offer) -> str:
 
 def _baseline_of(row: Row, context: Context) -> str:
     """The baseline file that the row is in, or would have to be added to."""
-    if row.remarks.expected_place:
-        return row.remarks.expected_place.rpartition(":")[0]
+    if row.remarks.base_place:
+        return row.remarks.base_place.rpartition(":")[0]
     fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
     return fitting[0] if fitting else ""
 
 
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
-    from_one = row.actual is not None and row.remarks.place
-    return [row.remarks.place.rpartition(":")[0]] if from_one else context.results
+    from_one = row.new is not None and row.remarks.new_place
+    return [row.remarks.new_place.rpartition(":")[0]] if from_one else context.results
 
 
 def _pattern(row: Row, context: Context) -> str:

@@ -33,7 +33,7 @@ from torchstone.core.text.units import count_of
 from torchstone.formats import read_file
 from torchstone.formats.merge import Results, merge, no_match, require_results
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
-from torchstone.gate.judge import judge
+from torchstone.gate.checking import check_results
 from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
@@ -191,7 +191,7 @@ def _judge(
         judging.repeated,
         _repeated_names((*results.readings, *selected)),
     )
-    return Report(judge(results, Baseline(selected, expected, dtypes), conditions), context)
+    return Report(check_results(results, Baseline(selected, expected, dtypes), conditions), context)
 
 
 def _repeated_names(readings: Sequence[Reading]) -> frozenset[str]:

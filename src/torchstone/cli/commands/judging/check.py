@@ -38,14 +38,14 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.formats import read_file
 from torchstone.formats.merge import Results, merge, no_match, require_results
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
-from torchstone.gate.judge import judge
+from torchstone.gate.checking import check_results
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Conditions, Counts, Judgement
+from torchstone.gate.verdicts import Conditions, Judgement, RoundTable
 from torchstone.reporting.views.accepting import find_terms
-from torchstone.reporting.views.check_rows import Context, Report, ScalingTable
+from torchstone.reporting.views.check_rows import Context, Report
 
-_VERDICTS = tuple(verdict.value for verdict in Verdict)
+_VERDICTS = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.SAME)
 _POLICY_HELP = "strict (the default), or upstream: decide as the original scripts do."
 _BASELINE_KIND_HELP = "The kind of the baseline files, if it is not to be recognised."
 _HISTORY_HELP = (
@@ -232,13 +232,13 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
         request.repeat(_REPEATED_BY_ACCEPT),
         _repeated_names((*results.readings, *selected)),
     )
-    scaling = _scaling(results.readings, selected)
+    rounds = _rounds_of(results.readings, selected)
     # The original only ever prints the difference of two DDP reports.
-    if conditions.policy.is_upstream and scaling:
-        return Report(Judgement(conditions.policy, [], Counts(), [], [], [], []), context, scaling)
+    if conditions.policy.is_upstream and rounds:
+        return Report(Judgement(conditions.policy, [], [], rounds=rounds), context)
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
     baseline = Baseline(selected, expected, dtypes)
-    judgement = judge(results, baseline, conditions)
+    judgement = check_results(results, baseline, conditions)
     if conditions.policy.is_upstream and judgement.counts.red:
         from torchstone.gate.near_misses import tell_not_deterministic  # noqa: PLC0415  (most checks are green)
 
@@ -246,7 +246,7 @@ def _judge(request: Request, baselines: Sequence[str], conditions: Conditions) -
         judgement = structs.replace(judgement, cautions=[*judgement.cautions, *told])
     if request.history:
         judgement = _look_back(judgement, results, request, baselines)
-    return Report(judgement, context, scaling)
+    return Report(structs.replace(judgement, rounds=rounds), context)
 
 
 def _look_back(
@@ -311,7 +311,7 @@ def _quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEn
     return [*entries, *shipped], tuple(told)
 
 
-def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> ScalingTable | None:
+def _rounds_of(readings: Sequence[Reading], expected: Sequence[Reading]) -> RoundTable | None:
     """The side-by-side table of two DDP reports."""
     if [reading.kind for reading in (*readings, *expected)] != ["ddp", "ddp"]:
         return None
@@ -325,4 +325,4 @@ def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> Scalin
         ]
 
     keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings})
-    return ScalingTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))
+    return RoundTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))

@@ -28,13 +28,13 @@ from torchstone.core.config import POLICIES, load_settings
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import Compared, PassRate
 from torchstone.gate.comparing import compare_files
-from torchstone.gate.criteria import USUAL_ALPHA, Terms
-from torchstone.gate.policy import Policy, make_policy
+from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
+from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.trials_of_sides import gather
-from torchstone.reporting.views.comparison_rows import SAME, SORTS, CompareReport
+from torchstone.gate.verdicts import Judgement, Overview, RoundTable
+from torchstone.reporting.views.comparison_rows import SORTS, CompareReport
 from torchstone.reporting.views.paired_rounds import (
     are_ddp,
     compare_by_name,
@@ -50,7 +50,7 @@ _VERDICTS = (
     "new",
     "improvement",
     "expected_failure",
-    SAME,
+    "same",
 )
 _MARGIN_HELP = (
     "How much of a change matters, as 2% or METRIC=5%; by default what the gate's rules say. Repeatable."
@@ -197,22 +197,22 @@ def _require_two(request: Request) -> None:
         )
 
 
-def _compare(request: Request) -> Compared:
+def _compare(request: Request) -> Judgement:
     """Read all files, and compare."""
     base = read_results(request.base, request.kind, request.assignments)
     new = read_results(request.new, request.kind, request.assignments)
-    terms = _terms(request)
-    if terms.policy.is_upstream:
+    settings = _settings(request)
+    if settings.policy.is_upstream:
         _refuse_what_upstream_ignores(request)
-        return _compare_as_upstream(base, new, terms)
+        return _compare_as_upstream(base, new, settings)
     sides = gather(base, new, request.only)
-    compared = compare_files(*sides, terms)
+    compared = compare_files(*sides, settings)
     if not are_ddp((*base, *new)):
         return compared
     from msgspec import structs  # noqa: PLC0415
 
     rounds = compare_by_name(*(side.readings for side in sides))
-    return structs.replace(compared, header_keys=header_keys((*base, *new)), ddp=rounds)
+    return structs.replace(compared, rounds=RoundTable(header_keys((*base, *new)), rounds))
 
 
 def _refuse_what_upstream_ignores(request: Request) -> None:
@@ -226,30 +226,31 @@ def _refuse_what_upstream_ignores(request: Request) -> None:
         )
 
 
-def _compare_as_upstream(base: Sequence[Reading], new: Sequence[Reading], terms: Terms) -> Compared:
+def _compare_as_upstream(
+    base: Sequence[Reading], new: Sequence[Reading], settings: CompareSettings
+) -> Judgement:
     """What the original's comparison of two DDP reports prints; it judges nothing."""
     if not are_ddp((*base, *new)) or len(base) != 1 or len(new) != 1:
         raise UsageError(
             "the policy upstream compares two DDP reports, and nothing else",
             advice="leave out --policy; the original's gates are in 'torchstone check --policy upstream'",
         )
-    rounds = compare_by_position(base[0], new[0])
-    keys = header_keys((*base, *new))
-    return Compared(terms.policy, terms.alpha, [], 0, [], PassRate(), [], False, [], keys, rounds)
+    rounds = RoundTable(header_keys((*base, *new)), compare_by_position(base[0], new[0]))
+    return Judgement(settings.policy, [], [], overview=Overview(settings.alpha), rounds=rounds)
 
 
-def _terms(request: Request) -> Terms:
+def _settings(request: Request) -> CompareSettings:
     """What is compared, and by what measure. Of the settings only the rules count: policies there are about baselines."""
-    settings = load_settings(request.config)
+    config = load_settings(request.config)
     plain = [text for text in request.margins if "=" not in text]
     if len(plain) > 1:
         raise UsageError(
             f"--margin {plain[1]}: there is already {plain[0]}", advice="name the metric: --margin speedup=5%"
         )
     named = (text.rpartition("=") for text in request.margins if "=" in text)
-    return Terms(
+    return CompareSettings(
         _policy(request),
-        RuleBook(settings.rules),
+        RuleBook(config.rules),
         parse_share("--alpha", request.alpha) or USUAL_ALPHA,
         _parse_margin(plain[0]) if plain else None,
         tuple((metric, _parse_margin(share)) for metric, _, share in named),
@@ -261,14 +262,10 @@ def _terms(request: Request) -> Terms:
 
 
 def _policy(request: Request) -> Policy:
-    block, allow = ({_verdict(name) for name in names} for names in (request.block, request.allow))
+    block, allow = ({Verdict(name) for name in names} for names in (request.block, request.allow))
     if both := block & allow:
         raise UsageError(f"block and allow both name {', '.join(sorted(both))}")
-    return make_policy(request.policy or POLICIES[0], block, allow)
-
-
-def _verdict(name: str) -> Verdict:
-    return Verdict.PASS if name == SAME else Verdict(name)
+    return comparison_policy(request.policy or POLICIES[0], block, allow)
 
 
 def _parse_margin(text: str) -> float:

@@ -23,7 +23,7 @@ from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.formats import read_file
 from torchstone.formats.merge import merge
 from torchstone.gate.baseline import Baseline
-from torchstone.gate.judge import judge
+from torchstone.gate.checking import check_results
 from torchstone.gate.policy import make_policy
 from torchstone.gate.quarantine import (
     add_entry,
@@ -290,7 +290,7 @@ def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
     further = load_settings(None).rules
     rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
     conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
-    return judge(merge([reading]), Baseline(expected), conditions).rows
+    return check_results(merge([reading]), Baseline(expected), conditions).rows
 
 
 def _covered(
