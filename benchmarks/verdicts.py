@@ -25,9 +25,9 @@ from torchstone.analyze.compare import compare_trials
 from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
-from torchstone.cli.commands.measuring.ab import OPTIONS, make_ab_request
+from torchstone.cli.options.ab_options import OPTIONS, make_ab_request
 from torchstone.gate.criteria import USUAL_ALPHA
-from torchstone.measure.ab.experiment import Terms
+from torchstone.measure.ab.experiment import AbSettings
 from torchstone.measure.ab.pair import Played
 from torchstone.measure.ab.self_comparison import score, try_verdicts
 from torchstone.measure.ab.sides import Spec, open_sides
@@ -216,7 +216,7 @@ def real(same: int, slowed: int) -> bool:
     """The smoke suite against itself on this machine, as it is and with real work added to every call of one side."""
     unset = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
     request = make_ab_request((SUITE,), unset, (Spec(), Spec()))
-    terms = Terms(budget=SECONDS_A_CASE, seed=1)
+    terms = AbSettings(budget=SECONDS_A_CASE, seed=1)
     tried = []
     with ExitStack() as stack:
         sides = stack.enter_context(open_sides((Spec(), Spec()), request, print))

@@ -23,9 +23,11 @@ from live_processes import count_outcomes, expect_no_process, read_run, start_to
 from torchstone.analyze.sequential import Effect
 from torchstone.cli.terminal.ab_display import draw_interval, effect_text, headline_of
 from torchstone.core.records import Case
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.verdicts import Ruling
 from torchstone.measure.ab import experiment as ab
 from torchstone.measure.ab import pair as turns
-from torchstone.measure.ab.experiment import Contest, Terms
+from torchstone.measure.ab.experiment import AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.session import Session
 
@@ -528,6 +530,6 @@ def test_the_headline_counts_what_changed_in_the_plural() -> None:
     case = Case("steps", "performance")
     contests = []
     for number, verdict in enumerate(["same", "regression", "improvement", "regression", "same"]):
-        contests.append(Contest(case, (case, case), number, Terms()))
-        contests[-1].verdict = verdict
+        contests.append(Contest(case, (case, case), number, AbSettings()))
+        contests[-1].ruling = Ruling(Verdict(verdict))
     assert headline_of(contests) == "2 regressions, 1 improvement, 2 same"

@@ -6,9 +6,9 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from torchstone.analyze.sequential import Effect
 from torchstone.cli.terminal.case_label import Labels
@@ -19,33 +19,44 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
 from torchstone.core.text.units import count_of, format_change, format_share, format_value, join_alike
-from torchstone.measure.ab.experiment import Contest, Match, Terms
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.verdicts import Row
+from torchstone.measure.ab.experiment import AbSettings, Contest, PairRunner
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-VERDICTS = ("regression", "improvement", "inconclusive", "same")
-_CHANGES = ("regression", "improvement")
+VERDICTS = (
+    *(Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.SAME),
+)
+_CHANGES = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 BAR = 33
 _NOTICED = 0.01
 _NAMES_SHOWN = 5
 SPAN = 4  # margins to either side of no change that a bar shows
-_STYLES = {"regression": "bold red", "improvement": "green", "same": "green", "inconclusive": "yellow"}
+_STYLES = {
+    Verdict.REGRESSION: "bold red",
+    Verdict.IMPROVEMENT: "green",
+    Verdict.SAME: "green",
+    Verdict.INCONCLUSIVE: "yellow",
+}
 
 
 class AbDisplay(Display):
     """Plain lines: one for each case that is decided."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_result_printed: bool = True) -> None:
         super().__init__()
+        # Where another format than text goes to standard output, nothing else does.
+        self.stream = sys.stdout if is_result_printed else sys.stderr
         self._contests: Sequence[Contest] = ()
-        self._terms = Terms()
+        self._settings = AbSettings()
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], terms: Terms) -> Iterator[None]:
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
         """While pairs are measured."""
-        self._contests, self._terms, self._total = contests, terms, len(contests)
+        self._contests, self._settings, self._total = contests, settings, len(contests)
         self._started = time.monotonic()
         self._labels = Labels([contest.case for contest in contests])
         self._width = max(len(self.name(contest.case)) for contest in contests)
@@ -64,7 +75,7 @@ class AbDisplay(Display):
 
     def _say_verdict(self, contest: Contest) -> None:
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
-        print(f"{count}{self.line(contest)}", flush=True)
+        print(f"{count}{self.line(contest)}", flush=True, file=self.stream)
 
     def line(self, contest: Contest) -> str:
         """A case and what is known of it: ``mlp inference  regression  +5.1% [+3.2%, +7.4%]  9 pairs``."""
@@ -84,12 +95,12 @@ class LiveAbDisplay(AbDisplay):
         self._phase = ""
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], terms: Terms) -> Iterator[None]:
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
         """While pairs are measured."""
         from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
 
         with (
-            super().comparing(contests, terms),
+            super().comparing(contests, settings),
             Live(
                 self._view(),
                 console=make_console(),
@@ -124,7 +135,8 @@ class LiveAbDisplay(AbDisplay):
 
         if self._live:
             line = Text(escape_line(self.line(contest)))
-            line.highlight_words([contest.verdict], _STYLES.get(contest.verdict, ""))
+            if contest.verdict:
+                line.highlight_words([contest.verdict], _STYLES.get(contest.verdict, ""))
             self._live.console.print(line, no_wrap=True, overflow="ellipsis")
         self._draw()
 
@@ -137,13 +149,13 @@ class LiveAbDisplay(AbDisplay):
         from rich.console import Group  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        spent, budget = time.monotonic() - self._started, self._terms.budget
+        spent, budget = time.monotonic() - self._started, self._settings.budget
         head = f"{self._done}/{self._total} decided, {clock_text(spent)} of {clock_text(budget)}"
         lines = [Text(head)]
         for contest in self._contests:
             if not contest.verdict:
                 at_work = f"  {escape_line(self._phase)}" if contest.case == self._at_work else ""
-                bar = draw_interval(contest.effect, self._terms.margin)
+                bar = draw_interval(contest.effect, self._settings.margin)
                 told = f"{count_of(contest.pairs, 'pair'):>8}{at_work}"
                 lines.append(
                     Text(f"  {self.name(contest.case).ljust(self._width)} {bar} {told}", style="cyan")
@@ -153,9 +165,11 @@ class LiveAbDisplay(AbDisplay):
         return Group(*lines)
 
 
-def make_ab_display() -> AbDisplay:
+def make_ab_display(*, is_result_printed: bool = True) -> AbDisplay:
     """The display that fits where the output goes."""
-    return LiveAbDisplay() if sys.stdout.isatty() else AbDisplay()
+    if sys.stdout.isatty() and is_result_printed:
+        return LiveAbDisplay()
+    return AbDisplay(is_result_printed=is_result_printed)
 
 
 def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str:
@@ -192,67 +206,88 @@ def effect_text(effect: Effect | None) -> str:
     return f"{format_change(effect.ratio, 1.0)} [{low}, {high}]"
 
 
-def costs_of(contest: Contest, terms: Terms) -> tuple[str, str]:
+def costs_of(contest: Contest, settings: AbSettings) -> tuple[str, str]:
     """What a case costs A and B, with the unit."""
-    unit = "s" if terms.metric == "compile" else "ms"
+    unit = "s" if settings.metric == "compile" else "ms"
     return format_value(contest.cost(0), unit), format_value(contest.cost(1), unit)
 
 
-def sort_by_verdict(contests: Sequence[Contest]) -> list[Contest]:
-    """Regressions first, what is the same last."""
-    return sorted(contests, key=lambda each: VERDICTS.index(each.verdict or "inconclusive"))
+Decided = tuple[Contest, Row]
+"""A contest, and its row under policy and quarantine."""
 
 
-def headline_of(contests: Sequence[Contest]) -> str:
+def pair_rows(contests: Sequence[Contest], rows: Sequence[Row]) -> list[Decided]:
+    """Each contest with its row: regressions first, what is the same last."""
+    of_case = {row.case: row for row in rows}
+    both = [(contest, of_case[contest.case]) for contest in contests]
+    return sorted(both, key=lambda each: VERDICTS.index(each[1].verdict))
+
+
+class HasVerdict(Protocol):
+    """A row, or a contest."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Its verdict."""
+
+
+def headline_of(decided: Iterable[HasVerdict]) -> str:
     """``2 regressions, 3 same``."""
-    counts = Counter(contest.verdict for contest in contests)
+    counts = Counter(each.verdict for each in decided)
     return ", ".join(_count(counts[verdict], verdict) for verdict in VERDICTS if counts[verdict])
 
 
-def _count(number: int, verdict: str) -> str:
+def _count(number: int, verdict: Verdict) -> str:
     return count_of(number, verdict) if verdict in _CHANGES else f"{number:,} {verdict}"
 
 
 def _looks_otherwise(contest: Contest) -> bool:
-    """Whether the costs that are shown would have one think of another change than the one that was found."""
+    """Whether the costs that are shown suggest another change than the one that was found."""
     before, after, effect = contest.cost(0), contest.cost(1), contest.effect
     if not before or not after or effect is None:
         return False
     return abs(after / before / effect.ratio - 1) > _NOTICED
 
 
-def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, seconds: float) -> None:
+def print_result(
+    decided: Sequence[Decided], display: AbDisplay, settings: AbSettings, seconds: float
+) -> None:
     """The table at the end: regressions first."""
-    ordered = sort_by_verdict(contests)
     rows = [
         [
-            contest.verdict,
+            row.verdict.value,
             display.name(contest.case),
             effect_text(contest.effect),
             str(contest.pairs or ""),
-            *costs_of(contest, terms),
+            *costs_of(contest, settings),
         ]
-        for contest in ordered
+        for contest, row in decided
     ]
-    judged = f"margin {format_share(terms.margin)}, alpha {format_share(terms.alpha)}"
+    judged = f"margin {format_share(settings.margin)}, alpha {format_share(settings.alpha)}"
     print()
-    title = f"{headline_of(contests)} ({judged}) in {clock_text(seconds)}"
+    title = f"{headline_of(row for _, row in decided)} ({judged}) in {clock_text(seconds)}"
     print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
-    if any(_looks_otherwise(contest) for contest in ordered):
+    if any(_looks_otherwise(contest) for contest, _ in decided):
         print("A and B are middles of all pairs; the change is that within pairs, and need not be B over A")
-    for contest in ordered:
-        if contest.reason:
-            print(f"{contest.verdict}: {display.name(contest.case)}: {printable(contest.reason, 400)}")
+    for contest, row in decided:
+        if told := reason_of(row):
+            print(f"{row.verdict}: {display.name(contest.case)}: {printable(told, 400)}")
 
 
-def cautions_of(contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
+def reason_of(row: Row) -> str:
+    """Why a row has its verdict, and why it is in quarantine if it is."""
+    entry = row.remarks.quarantine if row.verdict is Verdict.QUARANTINED else None
+    return "; ".join(part for part in (row.detail, entry.reason if entry else "") if part)
+
+
+def cautions_of(contests: Sequence[Contest], runner: PairRunner, display: AbDisplay) -> list[str]:
     """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
     told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
     notes = [
         f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
         for text, places in join_alike(text for text, _ in told)
     ]
-    notes += [match.caution()] if match.caution() else []
+    notes += [runner.caution()] if runner.caution() else []
     return [f"caution: {printable(note, 400)}" for note in notes]
 
 

@@ -15,9 +15,10 @@ from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
 from torchstone.reporting.views.check_rows import Report
+from torchstone.reporting.views.comparison_rows import CompareReport
 
 STYLES = ("text", "markdown", "junit", "json", "github")
-_HAVE_NO_FOREIGN_LINES = {"json", "github"}  # foreign text is escaped where it enters these
+_HAVE_NO_FOREIGN_LINES = {"json", "github", "html"}  # foreign text is escaped where it enters these
 WIDTH = 80
 WIDEST = 140  # columns of a terminal that are used
 
@@ -56,13 +57,13 @@ class Renderer(Protocol):
         """The text."""
 
 
-def parse_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
+def parse_reports(texts: Sequence[str], styles: Sequence[str] = STYLES) -> list[tuple[str, str]]:
     """``STYLE=FILE`` as given on the command line."""
     reports = []
     for text in texts:
         style, found, path = text.partition("=")
-        if not found or not path or style not in STYLES:
-            advice = f"the styles are {', '.join(STYLES)}; for example --report junit=report.xml"
+        if not found or not path or style not in styles:
+            advice = f"the styles are {', '.join(styles)}; for example --report junit=report.xml"
             raise UsageError(f"--report {text}: expected STYLE=FILE", advice=advice)
         reports.append((style, path))
     return reports
@@ -81,16 +82,25 @@ def show(render: Renderer, style: str, output: str | None, reports: Sequence[tup
     if output and output != "-":
         reports = [*reports, (style, output)]
         style = "text"
-    for of_style, path in reports:
-        if path.lower().endswith((".html", ".htm")):
-            advice = "'torchstone report' makes pages; or name a file that says what is in it"
-            raise UsageError(f"{path}: there would be no page in it, but {of_style}", advice=advice)
-    for of_style, path in reports:
-        text = render(of_style, color=False, width=WIDTH)
-        write_text(path, text if of_style in _HAVE_NO_FOREIGN_LINES else escape_commands(text))
+    write_reports(render, reports)
     terminal = sys.stdout.isatty()
     width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
-    text = render(style, color=wants_color(terminal), width=width)
+    print_report(render(style, color=wants_color(terminal), width=width), style)
+
+
+def write_reports(render: Renderer, reports: Sequence[tuple[str, str]]) -> None:
+    """Write reports into files, each in its style."""
+    for style, path in reports:
+        if path.lower().endswith((".html", ".htm")) and style != "html":
+            advice = "'torchstone report' makes pages; or name a file that says what is in it"
+            raise UsageError(f"{path}: there would be no page in it, but {style}", advice=advice)
+    for style, path in reports:
+        text = render(style, color=False, width=WIDTH)
+        write_text(path, text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text))
+
+
+def print_report(text: str, style: str) -> None:
+    """Print a report, in which foreign text has been made safe as its style needs it."""
     if style == "text":
         write_colored(text)
     elif style == "github":
@@ -114,4 +124,22 @@ def render(report: Report, style: str, *, color: bool, width: int) -> str:
             from torchstone.reporting.dialects.check_json import render_json as renderer  # noqa: PLC0415
         case _:
             from torchstone.reporting.dialects.check_github import render_github as renderer  # noqa: PLC0415
+    return renderer(report)
+
+
+def render_comparison(report: CompareReport, style: str, *, color: bool, width: int) -> str:
+    """The report in one of the styles; color and width are for text."""
+    match style:
+        case "text":
+            from torchstone.reporting.dialects.comparison_text import render_compare_text  # noqa: PLC0415
+
+            return render_compare_text(report, color=color, width=width)
+        case "markdown":
+            from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown as renderer  # noqa: PLC0415
+        case "junit":
+            from torchstone.reporting.dialects.comparison_junit import render_compare_junit as renderer  # noqa: PLC0415
+        case "json":
+            from torchstone.reporting.dialects.comparison_json import render_compare_json as renderer  # noqa: PLC0415
+        case _:
+            from torchstone.reporting.dialects.comparison_github import render_compare_github as renderer  # noqa: PLC0415
     return renderer(report)

@@ -11,10 +11,17 @@ from contextlib import closing
 
 from msgspec import Struct, structs
 
+from torchstone.analyze.evidence import TRIALS as INDEPENDENT
+from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
 from torchstone.core.errors import UsageError
 from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
-from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED
+from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
+from torchstone.gate.criteria import Criteria
+from torchstone.gate.judge import judge
+from torchstone.gate.policy import comparison_policy
+from torchstone.gate.verdicts import Ruling
+from torchstone.gate.weigh import weigh
 from torchstone.measure.ab.pair import Played, Player, code_of, play_pair
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
 from torchstone.measure.journal import Journal
@@ -23,13 +30,12 @@ from torchstone.measure.procedures.procedure import SingleCourse
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 
 METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
-VERDICTS = {"same": "same", "slower": "regression", "faster": "improvement"}
 NANOSECONDS_A_MILLISECOND = 1e6
 _OFTEN = 2  # failures more than the other side's: one may be the machine's
 
 
-class Terms(Struct, frozen=True):
-    """How two sides are compared: what counts as a change, how sure one wants to be, how long it may take.
+class AbSettings(Struct, frozen=True):
+    """How two sides are compared: which change matters, how certain it has to be, how long it may take.
 
     ``fresh`` has every worker compile from nothing. ``slow_down`` is the share by which real work makes B's calls longer, to see whether it is noticed.
     """
@@ -44,19 +50,27 @@ class Terms(Struct, frozen=True):
     fresh: bool = False
     slow_down: float = 0.0
 
+    @property
+    def criteria(self) -> Criteria:
+        """What each case is judged by: alone, for it may be looked at after every pair."""
+        return Criteria(self.margin, self.alpha, better="lower")
+
 
 class Contest:
-    """One case: its pairs so far, and what they say. ``planned`` is the case as each side knows it."""
+    """One case: its pairs so far, and what they say. ``planned`` is the case as each side knows it.
 
-    def __init__(self, case: Case, planned: tuple[Case, Case], number: int, terms: Terms) -> None:
+    ``ruling`` is set once the case is decided, or given up.
+    """
+
+    def __init__(self, case: Case, planned: tuple[Case, Case], number: int, settings: AbSettings) -> None:
         self.case = case
         self.planned = planned
         self.number = number
         self.seconds = 0.0
-        self.reason = ""
-        self.verdict = ""
-        self._terms = terms
-        self._test = PairedTest(terms.margin, terms.alpha)
+        self.ruling: Ruling | None = None
+        self.is_decided_by_failure = False
+        self._settings = settings
+        self._weighed: Comparison | None = None
         self._trials: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
         self._last: tuple[Outcome, Outcome] | None = None
         self._failed: tuple[bool, bool] | None = None
@@ -68,12 +82,35 @@ class Contest:
     @property
     def pairs(self) -> int:
         """How many pairs have been measured."""
-        return self._test.pairs
+        return len(self._trials[0])
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None while the case is open."""
+        return self.ruling.verdict if self.ruling else None
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is, where the numbers do not say it."""
+        return self.ruling.detail if self.ruling else ""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """All pairs so far, weighed; None before the first."""
+        if self._weighed is None and self.pairs:
+            base, new = (self._evidence(trials) for trials in self._trials)
+            self._weighed = weigh(base, new, alpha=self._settings.alpha)
+        return self._weighed
+
+    def _evidence(self, trials: Sequence[tuple[float, ...]]) -> Evidence:
+        values = tuple(estimate(METRICS[self._settings.metric], trial) for trial in trials)
+        return Evidence(values, sum(map(len, trials)), INDEPENDENT, tuple(trials))
 
     @property
     def effect(self) -> Effect | None:
-        """How many times A's cost B's is, with its interval; None before the first pair."""
-        return self._test.effect() if self.pairs else None
+        """Ratio of B's cost to A's, with its confidence interval; None before the first pair."""
+        found = self.comparison
+        return Effect(found.ratio, found.low, found.high) if found else None
 
     def take(self, played: Played) -> None:
         """Take a pair, and look whether it decides."""
@@ -89,25 +126,31 @@ class Contest:
         self._failed, self._failures = None, 0
         for trials, times in zip(self._trials, played.times, strict=True):
             trials.append(times)
-        self._test.add(played.log_ratio)
-        decision = self._test.decision()
-        if decision and self.pairs >= self._terms.fewest_pairs:
-            self.verdict = VERDICTS[decision]
-            self._weigh_failures()
+        self._weighed = None
+        self._look()
 
-    def _weigh_failures(self) -> None:
-        """A side that failed now and then is told, and a B that does so more often than A is no better for being as fast."""
+    def _look(self) -> None:
+        """Judge the pairs so far, if there are enough to decide anything; a case that stays open goes on."""
+        least = max(self._settings.fewest_pairs, fewest_pairs(self._settings.alpha))
+        found = self.comparison
+        if found is None or self.pairs < least:
+            return
+        ruling = judge(found, self._settings.criteria, comparison_policy(), METRICS[self._settings.metric])
+        if ruling.verdict is not Verdict.INCONCLUSIVE:
+            self.ruling = self._with_failures(ruling)
+
+    def _with_failures(self, ruling: Ruling) -> Ruling:
+        """The ruling, with what failed now and then; a B that fails more often than A is a regression, however fast."""
         a, b = self._failed_pairs
         if not a and not b:
-            return
+            return ruling
         named = [
             f"{name} failed in {count} of {self._tried} pairs"
             for name, count in (("A", a), ("B", b))
             if count
         ]
-        self.reason = "; ".join(named)
-        if b >= a + _OFTEN:
-            self.verdict = "regression"
+        verdict = Verdict.REGRESSION if b >= a + _OFTEN else ruling.verdict
+        return structs.replace(ruling, verdict=verdict, detail="; ".join(named))
 
     def _take_failure(self, failed: tuple[bool, bool], played: Played) -> None:
         """A failure decides once it has come twice in a row: the first may be the machine's. One that took all its time is not tried again."""
@@ -118,8 +161,10 @@ class Contest:
         self._failures += 1
         if not is_final:
             return
-        self.reason = _say_failures(played.outcomes) or "no time could be taken"
-        self.verdict = {(False, True): "regression", (True, False): "improvement"}.get(failed, "inconclusive")
+        verdicts = {(False, True): Verdict.REGRESSION, (True, False): Verdict.IMPROVEMENT}
+        verdict = verdicts.get(failed, Verdict.INCONCLUSIVE)
+        self.ruling = Ruling(verdict, detail=_say_failures(played.outcomes) or "no time could be taken")
+        self.is_decided_by_failure = any(failed)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -133,22 +178,30 @@ class Contest:
 
     def give_up(self) -> None:
         """The budget is spent."""
-        self.verdict = "inconclusive"
-        more = self._test.more_pairs() if self.pairs else None
-        more = None if more is None else max(more, self._terms.fewest_pairs - self.pairs)
+        self.ruling = Ruling(Verdict.INCONCLUSIVE, detail=self._why_open())
+
+    def _why_open(self) -> str:
         failures = _say_failures(self._last) if self._last else ""
         if failures:
-            self.reason = f"{failures}; the pair before failed otherwise"
-        elif not self.pairs:
-            self.reason = "the budget was spent before a pair was measured"
-        elif self.pairs == 1:
-            self.reason = "the budget was spent after one pair, and one pair says nothing"
-        elif self.pairs < (fewest := fewest_pairs(self._terms.alpha)):
-            self.reason = f"the budget was spent after {self.pairs} pairs, and it takes {fewest} or more to decide: give it more with --budget"
-        elif more is None:
-            self.reason = "too noisy to say how many pairs it would take"
-        else:
-            self.reason = f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
+            return f"{failures}; the pair before failed otherwise"
+        if not self.pairs:
+            return "the budget was spent before a pair was measured"
+        if self.pairs == 1:
+            return "the budget was spent after one pair, and one pair says nothing"
+        if self.pairs < (fewest := fewest_pairs(self._settings.alpha)):
+            return f"the budget was spent after {self.pairs} pairs, and it takes {fewest} or more to decide: give it more with --budget"
+        more = self._more_pairs()
+        if more is None:
+            return "too noisy to say how many pairs it would take"
+        return f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
+
+    def _more_pairs(self) -> int | None:
+        """About how many more pairs a decision takes, if they go on as before."""
+        test = PairedTest(self._settings.margin, self._settings.alpha)
+        for log in self.comparison.logs if self.comparison else ():
+            test.add(log)
+        more = test.more_pairs()
+        return None if more is None else max(more, self._settings.fewest_pairs - self.pairs)
 
     @property
     def cautions(self) -> list[str]:
@@ -157,13 +210,15 @@ class Contest:
 
     def cost(self, side: int) -> float | None:
         """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
-        middles = sorted(estimate(METRICS[self._terms.metric], trial) for trial in self._trials[side])
+        middles = sorted(estimate(METRICS[self._settings.metric], trial) for trial in self._trials[side])
         return middles[len(middles) // 2] if middles else None
 
     @property
     def could_measure(self) -> bool:
         """Whether at least one side could be measured."""
-        return self.pairs > 0 or self.verdict in {"regression", "improvement"} or self._last is None
+        return (
+            self.pairs > 0 or self.verdict in {Verdict.REGRESSION, Verdict.IMPROVEMENT} or self._last is None
+        )
 
     def outcome(self, side: int, repro: str) -> Outcome:
         """What one side has measured, over all its trials, if anything was begun."""
@@ -182,8 +237,8 @@ class Contest:
         if not trials:
             return ()
         samples = tuple(time for trial in trials for time in trial)
-        stated = {TRIALS: [len(trial) for trial in trials], PAIRS: self._terms.session}
-        return (Measurement(METRICS[self._terms.metric], samples, stated),)
+        stated = {TRIALS: [len(trial) for trial in trials], PAIRS: self._settings.session}
+        return (Measurement(METRICS[self._settings.metric], samples, stated),)
 
 
 def _say_failures(outcomes: tuple[Outcome, Outcome]) -> str:
@@ -197,7 +252,7 @@ def _why(outcome: Outcome) -> str:
     return f"{outcome.status}: {said}" if said else outcome.status
 
 
-def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], list[str]]:
+def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Contest], list[str]]:
     """The cases that both sides have, and in words those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
@@ -209,7 +264,7 @@ def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], l
     if not both:
         raise UsageError("A and B have no case in common", advice="; ".join(cautions[:4]))
     contests = [
-        Contest(case, (plans[0][case], plans[1][case]), number, terms) for number, case in enumerate(both)
+        Contest(case, (plans[0][case], plans[1][case]), number, settings) for number, case in enumerate(both)
     ]
     return contests, cautions
 
@@ -221,17 +276,17 @@ def _common_case(case: Case, sides: Sequence[Side]) -> Case:
     return case
 
 
-class Match:
-    """Two sides, ready to measure pairs."""
+class PairRunner:
+    """Measures pairs of workers of two sides."""
 
-    def __init__(self, sides: Sequence[Side], terms: Terms, limits: Limits, watcher: Watcher) -> None:
+    def __init__(self, sides: Sequence[Side], settings: AbSettings, limits: Limits, watcher: Watcher) -> None:
         self.sides = sides
-        self.terms = terms
+        self.settings = settings
         self._limits = limits
         self._watcher = watcher
         self._changes = changes_between(sides)
         self._imported: set[str] | None = None
-        self._chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
+        self._chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
         self._played: set[int] = set()  # the cases that these zygotes have had a pair of
 
     def play(self, contest: Contest) -> None:
@@ -247,7 +302,9 @@ class Match:
                 wait()
             self._played.clear()
         self._played.add(contest.number)
-        played = self._compile_both(contest) if self.terms.metric == "compile" else self._time_both(contest)
+        played = (
+            self._compile_both(contest) if self.settings.metric == "compile" else self._time_both(contest)
+        )
         contest.seconds += time.monotonic() - began
         for side, code in zip(self.sides, played.code, strict=True):
             if code.strays:
@@ -280,9 +337,9 @@ class Match:
         def starter(launcher: Launcher, case: Case, job: Mapping[str, object]) -> Callable[[], Player]:
             return lambda: Player(case, launcher, {**job, "turns": True}, self._limits)
 
-        jobs = self._jobs(contest, fresh=self.terms.fresh)
-        if self.terms.slow_down:  # else calls are as they are
-            jobs[0]["slow_down"], jobs[1]["slow_down"] = 0.0, self.terms.slow_down
+        jobs = self._jobs(contest, fresh=self.settings.fresh)
+        if self.settings.slow_down:  # else calls are as they are
+            jobs[0]["slow_down"], jobs[1]["slow_down"] = 0.0, self.settings.slow_down
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
         played = play_pair(starts, self._chance, contest.case, self._watcher)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in played.times)
@@ -329,23 +386,26 @@ def _not_in_tree(side: Side, strays: Sequence[str]) -> UsageError:
 
 
 def decide(
-    contests: Sequence[Contest], match: Match, journals: Sequence[Journal], repro: Callable[[Contest], str]
+    contests: Sequence[Contest],
+    runner: PairRunner,
+    journals: Sequence[Journal],
+    repro: Callable[[Contest], str],
 ) -> Generator[Contest, None, None]:
     """Measure pairs of all cases that are undecided, in turns, and hand out the case after every pair; what is decided is on disk before that.
 
     When the budget is spent, the rest is inconclusive. Only what has just failed is tried once more: a crash is not to be taken for lack of time.
     """
-    deadline = time.monotonic() + match.terms.budget
+    deadline = time.monotonic() + runner.settings.budget
     waiting = deque(contests)
     while waiting:
         contest = waiting.popleft()
         if time.monotonic() < deadline or contest.is_in_doubt:
-            match.play(contest)
+            runner.play(contest)
         else:
             contest.give_up()
         if contest.verdict:
             write(contest, journals, repro)
-            for side in match.sides:
+            for side in runner.sides:
                 side.forget(contest.number)
         else:
             waiting.append(contest)

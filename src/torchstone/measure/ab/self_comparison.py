@@ -10,11 +10,12 @@ from collections.abc import Generator, Sequence
 from msgspec import Struct, structs
 
 from torchstone.analyze.proportion import lower_limit, upper_limit
-from torchstone.measure.ab.experiment import Contest, Match, Terms, make_contests
+from torchstone.core.vocabulary import Verdict
+from torchstone.measure.ab.experiment import AbSettings, Contest, PairRunner, make_contests
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.supervisor import Limits, Watcher
 
-SLOWER, FASTER = "regression", "improvement"
+SLOWER, FASTER, SAME = Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SAME
 
 
 class Tried(Struct, frozen=True):
@@ -62,36 +63,36 @@ class Score(Struct, frozen=True):
 
 def try_verdicts(
     sides: Sequence[Side],
-    terms: Terms,
+    settings: AbSettings,
     shares: Sequence[float],
     repeat: int,
     limits: Limits,
     watcher: Watcher,
 ) -> Generator[Tried, None, None]:
-    """Compare a side with itself, over and over: every case, with each of these shares of work added; ``terms.budget`` is that of one comparison."""
-    chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
+    """Compare a side with itself, over and over: every case, with each of these shares of work added; ``settings.budget`` is that of one comparison."""
+    chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
     for _ in range(repeat):
         for share in shares:
-            of_share = structs.replace(terms, slow_down=share, seed=chance.getrandbits(31))
+            of_share = structs.replace(settings, slow_down=share, seed=chance.getrandbits(31))
             contests, _ = make_contests(sides, of_share)
-            match = Match(sides, of_share, limits, watcher)
+            runner = PairRunner(sides, of_share, limits, watcher)
             for contest in contests:
-                yield _decide(contest, match)
+                yield _decide(contest, runner)
 
 
-def _decide(contest: Contest, match: Match) -> Tried:
+def _decide(contest: Contest, runner: PairRunner) -> Tried:
     """One comparison, from its first pair to its verdict, or to the end of its budget."""
     began = time.monotonic()
     while not contest.verdict:
-        if time.monotonic() - began < match.terms.budget or contest.is_in_doubt:
-            match.play(contest)
+        if time.monotonic() - began < runner.settings.budget or contest.is_in_doubt:
+            runner.play(contest)
         else:
             contest.give_up()
     effect = contest.effect
     return Tried(
         contest.case.id,
-        match.terms.slow_down,
-        contest.verdict,
+        runner.settings.slow_down,
+        contest.verdict.value,
         contest.pairs,
         time.monotonic() - began,
         effect.ratio if effect else None,
@@ -108,16 +109,14 @@ def score(tried: Sequence[Tried]) -> list[Score]:
         own = [each for each in tried if each.slow_down == share and each.pairs]
         if not own:
             continue
-        counts = {
-            verdict: sum(each.verdict == verdict for each in own) for verdict in (SLOWER, FASTER, "same")
-        }
+        counts = {verdict: sum(each.verdict == verdict for each in own) for verdict in (SLOWER, FASTER, SAME)}
         scores.append(
             Score(
                 share,
                 len(own),
                 counts[SLOWER],
                 counts[FASTER],
-                counts["same"],
+                counts[SAME],
                 len(own) - sum(counts.values()),
                 statistics.median(each.seconds for each in own),
                 statistics.median(each.pairs for each in own),

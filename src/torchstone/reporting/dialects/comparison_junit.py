@@ -29,7 +29,7 @@ def render_compare_junit(report: CompareReport) -> str:
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="torchstone" {counts} time="0">',
-        f'  <testsuite name="torchstone compare" {counts} skipped="{skipped}" time="0">',
+        f'  <testsuite name="torchstone {report.command}" {counts} skipped="{skipped}" time="0">',
     ]
     for row in rows:
         lines += _testcase(report, row)

@@ -39,6 +39,7 @@ class CompareReport(Struct, frozen=True, dict=True):
     new: tuple[str, ...]
     options: tuple[str, ...] = ()
     sort: str = SORTS[0]
+    command: str = "compare"
 
     @property
     def overview(self) -> Overview:

@@ -5,7 +5,6 @@ Nothing here needs click, so that the plain form of the command can do without i
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -15,6 +14,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from torchstone.cli.options.plain import Option
+from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE, read_entries
 from torchstone.cli.options.shared import (
     COMPARE_ANYWAY,
     CONFIG,
@@ -30,10 +30,10 @@ from torchstone.cli.options.shared import (
     read_results,
 )
 from torchstone.cli.terminal.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, render, show
-from torchstone.core.config import POLICIES, QUARANTINE_NAME, Settings, load_settings, parse_rule
+from torchstone.core.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.core.errors import UsageError
-from torchstone.core.records import QuarantineEntry, Reading
-from torchstone.core.upstream import find_version, platforms_of, tell_idle, without_removed
+from torchstone.core.records import Reading
+from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats import read_file
 from torchstone.formats.merge import Results, merge, no_match, require_results
@@ -73,20 +73,8 @@ OPTIONS = (
         _VERDICTS,
     ),
     Option("--allow", "allow", "VERDICT", "Let this verdict pass, such as new. Repeatable.", True, _VERDICTS),
-    Option(
-        "--quarantine",
-        "quarantines",
-        "FILE",
-        "Cases that may not block; by default quarantine.toml. Repeatable.",
-        True,
-    ),
-    Option(
-        "--platform",
-        "platforms",
-        "NAME",
-        "The platform, for quarantine entries that name one. Repeatable.",
-        True,
-    ),
+    QUARANTINE,
+    PLATFORM,
     SET,
     KIND,
     Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS),
@@ -94,12 +82,7 @@ OPTIONS = (
     CROSS_ENVIRONMENT,
     Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True),
     *REPORT_OPTIONS,
-    Option(
-        "--as-of",
-        "as_of",
-        "DATE",
-        "Judge quarantine dates as of this day, such as 2026-12-31; by default today.",
-    ),
+    AS_OF,
     CONFIG,
 )
 # What a suggested command has to repeat: it judges, or accepts, by the same rules on the same axes.
@@ -198,7 +181,7 @@ def _conditions(
         advice = "name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2"
         raise UsageError("nothing to judge by", advice=advice)
     policy = _policy(settings, request)
-    entries, cautions = _quarantine(request.quarantines or settings.quarantines, policy)
+    entries, cautions = read_entries(request.quarantines or settings.quarantines, policy)
     return Conditions(
         policy,
         rules,
@@ -290,25 +273,6 @@ def _policy(settings: Settings, request: Request) -> Policy:
         return make_policy(name, blocked, allowed)
     version = find_version(request.upstream_version or settings.upstream_version)
     return make_policy(name, blocked, allowed, version.name)
-
-
-def _quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[str, ...]]:
-    """The entries of the named files, else those of quarantine.toml, and what is to be said about them.
-
-    The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.
-    """
-    default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
-    if not (chosen := paths or default) and not policy.is_upstream:
-        return [], ()
-    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (TOML takes its time to import)
-
-    entries = [entry for path in chosen for entry in read_quarantine(path)]
-    if not policy.is_upstream:
-        return entries, ()
-    removals = [removal for path in chosen for removal in read_removals(path)]
-    shipped, idle = without_removed(find_version(policy.upstream_version), removals)
-    told = (tell_idle(removal, policy.upstream_version) for removal in idle)
-    return [*entries, *shipped], tuple(told)
 
 
 def _rounds_of(readings: Sequence[Reading], expected: Sequence[Reading]) -> RoundTable | None:

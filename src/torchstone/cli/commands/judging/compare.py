@@ -23,7 +23,13 @@ from torchstone.cli.options.shared import (
     patience,
     read_results,
 )
-from torchstone.cli.terminal.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, show
+from torchstone.cli.terminal.show import (
+    REPORT_OPTIONS,
+    parse_reports,
+    refuse_overwriting,
+    render_comparison,
+    show,
+)
 from torchstone.core.config import POLICIES, load_settings
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -179,7 +185,7 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
     with patience("comparing"):
         compared = _compare(request)
     report = CompareReport(compared, request.base, request.new, request.repeat(), request.sort or SORTS[0])
-    show(partial(_render, report), request.style or "text", request.output, reports)
+    show(partial(render_comparison, report), request.style or "text", request.output, reports)
     return compared.exit_code
 
 
@@ -278,21 +284,3 @@ def _parse_better(text: str) -> tuple[str, str]:
     if not metric or way not in {"lower", "higher"}:
         raise UsageError(f"--better {text}: expected METRIC=lower or METRIC=higher")
     return metric, way
-
-
-def _render(report: CompareReport, style: str, *, color: bool, width: int) -> str:
-    """The report in one of the styles; color and width are for text."""
-    match style:
-        case "text":
-            from torchstone.reporting.dialects.comparison_text import render_compare_text  # noqa: PLC0415
-
-            return render_compare_text(report, color=color, width=width)
-        case "markdown":
-            from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown as renderer  # noqa: PLC0415
-        case "junit":
-            from torchstone.reporting.dialects.comparison_junit import render_compare_junit as renderer  # noqa: PLC0415
-        case "json":
-            from torchstone.reporting.dialects.comparison_json import render_compare_json as renderer  # noqa: PLC0415
-        case _:
-            from torchstone.reporting.dialects.comparison_github import render_compare_github as renderer  # noqa: PLC0415
-    return renderer(report)

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from torchstone.cli.commands.measuring.ab import OPTIONS as AB_OPTIONS
-from torchstone.cli.commands.measuring.ab import SECONDS_A_CASE, make_ab_request, make_terms
+from torchstone.cli.commands.measuring.ab import SECONDS_A_CASE
 from torchstone.cli.commands.measuring.run import INTERRUPTED
+from torchstone.cli.options.ab_options import OPTIONS as AB_OPTIONS
+from torchstone.cli.options.ab_options import make_ab_request, make_settings
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import FILE, Option
 from torchstone.cli.options.quantities import parse_count, parse_share
@@ -23,7 +24,7 @@ from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Run
 from torchstone.core.text.safe_text import escape_json, escape_line
 from torchstone.core.text.units import count_of, format_share
-from torchstone.measure.ab.experiment import Terms
+from torchstone.measure.ab.experiment import AbSettings
 from torchstone.measure.ab.self_comparison import Score, Tried, score, try_verdicts
 from torchstone.measure.ab.sides import Side, Spec, open_sides
 from torchstone.measure.supervisor import Limits
@@ -31,7 +32,26 @@ from torchstone.worker.process_tree import terminated_as_interrupted
 
 SLOW_DOWNS = ("5%", "2%")
 _OF_AB = {"margin", "alpha", "min_trials", "seed"}
-_NOT_HERE = {"a", "b", "metric", "recompile", "strict", "output_a", "output_b", "output", "budget"}
+_NOT_HERE = {
+    "a",
+    "b",
+    "metric",
+    "recompile",
+    "strict",
+    "output_a",
+    "output_b",
+    "output",
+    "budget",
+    "policy",
+    "block",
+    "allow",
+    "quarantines",
+    "platforms",
+    "as_of",
+    "style",
+    "reports",
+    "config",
+}
 
 OPTIONS = (
     Option("--slow-down", "slow_downs", "SHARE", "How much longer the slowed side takes; by default 5% and 2%. Repeatable.", multiple=True),
@@ -97,20 +117,20 @@ def test_verdicts(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN40
     unset = {each.name: () if each.multiple else None if each.metavar else False for each in AB_OPTIONS}
     given = {**unset, **given}
     request = make_ab_request(targets, given, (Spec(), Spec()))
-    terms = make_terms(given)
-    terms = structs.replace(terms, budget=terms.budget or SECONDS_A_CASE)
+    settings = make_settings(given)
+    settings = structs.replace(settings, budget=settings.budget or SECONDS_A_CASE)
     display: _Lines | _Live = _Live() if sys.stdout.isatty() else _Lines()
     tried: list[Tried] = []
     try:
         with ExitStack() as stack:
             stack.enter_context(terminated_as_interrupted())
             sides = stack.enter_context(open_sides((Spec(), Spec()), request, display.say))
-            _try_all(sides, terms, shares, repeat, tried, display)
+            _try_all(sides, settings, shares, repeat, tried, display)
     except KeyboardInterrupt:
-        _conclude(tried, terms, given["output"])
+        _conclude(tried, settings, given["output"])
         sys.stderr.write("\nstopped: what was found until then is above\n")
         return INTERRUPTED
-    return _conclude(tried, terms, given["output"])
+    return _conclude(tried, settings, given["output"])
 
 
 def _share(text: str) -> float:
@@ -122,7 +142,7 @@ def _share(text: str) -> float:
 
 def _try_all(
     sides: Sequence[Side],
-    terms: Terms,
+    settings: AbSettings,
     shares: Sequence[float],
     repeat: int,
     tried: list[Tried],
@@ -134,12 +154,12 @@ def _try_all(
     run: Run = sides[0].run
     total = len(run.plan) * len(shares) * repeat
     display.say(
-        f"seed {terms.seed}; {count_of(total, 'comparison')}, at most {clock_text(total * terms.budget)}"
+        f"seed {settings.seed}; {count_of(total, 'comparison')}, at most {clock_text(total * settings.budget)}"
     )
     limits = Limits(run.settings.get("timeout", 1800.0), run.settings.get("memory_limit"))
     with display.showing(run):
         display.expect(total)
-        for each in try_verdicts(sides, terms, shares, repeat, limits, display):
+        for each in try_verdicts(sides, settings, shares, repeat, limits, display):
             tried.append(each)
             display.tried(each)
 
@@ -156,7 +176,7 @@ def _line(each: Tried) -> str:
     return f"{name}  {what}: {each.verdict}  {found}{count_of(each.pairs, 'pair')}, {each.seconds:.0f} s {each.reason}".rstrip()
 
 
-def _conclude(tried: Sequence[Tried], terms: Terms, output: str | None) -> int:
+def _conclude(tried: Sequence[Tried], settings: AbSettings, output: str | None) -> int:
     """The table, what it means in words, and the exit code."""
     scores = score(tried)
     if not scores:
@@ -174,14 +194,14 @@ def _conclude(tried: Sequence[Tried], terms: Terms, output: str | None) -> int:
     ]
     header, *rows = zip(_LINES, *columns, strict=True)
     print()
-    print_table(header, rows, title=f"verdicts at a margin of {format_share(terms.margin)}")
+    print_table(header, rows, title=f"verdicts at a margin of {format_share(settings.margin)}")
     for each in scores:
         print(_in_words(each))
     if output:
-        told = {"terms": structs.asdict(terms), "scores": scores, "comparisons": list(tried)}
+        told = {"terms": structs.asdict(settings), "scores": scores, "comparisons": list(tried)}
         write_text(output, escape_json(msgspec.json.format(msgspec.json.encode(told)).decode()) + "\n")
         print(f"wrote {printable(output)}")
-    return _exit_code(scores, terms)
+    return _exit_code(scores, settings)
 
 
 _LINES = (
@@ -209,12 +229,12 @@ def _in_words(found: Score) -> str:
     )
 
 
-def _exit_code(scores: Sequence[Score], terms: Terms) -> int:
+def _exit_code(scores: Sequence[Score], settings: AbSettings) -> int:
     """1 if there are more false alarms than chance makes of the share that is allowed."""
     from torchstone.analyze.proportion import lower_limit  # noqa: PLC0415
 
     plain = [each for each in scores if not each.slow_down]
-    return int(any(lower_limit(each.false_alarms, each.tries) > terms.alpha for each in plain))
+    return int(any(lower_limit(each.false_alarms, each.tries) > settings.alpha for each in plain))
 
 
 selftest_command = make_command("selftest", test_verdicts, OPTIONS, "[TARGETS]...", required=False)
