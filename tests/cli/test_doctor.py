@@ -11,7 +11,7 @@ from torchstone.cli.commands.measuring import doctor
 from torchstone.measure.doctor import diagnosis
 from torchstone.measure.doctor.diagnosis import Finding, Level, diagnose
 from torchstone.measure.doctor.facts import Facts, Noise, TorchFacts
-from torchstone.reporting.dialects.check_text import Page
+from torchstone.reporting.dialects.text_report import Page
 
 FACTS = Facts(torch=TorchFacts("2.13.0", 1.25), governor="powersave", noise=Noise(200, 0.004, 0.03))
 

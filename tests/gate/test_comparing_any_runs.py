@@ -20,12 +20,12 @@ from torchstone.gate.policy import comparison_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.trials_of_sides import Files
 from torchstone.gate.verdicts import Judgement
-from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT
 from torchstone.reporting.dialects.comparison_github import render_compare_github
 from torchstone.reporting.dialects.comparison_json import render_compare_json
 from torchstone.reporting.dialects.comparison_junit import render_compare_junit
 from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown
 from torchstone.reporting.dialects.comparison_text import render_compare_text
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT
 from torchstone.reporting.views.comparison_rows import CompareReport
 
 RUNS = st.one_of(

@@ -11,8 +11,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from markdown_it import MarkdownIt
 
 from conftest import Command, WriteFile
-from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT, code, escape
-from torchstone.reporting.dialects.check_text import Page
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT, code, escape
+from torchstone.reporting.dialects.text_report import Page
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

@@ -291,7 +291,7 @@ def _render_markdown(explanation: Explanation, top: int) -> str:
 
 
 def _markdown_parts(explanation: Explanation, top: int) -> Iterator[str]:
-    from torchstone.reporting.dialects.check_markdown import code, escape  # noqa: PLC0415  (brings the gate along)
+    from torchstone.reporting.dialects.markdown_report import code, escape  # noqa: PLC0415  (brings the gate along)
 
     title = (
         code(explanation.explained[0].label) if explanation.one else count_of(len(explanation.cases), "case")

@@ -113,17 +113,17 @@ def render(report: Report, style: str, *, color: bool, width: int) -> str:
     """The report in one of the styles; color and width are for text."""
     match style:
         case "text":
-            from torchstone.reporting.dialects.check_text import render_text  # noqa: PLC0415
+            from torchstone.reporting.dialects.text_report import render_text  # noqa: PLC0415
 
             return render_text(report, color=color, width=width)
         case "markdown":
-            from torchstone.reporting.dialects.check_markdown import render_markdown as renderer  # noqa: PLC0415
+            from torchstone.reporting.dialects.markdown_report import render_markdown as renderer  # noqa: PLC0415
         case "junit":
-            from torchstone.reporting.dialects.check_junit import render_junit as renderer  # noqa: PLC0415
+            from torchstone.reporting.dialects.junit_xml import render_junit as renderer  # noqa: PLC0415
         case "json":
-            from torchstone.reporting.dialects.check_json import render_json as renderer  # noqa: PLC0415
+            from torchstone.reporting.dialects.json_report import render_json as renderer  # noqa: PLC0415
         case _:
-            from torchstone.reporting.dialects.check_github import render_github as renderer  # noqa: PLC0415
+            from torchstone.reporting.dialects.github_annotations import render_github as renderer  # noqa: PLC0415
     return renderer(report)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
-from torchstone.reporting.dialects.check_github import annotation
-from torchstone.reporting.dialects.check_text import ALL_RED, MOST_RED
+from torchstone.reporting.dialects.github_annotations import annotation
+from torchstone.reporting.dialects.text_report import ALL_RED, MOST_RED
 from torchstone.reporting.views.comparison_rows import CompareReport, describe_finding, repro_command
 from torchstone.reporting.views.names import Names
 

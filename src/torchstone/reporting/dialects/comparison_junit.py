@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
-from torchstone.reporting.dialects.check_junit import xml_attribute, xml_text
+from torchstone.reporting.dialects.junit_xml import xml_attribute, xml_text
 from torchstone.reporting.views.comparison_rows import (
     CompareReport,
     describe_certainty,

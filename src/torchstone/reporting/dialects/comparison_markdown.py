@@ -8,7 +8,7 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
-from torchstone.reporting.dialects.check_markdown import (
+from torchstone.reporting.dialects.markdown_report import (
     ROOM,
     LimitedPage,
     caution_line,

@@ -12,7 +12,7 @@ from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
-from torchstone.reporting.dialects.check_text import ALL_RED, INDENT, Page, scaling_lines
+from torchstone.reporting.dialects.text_report import ALL_RED, INDENT, Page, scaling_lines
 from torchstone.reporting.views.comparison_rows import (
     ORDER,
     CompareReport,

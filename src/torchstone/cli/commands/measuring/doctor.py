@@ -18,7 +18,7 @@ from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import count_of
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.doctor.inspection import inspect_machine
-from torchstone.reporting.dialects.check_text import Page
+from torchstone.reporting.dialects.text_report import Page
 
 OPTIONS = (Option("--json", "as_json", "", "Print findings and facts as JSON."),)
 _COLORS = {Level.PROBLEM: "red", Level.NOTE: "yellow", Level.OK: "green"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torchstone.core.text.safe_text import escape_commands, escape_line, escape_lines
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import QUIET, Row
-from torchstone.reporting.dialects.check_text import ALL_RED, MOST_RED
+from torchstone.reporting.dialects.text_report import ALL_RED, MOST_RED
 from torchstone.reporting.views.check_rows import Report, describe, describe_finding, short_name
 
 
