@@ -20,12 +20,11 @@ from torchstone.gate.policy import comparison_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.trials_of_sides import Files
 from torchstone.gate.verdicts import Judgement
-from torchstone.reporting.dialects.comparison_github import render_compare_github
-from torchstone.reporting.dialects.comparison_json import render_compare_json
-from torchstone.reporting.dialects.comparison_junit import render_compare_junit
-from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown
-from torchstone.reporting.dialects.comparison_text import render_compare_text
-from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT
+from torchstone.reporting.dialects.github_annotations import render_github
+from torchstone.reporting.dialects.json_report import render_json
+from torchstone.reporting.dialects.junit_xml import render_junit
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT, render_markdown
+from torchstone.reporting.dialects.text_report import render_text
 from torchstone.reporting.views.comparison_rows import CompareReport
 
 RUNS = st.one_of(
@@ -48,13 +47,13 @@ def compare(base: Run, new: Run) -> Judgement:
 
 def expect_readable(compared: Judgement) -> None:
     report = CompareReport(compared, ("base.jsonl",), ("new.jsonl",))
-    document = json.loads(render_compare_json(report))
+    document = json.loads(render_json(report))
     assert sum(document["summary"].values()) == len(document["rows"])
     assert document["exit_code"] == int(any(row["blocks"] for row in document["rows"]))
-    assert render_compare_text(report)
-    assert render_compare_github(report)
-    assert render_compare_junit(report)
-    assert len(render_compare_markdown(report).encode()) <= GITHUB_LIMIT
+    assert render_text(report)
+    assert render_github(report)
+    assert render_junit(report)
+    assert len(render_markdown(report).encode()) <= GITHUB_LIMIT
 
 
 @settings(max_examples=60, deadline=None)

@@ -22,7 +22,7 @@ from torchstone.cli.terminal.show import (
     WIDTH,
     parse_reports,
     print_report,
-    render_comparison,
+    render,
     write_reports,
 )
 from torchstone.core.errors import printable
@@ -78,7 +78,7 @@ def _render(result: AbResult, display: AbDisplay, style: str, *, color: bool, wi
     if style == HTML:
         return render_ab(make_page(result, display))
     report = CompareReport(result.judgement, (result.files[0],), (result.files[1],), command="ab")
-    return render_comparison(report, style, color=color, width=width)
+    return render(report, style, color=color, width=width)
 
 
 def _say_quarantine(judgement: Judgement) -> None:

@@ -14,8 +14,7 @@ from torchstone.core.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
-from torchstone.reporting.views.check_rows import Report
-from torchstone.reporting.views.comparison_rows import CompareReport
+from torchstone.reporting.views.report_view import ReportView
 
 STYLES = ("text", "markdown", "junit", "json", "github")
 _HAVE_NO_FOREIGN_LINES = {"json", "github", "html"}  # foreign text is escaped where it enters these
@@ -109,7 +108,7 @@ def print_report(text: str, style: str) -> None:
         sys.stdout.write(text)
 
 
-def render(report: Report, style: str, *, color: bool, width: int) -> str:
+def render(report: ReportView, style: str, *, color: bool, width: int) -> str:
     """The report in one of the styles; color and width are for text."""
     match style:
         case "text":
@@ -124,22 +123,4 @@ def render(report: Report, style: str, *, color: bool, width: int) -> str:
             from torchstone.reporting.dialects.json_report import render_json as renderer  # noqa: PLC0415
         case _:
             from torchstone.reporting.dialects.github_annotations import render_github as renderer  # noqa: PLC0415
-    return renderer(report)
-
-
-def render_comparison(report: CompareReport, style: str, *, color: bool, width: int) -> str:
-    """The report in one of the styles; color and width are for text."""
-    match style:
-        case "text":
-            from torchstone.reporting.dialects.comparison_text import render_compare_text  # noqa: PLC0415
-
-            return render_compare_text(report, color=color, width=width)
-        case "markdown":
-            from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown as renderer  # noqa: PLC0415
-        case "junit":
-            from torchstone.reporting.dialects.comparison_junit import render_compare_junit as renderer  # noqa: PLC0415
-        case "json":
-            from torchstone.reporting.dialects.comparison_json import render_compare_json as renderer  # noqa: PLC0415
-        case _:
-            from torchstone.reporting.dialects.comparison_github import render_compare_github as renderer  # noqa: PLC0415
     return renderer(report)

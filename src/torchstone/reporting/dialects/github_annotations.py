@@ -1,44 +1,41 @@
-"""The report as GitHub workflow commands: annotations on the baseline's own lines, worst first.
+"""A report as GitHub workflow commands: annotations on the lines that rows come from, worst first.
 
 GitHub shows at most ten of each level a step, so the first one is the summary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from torchstone.core.text.safe_text import escape_commands, escape_line, escape_lines
+from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import QUIET, Row
 from torchstone.reporting.dialects.text_report import ALL_RED, MOST_RED
-from torchstone.reporting.views.check_rows import Report, describe, describe_finding, short_name
+from torchstone.reporting.views.report_view import ReportView
+
+MOST_OF_ONE = 10  # of a comparison, in which many rows may change a little
 
 
-def render_github(report: Report) -> str:
+def render_github(report: ReportView) -> str:
     """One command a line."""
     judgement = report.judgement
     summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
-    lines = [
-        annotation(
-            "error" if judgement.exit_code else "notice", f"{report.headline}\n{summary}", title="torchstone"
-        )
-    ]
-    red = judgement.red
+    level = "error" if judgement.exit_code else "notice"
+    lines = [annotation(level, f"{report.headline}\n{summary}", title="torchstone")]
+    if report.environment:
+        lines.append(annotation("warning", report.environment, title="other environment"))
+    red = report.red
     lines += [_red(report, row) for row in red[:MOST_RED]]
     if (left := len(red) - MOST_RED) > 0:
         lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
     for entry in judgement.expired:
         text = f"the quarantine of {entry.case} ended {entry.expires}: fix the case, or give the entry a new date"
-        lines.append(
-            annotation("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
-        )
+        place = {"file": entry.path, "line": str(entry.line)}
+        lines.append(annotation("error", text, title="expired quarantine", **place))
     lines += [annotation("warning", caution, title="torchstone") for caution in judgement.cautions]
-    for verdict in [verdict for verdict in Verdict if verdict not in QUIET]:
-        level = "notice" if verdict is Verdict.IMPROVEMENT else "warning"
-        rows = report.of_verdict(verdict)
-        for row in rows[:MOST_RED]:
-            title = f"{verdict}: {short_name(row.case)}"
-            lines.append(annotation(level, describe_finding(row), title=title, **_location(row)))
-        if (left := len(rows) - MOST_RED) > 0:
-            lines.append(annotation(level, f"{left:,} more rows: {verdict}; {ALL_RED}", title="torchstone"))
+    for verdict in Verdict:
+        lines += _others(report, verdict, report.of_verdict(verdict))
     for release in judgement.releases[:MOST_RED]:
         text = f"passed in {release.passed} of {release.seen}: could be released"
         entry = release.entry
@@ -47,19 +44,32 @@ def render_github(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _red(report: Report, row: Row) -> str:
-    words = describe(row, report.context)
-    text = f"{words.finding}\nrule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}"
-    if words.accept:
-        text += f"\naccept: {words.accept}"
-    if words.instead:
-        text += f"\nnext step: {words.instead}"
-    return annotation("error", text, title=f"{row.verdict}: {short_name(row.case)}", **_location(row))
+def _red(report: ReportView, row: Row) -> str:
+    words = report.words_of(row)
+    told = (f"{label}: {text}" for label, text in (*words.facts, *words.next_steps))
+    title = f"{row.verdict}: {report.name_of(row.case)}"
+    return annotation("error", "\n".join([words.finding, *told]), title=title, **_location(report, row))
 
 
-def _location(row: Row) -> dict[str, str]:
-    """The baseline's line, for it is in the repository; the result's where there is none."""
-    path, _, line = (row.remarks.base_place or row.remarks.new_place).rpartition(":")
+def _others(report: ReportView, verdict: Verdict, rows: Sequence[Row]) -> Iterator[str]:
+    """What does not block, but is worth a look. A comparison also tells of failures on both sides."""
+    compares = report.judgement.overview is not None
+    if verdict is Verdict.SAME or (verdict in QUIET and not compares):
+        return
+    calm = {Verdict.IMPROVEMENT, Verdict.NEW} if compares else {Verdict.IMPROVEMENT}
+    level = "notice" if verdict in calm else "warning"
+    most = MOST_OF_ONE if compares else MOST_RED
+    for row in rows[:most]:
+        title = f"{verdict}: {report.name_of(row.case)}"
+        yield annotation(level, report.finding_of(row), title=title, **_location(report, row))
+    if (left := len(rows) - most) > 0 and compares:
+        yield annotation("notice", f"{count_of(left, 'more row')}: {verdict}", title="torchstone")
+    elif left > 0:
+        yield annotation(level, f"{left:,} more rows: {verdict}; {ALL_RED}", title="torchstone")
+
+
+def _location(report: ReportView, row: Row) -> dict[str, str]:
+    path, _, line = report.place_of(row).rpartition(":")
     return {"file": path, "line": line} if path else {}
 
 

@@ -1,4 +1,4 @@
-"""The report as JUnit XML, in the dialect that Jenkins, GitLab and GitHub's test reporters share: one test a row."""
+"""A report as JUnit XML, in the dialect that Jenkins, GitLab and GitHub's test reporters share: one test a row."""
 
 from __future__ import annotations
 
@@ -8,56 +8,63 @@ from xml.sax.saxutils import escape, quoteattr
 from torchstone.core.text.safe_text import escape_lines
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
-from torchstone.reporting.views.check_rows import Report, describe, describe_finding
+from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
 _ERRORS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.INCONCLUSIVE})
+_UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.NEW})
 
 
-def render_junit(report: Report) -> str:
-    """One test suite. A red row is a failure, or an error where there was nothing to judge; a quarantined one is skipped."""
-    judgement = report.judgement
-    rows = judgement.rows
+def render_junit(report: ReportView) -> str:
+    """One test suite. A red row is a failure, or an error where there was nothing to judge; a quarantined one is skipped, and in a comparison what could not be decided."""
+    judgement, rows = report.judgement, report.ordered
     errors = sum(row.blocks and row.verdict in _ERRORS for row in rows)
     failures = sum(row.blocks for row in rows) - errors + len(judgement.expired)
-    skipped = sum(row.verdict is Verdict.QUARANTINED and not row.blocks for row in rows)
+    skipped = sum(_is_skipped(report, row) for row in rows)
     counts = f'tests="{len(rows) + len(judgement.expired)}" failures="{failures}" errors="{errors}"'
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="torchstone" {counts} time="0">',
-        f'  <testsuite name="torchstone check" {counts} skipped="{skipped}" time="0">',
+        f'  <testsuite name="torchstone {report.command}" {counts} skipped="{skipped}" time="0">',
     ]
     for row in rows:
         lines += _testcase(report, row)
     for entry in judgement.expired:
-        lines.append(
-            f'    <testcase classname="torchstone.gate.quarantine" name={xml_attribute(entry.case)} time="0">'
-        )
-        lines.append(
-            f'      <failure type="expired" message={xml_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>'
-        )
-        lines.append("    </testcase>")
-    if notes := "\n".join([report.headline, *judgement.cautions]):
-        lines.append(f"    <system-out>{xml_text(notes)}</system-out>")
+        message = xml_attribute(f"the quarantine ended {entry.expires} ({entry.place})")
+        name = xml_attribute(entry.case)
+        lines += [
+            f'    <testcase classname="torchstone.gate.quarantine" name={name} time="0">',
+            f'      <failure type="expired" message={message}/>',
+            "    </testcase>",
+        ]
+    notes = [report.headline, report.environment, *judgement.cautions]
+    lines.append(f"    <system-out>{xml_text(chr(10).join(filter(None, notes)))}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"
 
 
-def _testcase(report: Report, row: Row) -> Iterator[str]:
-    head = f'    <testcase classname={xml_attribute(f"torchstone.{row.case.probe}")} name={xml_attribute(f"{row.case.id} {row.metric}")} time="0"'
-    if not row.blocks and row.verdict is not Verdict.QUARANTINED:
-        yield f"{head}/>"
-        return
-    yield f"{head}>"
-    if row.verdict is Verdict.QUARANTINED and not row.blocks:
-        reason = row.remarks.quarantine.reason if row.remarks.quarantine else ""
-        yield f"      <skipped message={xml_attribute(f'quarantined: {describe_finding(row)} [{reason}]')}/>"
-    else:
-        words = describe(row, report.context)
+def _is_skipped(report: ReportView, row: Row) -> bool:
+    compares = report.judgement.overview is not None
+    skipped = row.verdict is Verdict.QUARANTINED or (compares and row.verdict in _UNDECIDED)
+    return skipped and not row.blocks
+
+
+def _testcase(report: ReportView, row: Row) -> Iterator[str]:
+    name = xml_attribute(f"{row.case.id} {row.metric}")
+    head = f'    <testcase classname={xml_attribute(f"torchstone.{row.case.probe}")} name={name} time="0"'
+    if row.blocks:
+        words = report.words_of(row)
         kind = "error" if row.verdict in _ERRORS else "failure"
-        last = f"accept: {words.accept}" if words.accept else f"next step: {words.instead}"
-        body = f"rule: {words.rule}\nat: {words.places}\nreproduce: {words.repro}\n{last}"
-        yield f'      <{kind} type="{row.verdict}" message={xml_attribute(words.finding)}>{xml_text(body)}</{kind}>'
-    yield "    </testcase>"
+        body = "\n".join(f"{label}: {text}" for label, text in (*words.facts, *words.next_steps))
+        message = xml_attribute(words.finding)
+        yield f'{head}>\n      <{kind} type="{row.verdict}" message={message}>{xml_text(body)}</{kind}>'
+        yield "    </testcase>"
+    elif _is_skipped(report, row):
+        told = report.finding_of(row)
+        if row.verdict is Verdict.QUARANTINED:
+            told = f"quarantined: {told} [{quarantine_reason(row)}]"
+        yield f"{head}>\n      <skipped message={xml_attribute(told)}/>\n    </testcase>"
+    else:
+        yield f"{head}/>"
 
 
 def xml_attribute(text: str) -> str:

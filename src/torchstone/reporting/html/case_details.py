@@ -87,7 +87,7 @@ def _finding(finding: Finding) -> Markup:
     return element(
         "div",
         element("p", verdict_badge(finding.verdict, blocks=finding.blocks), " ", words.finding),
-        element("p", f"Rule: {words.rule}. At {words.places}.", class_="quiet"),
+        element("p", f"Rule: {words.fact('rule')}. At {words.fact('at')}.", class_="quiet"),
         element("details", element("summary", "Accept it"), command(words.accept)) if words.accept else None,
         element("p", f"Next step: {words.instead}.") if words.instead else None,
         class_="finding",

@@ -17,7 +17,7 @@ from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
 from torchstone.gate.verdicts import Row
 
 
-class Terms(Struct, frozen=True):
+class Acceptance(Struct, frozen=True):
     """What accepting depends on besides the row itself.
 
     ``kinds`` has the kind of each baseline file, ``elsewhere`` how the environment of a file of results differs from that of a baseline, by both paths;
@@ -32,7 +32,7 @@ class Terms(Struct, frozen=True):
 
 def find_terms(
     readings: Sequence[Reading], expected: Sequence[Reading], rules: RuleBook, metrics: tuple[str, ...] = ()
-) -> Terms:
+) -> Acceptance:
     """The terms on which these results could become part of these baselines. Only a run file says where it was measured."""
     elsewhere = {
         (reading.path, baseline.path): "; ".join(
@@ -42,7 +42,7 @@ def find_terms(
         if baseline.kind == "run"
         for reading in readings
     }
-    return Terms(rules, {baseline.path: baseline.kind for baseline in expected}, elsewhere, metrics)
+    return Acceptance(rules, {baseline.path: baseline.kind for baseline in expected}, elsewhere, metrics)
 
 
 class Offer(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Offer(Struct, frozen=True):
     instead: str = ""
 
 
-def find_offer(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
+def find_offer(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
     """What can be done about a row; ``baseline`` and ``results`` are the files that it would be accepted from and into."""
     if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
         return Offer(None, "fix the case, or change the rule: its limit is in no baseline")
@@ -87,7 +87,7 @@ def _offer_missing(row: Row) -> Offer:
     return Offer(None, f"measure it again, or remove {row.metric} from {where} by hand")
 
 
-def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
+def _offer_new(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
     """Adding a row, if the baseline would take it."""
     if row.remarks.base_place:
         if terms.kinds.get(baseline) == "pr-time-expected":  # each metric has a row of its own
@@ -108,7 +108,7 @@ def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     return Offer(("--add-new",)) if added is not None else Offer(None, _told(change.note))
 
 
-def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
+def _offer_adoption(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
     """Adopting the number or the status of a row, with as much of the row as has to go with it."""
     if row.new is None or row.base is None:
         return Offer(None, "fix the case: its baseline has no row that could change")
@@ -131,7 +131,7 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
     return Offer(None, "fix the case, or quarantine it: a failure leaves no number to accept")
 
 
-def _choices(row: Row, terms: Terms) -> Iterator[tuple[str, ...]]:
+def _choices(row: Row, terms: Acceptance) -> Iterator[tuple[str, ...]]:
     """The metrics to accept, from the fewest to the most: a number that belongs to another status is accepted with that status."""
     assert row.new is not None  # noqa: S101  (told apart above)
     assert row.base is not None  # noqa: S101

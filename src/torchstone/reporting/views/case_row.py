@@ -18,7 +18,8 @@ from torchstone.core.text.units import format_change, format_number, format_valu
 from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
 from torchstone.formats.merge import Results
 from torchstone.gate.verdicts import QUIET, Row
-from torchstone.reporting.views.check_rows import Report, Words, describe
+from torchstone.reporting.views.check_rows import Report, describe
+from torchstone.reporting.views.report_view import Words
 
 SPEEDUP = "speedup"
 MISSING = Verdict.MISSING.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -12,8 +13,9 @@ from torchstone.core.text.safe_text import join_words, quote_word, simple_comman
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.rules import describe_rule, limits_of
-from torchstone.gate.verdicts import Judgement, Row
-from torchstone.reporting.views.accepting import Offer, Terms, find_offer
+from torchstone.gate.verdicts import Judgement, Row, severity
+from torchstone.reporting.views.accepting import Acceptance, Offer, find_offer
+from torchstone.reporting.views.report_view import Words
 
 
 class Context(Struct, frozen=True):
@@ -25,7 +27,7 @@ class Context(Struct, frozen=True):
 
     results: tuple[str, ...]
     baselines: dict[str, frozenset[str]]
-    terms: Terms
+    terms: Acceptance
     check_options: tuple[str, ...] = ()
     accept_options: tuple[str, ...] = ()
     repeated_names: frozenset[str] = frozenset()
@@ -67,32 +69,52 @@ class Report(Struct, frozen=True):
             "new": counts.new,
         }
 
+    command: ClassVar[str] = "check"
+    environment: ClassVar[str] = ""  # each difference is a caution of its own
+
+    @property
+    def red(self) -> list[Row]:
+        """The rows that block, worst first."""
+        return self.judgement.red
+
+    @property
+    def ordered(self) -> list[Row]:
+        """All rows, as they were judged."""
+        return self.judgement.rows
+
     def of_verdict(self, verdict: Verdict) -> list[Row]:
         """The rows with this verdict that do not block."""
         return [row for row in self.judgement.rows if row.verdict is verdict and not row.blocks]
 
+    def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows of one verdict, the largest change first."""
+        return sorted(rows, key=severity)
 
-class Words(Struct, frozen=True):
-    """A row in words."""
+    def name_of(self, case: Case) -> str:
+        """The name of a case."""
+        return short_name(case)
 
-    finding: str
-    rule: str
-    places: str
-    repro: str
-    accept: str
-    instead: str
-    """What to do about a row that blocks and cannot be accepted."""
+    def finding_of(self, row: Row) -> str:
+        """What was found, in one line."""
+        return describe_finding(row)
+
+    def words_of(self, row: Row) -> Words:
+        """All that a row says to a person."""
+        return describe(row, self.context)
+
+    def place_of(self, row: Row) -> str:
+        """The baseline's line, for it is in the repository; the result's where there is none."""
+        return row.remarks.base_place or row.remarks.new_place
 
 
 def describe(row: Row, context: Context) -> Words:
     """All that a row says to a person."""
     offer = _offer(row, context)
+    rule = describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none"
+    places = row.remarks.new_place or "no result", row.remarks.base_place
     return Words(
         describe_finding(row),
-        describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
-        ", baseline ".join(
-            place for place in (row.remarks.new_place or "no result", row.remarks.base_place) if place
-        ),
+        (("rule", rule), ("at", ", baseline ".join(place for place in places if place))),
         repro_command(row, context),
         _accept_command(row, context, offer),
         offer.instead if row.blocks and offer.options is None else "",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
 from torchstone.analyze.compare import MOST_MORE, Mean
 from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
+from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value
@@ -17,6 +19,7 @@ from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.gate.verdicts import Judgement, Overview, Row
 from torchstone.reporting.views.names import Names
+from torchstone.reporting.views.report_view import Words
 
 SORTS = ("verdict", "change", "name", "metric")
 _LARGE, _HUGE = 20.0, 100_000.0  # ratios that nobody wants to read as a change in percent
@@ -38,7 +41,7 @@ class CompareReport(Struct, frozen=True, dict=True):
     base: tuple[str, ...]
     new: tuple[str, ...]
     options: tuple[str, ...] = ()
-    sort: str = SORTS[0]
+    sort_by: str = SORTS[0]
     command: str = "compare"
 
     @property
@@ -95,7 +98,7 @@ class CompareReport(Struct, frozen=True, dict=True):
         rows = self.judgement.rows
         ids = {case: case.id for case in dict.fromkeys(row.case for row in rows)}
         by_name = sorted(rows, key=lambda row: (row.case.benchmark, ids[row.case], row.metric))
-        match self.sort:
+        match self.sort_by:
             case "name":
                 return by_name
             case "metric":
@@ -123,6 +126,33 @@ class CompareReport(Struct, frozen=True, dict=True):
             if not row.blocks:
                 found.setdefault(row.verdict, []).append(row)
         return found
+
+    def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows as they are: all are in the order asked for."""
+        return rows
+
+    def name_of(self, case: Case) -> str:
+        """The name of a case, as short as it can be."""
+        return self.names.of(case)
+
+    def finding_of(self, row: Row) -> str:
+        """What was found, in one line."""
+        return describe_finding(row, self.confidence)
+
+    def words_of(self, row: Row) -> Words:
+        """All that a row says to a person."""
+        places = row.remarks.new_place or "no result", row.remarks.base_place
+        facts = (
+            ("by", describe_method(row.comparison) if row.comparison and row.comparison.method else ""),
+            ("so it is", describe_certainty(row, self.overview.alpha)),
+            ("at", ", base ".join(place for place in places if place)),
+        )
+        told = tuple(fact for fact in facts if fact[1])
+        return Words(self.finding_of(row), told, repro_command(row, self))
+
+    def place_of(self, row: Row) -> str:
+        """The line of the new result, or of the base where there is none."""
+        return row.remarks.new_place or row.remarks.base_place
 
     @cached_property
     def names(self) -> Names:

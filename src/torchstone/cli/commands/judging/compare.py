@@ -27,7 +27,7 @@ from torchstone.cli.terminal.show import (
     REPORT_OPTIONS,
     parse_reports,
     refuse_overwriting,
-    render_comparison,
+    render,
     show,
 )
 from torchstone.core.config import POLICIES, load_settings
@@ -185,7 +185,7 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
     with patience("comparing"):
         compared = _compare(request)
     report = CompareReport(compared, request.base, request.new, request.repeat(), request.sort or SORTS[0])
-    show(partial(render_comparison, report), request.style or "text", request.output, reports)
+    show(partial(render, report), request.style or "text", request.output, reports)
     return compared.exit_code
 
 

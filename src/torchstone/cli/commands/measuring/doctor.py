@@ -18,7 +18,7 @@ from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import count_of
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.doctor.inspection import inspect_machine
-from torchstone.reporting.dialects.text_report import Page
+from torchstone.reporting.dialects.text_page import TextPage
 
 OPTIONS = (Option("--json", "as_json", "", "Print findings and facts as JSON."),)
 _COLORS = {Level.PROBLEM: "red", Level.NOTE: "yellow", Level.OK: "green"}
@@ -48,11 +48,11 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
         return code
     terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
-    write_colored(render(findings, Page(width, color=wants_color(terminal))))
+    write_colored(render(findings, TextPage(width, color=wants_color(terminal))))
     return code
 
 
-def render(findings: Sequence[Finding], page: Page) -> str:
+def render(findings: Sequence[Finding], page: TextPage) -> str:
     """The findings as text: how many of each, then each, the worst first."""
     lines = [page.paint(_headline(findings), "bold")]
     for level in Level:
@@ -70,7 +70,7 @@ def _headline(findings: Sequence[Finding]) -> str:
     return ", ".join([*parts, f"{found[Level.OK]} ok"])
 
 
-def _lines(finding: Finding, page: Page) -> Iterator[str]:
+def _lines(finding: Finding, page: TextPage) -> Iterator[str]:
     level = finding.level
     if level is not Level.OK:
         yield ""
