@@ -493,4 +493,4 @@ def test_the_wheel_has_what_the_page_is_made_of(tmp_path: Path) -> None:
     )  # fmt: skip
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"torchstone/report/page.css", "torchstone/report/page.js"} <= set(names)
+    assert {"torchstone/reporting/html/page.css", "torchstone/reporting/html/page.js"} <= set(names)

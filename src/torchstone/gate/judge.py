@@ -20,6 +20,7 @@ WITHIN, BEYOND, UNCLEAR = "within", "beyond", "unclear"
 """Where an interval lies relative to the margin: inside, outside, or across its edge."""
 NEAR_EDGE = 0.8
 """The share of what a rule allows from which on a value that passes is worth a caution."""
+_PASSES = Ruling(Verdict.PASS)
 _SLACK = 1e-12  # so that 1.02 is within a margin of 2 %, whatever the last binary digit says
 _LEAST_ALPHA = 1e-12
 _UNSETTLED = "its trials do not agree with each other, and some are as those of the other side"
@@ -37,12 +38,12 @@ def judge(
     ``margin`` is the one that the baseline states for a value.
     """
     if isinstance(rule, Criteria):
-        ruling = _by_criteria(comparison, rule, metric)
-        blocks = policy.blocks(ruling.verdict)
-        return structs.replace(ruling, blocks=True) if blocks else ruling
+        return _by_criteria(comparison, rule, policy, metric)
     verdict = Verdict.INCONCLUSIVE
     if not comparison.obstacle:
         verdict = _by_limits(comparison, rule, policy, metric, margin)
+    if verdict is Verdict.PASS and not policy.block:
+        return _PASSES
     return Ruling(verdict, policy.blocks(verdict, rule), comparison.obstacle)
 
 
@@ -65,6 +66,8 @@ def find_near_edge(comparison: Comparison, rule: Rule, margin: float | None) -> 
     if rule.kind not in SHARES or not comparison.base.values:
         return None
     expected, value = comparison.base.values[0], comparison.new.values[0]
+    if value == expected:
+        return None
     limits: AllowedRange = limits_of(rule, expected, margin)
     edge = limits.high if value > expected else limits.low
     if edge is not None and abs(value - expected) > NEAR_EDGE * abs(edge - expected):
@@ -72,10 +75,11 @@ def find_near_edge(comparison: Comparison, rule: Rule, margin: float | None) -> 
     return None
 
 
-def _by_criteria(found: Comparison, criteria: Criteria, metric: str) -> Ruling:
+def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: str) -> Ruling:
     """``same`` within the margin, else better or worse if that is certain, else open."""
     if found.obstacle:
-        return Ruling(Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE, detail=found.obstacle)
+        verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
+        return Ruling(verdict, policy.blocks(verdict), found.obstacle)
     family = criteria.family or Family(found.p_value, criteria.alpha)
     certain = found.low > 1 or found.high < 1
     if found.method != EXACT:
@@ -94,7 +98,7 @@ def _by_criteria(found: Comparison, criteria: Criteria, metric: str) -> Ruling:
     else:
         is_better = (found.ratio < 1) == (criteria.better == "lower") and criteria.better != "equal"
         verdict = Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION
-    return Ruling(verdict, False, detail, certain, relevance, levels)
+    return Ruling(verdict, policy.blocks(verdict), detail, certain, relevance, levels)
 
 
 def relevance_of(comparison: Comparison, criteria: Criteria) -> str:
@@ -130,9 +134,12 @@ def judge_together(drafts: Sequence[Row], policy: Policy, alpha: float) -> list[
         if (judged := decided.get(key)) is None:
             p_value = adjusted.get(number)
             family = untested if p_value is None else Family(p_value, level)
-            criteria = structs.replace(criteria, family=family)
+            criteria = Criteria(criteria.margin, criteria.alpha, criteria.better, criteria.tolerance, family)
             judged = decided[key] = judge(found, criteria, policy, row.metric), criteria
-        rows.append(structs.replace(row, ruling=judged[0], criteria=judged[1]))
+        ruling, criteria = judged
+        rows.append(
+            Row(ruling, row.case, row.metric, row.new, row.base, row.rule, row.remarks, found, criteria)
+        )
     return rows
 
 

@@ -282,6 +282,8 @@ def _four(ratio: float) -> str:
 
 def repro_command(row: Row, report: CompareReport) -> str:
     """The command that measures the case again, where it is known; else the one that compares it again."""
+    if report.command == "ab":  # made by this very process, so it needs no caution
+        return row.remarks.repro
     outcome = row.new or row.base
     if outcome is not None and (command := simple_command(outcome.repro)):
         return command
