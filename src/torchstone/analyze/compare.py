@@ -79,7 +79,7 @@ def compare_pairs(base: Evidence, new: Evidence, trials: Trials, *, alpha: float
 
 
 def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
-    """What a pair says: the median over rounds, in each of which both had a turn."""
+    """What a pair says: the median over exchanges, in each of which both had a turn."""
     logs = sorted(math.log(after) - math.log(before) for before, after in zip(base, new, strict=True))
     middle = len(logs) // 2
     return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2

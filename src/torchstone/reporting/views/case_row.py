@@ -30,7 +30,7 @@ _KIND_OF_STATUS = {PASSED: OK, "": OK, SKIPPED: SKIP, NOT_AVAILABLE: SKIP}
 _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
-class Finding(Struct, frozen=True):
+class CaseFinding(Struct, frozen=True):
     """What the gate says about one metric of a case; ``words`` are for what somebody will look at."""
 
     verdict: Verdict
@@ -98,7 +98,7 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
         return "" if self.outcome else f"planned in {self.place}, but there is no outcome of it"
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[CaseFinding, ...]:
         """What the gate says, the worst first."""
         return tuple(_findings(self.naming.report, self.judged))
 
@@ -267,12 +267,12 @@ def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
     return simple_command(reading.repro.replace("{name}", quote_word(case.benchmark)))
 
 
-def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:
+def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[CaseFinding]:
     for row in sorted(rows, key=lambda row: _ORDER[row.verdict]):
         if report:
             quiet = row.verdict in QUIET and not row.blocks
             words = None if quiet else describe(row, report.context)
-            yield Finding(row.verdict, row.blocks, row.metric, _expected(row), words)
+            yield CaseFinding(row.verdict, row.blocks, row.metric, _expected(row), words)
 
 
 def _expected(row: Row) -> str:
