@@ -219,14 +219,14 @@ class TestPages:
         assert "\\u202e" in html
 
     @pytest.mark.parametrize(
-        ("command", "scripts"), [("report", ["page", "page_flame"]), ("explain", ["page_flame"])]
+        ("command", "scripts"), [("report", ["page", "flame"]), ("explain", ["flame"])]
     )
     def test_the_policy_allows_just_what_is_in_the_page(
         self, page: Callable[..., str], command: str, scripts: list[str]
     ) -> None:
         html = page(sample_run(changed=True), sample_run(changed=False), command)
         script = "".join(read_asset(f"{name}.js") for name in scripts)
-        style = read_asset("page.css") + read_asset("page_flame.css")
+        style = read_asset("page.css") + read_asset("flame.css")
         assert f"script-src '{hash_of(script)}'" in html.replace("&#x27;", "'")
         assert f"style-src '{hash_of(style)}'" in html.replace("&#x27;", "'")
         assert f"<script>{script}</script>" in html
