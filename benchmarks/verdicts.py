@@ -27,7 +27,7 @@ from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
 from torchstone.cli.options.ab_options import OPTIONS, make_ab_request
 from torchstone.gate.criteria import USUAL_ALPHA
-from torchstone.measure.ab.experiment import AbSettings
+from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.pair import Played
 from torchstone.measure.ab.self_comparison import score, try_verdicts
 from torchstone.measure.ab.sides import Spec, open_sides

@@ -29,7 +29,7 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Ruling
 from torchstone.measure.ab import experiment as ab
 from torchstone.measure.ab import pair as turns
-from torchstone.measure.ab.experiment import AbSettings, Contest
+from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.session import Session
 

@@ -13,7 +13,7 @@ from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.weigh import NO_VALUE, evidence_of, value_of, weigh
-from torchstone.measure.ab.experiment import AbSettings, Contest
+from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.pair import Played
 
 CASE = Case("steps", "performance")

@@ -15,7 +15,7 @@ from torchstone.core.records import Case, Failure, Outcome, QuarantineEntry
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement
-from torchstone.measure.ab.experiment import AbSettings, Contest
+from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.judging import Unmatched, judge_contests
 from torchstone.measure.ab.pair import Played
 from torchstone.reporting.views.comparison_rows import CompareReport

@@ -10,7 +10,7 @@ import pytest
 
 from live_processes import Bench
 from torchstone.core.records import Case, Failure, Outcome
-from torchstone.measure.ab.experiment import AbSettings, Contest
+from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.pair import Played
 from torchstone.worker.machine.external_programs import ask
 

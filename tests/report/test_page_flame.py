@@ -218,9 +218,7 @@ class TestPages:
         assert "\u202e" not in html
         assert "\\u202e" in html
 
-    @pytest.mark.parametrize(
-        ("command", "scripts"), [("report", ["page", "flame"]), ("explain", ["flame"])]
-    )
+    @pytest.mark.parametrize(("command", "scripts"), [("report", ["page", "flame"]), ("explain", ["flame"])])
     def test_the_policy_allows_just_what_is_in_the_page(
         self, page: Callable[..., str], command: str, scripts: list[str]
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from torchstone.core.errors import InputError, UsageError, printable
+from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Rule, matches_metric
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -20,7 +20,7 @@ from torchstone.core.vocabulary import (
 )
 from torchstone.formats.merge import Results
 from torchstone.gate.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
-from torchstone.gate.comparable import Apart, Comparability, counter_of
+from torchstone.gate.comparable import Apart, Comparability
 from torchstone.gate.judge import find_near_edge, judge
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
 from torchstone.gate.rules import (
@@ -34,7 +34,7 @@ from torchstone.gate.rules import (
     use_own_margin,
 )
 from torchstone.gate.sanity import contradictions
-from torchstone.gate.tally import Tally
+from torchstone.gate.tally import Tally, counted_instead, measurement_of, told_by
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Row
 from torchstone.gate.weigh import value_of, weigh
 
@@ -172,7 +172,7 @@ class _Checking:
         metric = metrics[0] if metrics else ACCURACY
         rule = self._rules.find(metric, outcome.case)
         if outcome.status == NOT_AVAILABLE:
-            why = f"not available here{_told_by(outcome)}"
+            why = f"not available here{told_by(outcome)}"
             return self.tally.make_row(
                 Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why, of=ACCURACY
             )
@@ -287,7 +287,7 @@ class _Checking:
         if metric == ACCURACY and rule:
             verdict = decide_status(rule, outcome.status, expected.status if expected else "")
             return self.tally.make_row(verdict, outcome.case, metric, outcome, expected, rule)
-        wanted, found = _measurement(expected, metric), _measurement(outcome, metric)
+        wanted, found = measurement_of(expected, metric), measurement_of(outcome, metric)
         rule = self._with_own_margin(rule, metric, wanted)
         if rule is None:
             detail = f"no rule for {metric}"
@@ -309,8 +309,8 @@ class _Checking:
                 return self.tally.make_row(
                     Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail
                 )
-            why = f"it was skipped{_told_by(outcome)}: " if outcome.status == SKIPPED else ""
-            detail = f"{why}the result has no {metric}{_counted_instead(outcome)}"
+            why = f"it was skipped{told_by(outcome)}: " if outcome.status == SKIPPED else ""
+            detail = f"{why}the result has no {metric}{counted_instead(outcome)}"
             return self.tally.make_row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
         if wanted and expected and not self._upstream and not numbers_count(outcome, expected.status):
             return None
@@ -389,32 +389,12 @@ class _Checking:
         """The rows of a case that is expected, but has no result."""
         case, outcome = expected.outcome.case, expected.outcome
         each = case.probe == Probe.INSTRUCTIONS
-        metrics = [m.metric for m in outcome.measurements] if each else []
-        metrics = metrics or [main_metric(outcome)]
+        metrics = [m.metric for m in outcome.measurements] * each or [main_metric(outcome)]
         rows = []
         for metric in metrics:
-            wanted = _measurement(outcome, metric)
+            wanted = measurement_of(outcome, metric)
             rule = self._with_own_margin(self._rules.find(metric, case), metric, wanted)
             rule = rule or (BY_OWN_MARGIN if wanted else None)
             row = self.tally.make_row(Verdict.MISSING, case, metric, None, outcome, rule)
             rows.append(self.tally.place(row, None, None, expected))
         return rows
-
-
-def _told_by(outcome: Outcome) -> str:
-    """The reason that a failure gives, after a colon."""
-    return f": {outcome.failure.message}" if outcome.failure and outcome.failure.message else ""
-
-
-def _counted_instead(outcome: Outcome) -> str:
-    """Which counter a result is from, where that may be why it lacks what another one counts."""
-    counters = {counter_of(measurement) for measurement in outcome.measurements} - {""}
-    return f": it was counted by the {printable(min(counters), 40)} counter" if counters else ""
-
-
-def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
-    if outcome is not None:
-        for measurement in outcome.measurements:
-            if measurement.metric == metric:
-                return measurement
-    return None

@@ -9,12 +9,22 @@ from datetime import date
 from msgspec import structs
 
 from torchstone.analyze.evidence import Comparison
-from torchstone.core.errors import UsageError
-from torchstone.core.records import Case, EntriesByCase, Outcome, QuarantineEntry, Reading, Rule, Run
+from torchstone.core.errors import UsageError, printable
+from torchstone.core.records import (
+    Case,
+    EntriesByCase,
+    Measurement,
+    Outcome,
+    QuarantineEntry,
+    Reading,
+    Rule,
+    Run,
+)
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 from torchstone.formats.merge import Results
 from torchstone.gate.baseline import Baseline, ExpectedRow
+from torchstone.gate.comparable import counter_of
 from torchstone.gate.policy import Policy
 from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Remarks, Row, Ruling
 
@@ -242,3 +252,23 @@ def _is_measured_alike(case: Case, reading: Reading) -> bool:
 def _metrics_in(outcome: Outcome) -> list[str]:
     status = [ACCURACY] if outcome.case.probe == Probe.ACCURACY else []
     return status + [measurement.metric for measurement in outcome.measurements]
+
+
+def told_by(outcome: Outcome) -> str:
+    """The reason that a failure gives, after a colon."""
+    return f": {outcome.failure.message}" if outcome.failure and outcome.failure.message else ""
+
+
+def counted_instead(outcome: Outcome) -> str:
+    """Which counter a result is from, where that may be why it lacks what another one counts."""
+    counters = {counter_of(measurement) for measurement in outcome.measurements} - {""}
+    return f": it was counted by the {printable(min(counters), 40)} counter" if counters else ""
+
+
+def measurement_of(outcome: Outcome | None, metric: str) -> Measurement | None:
+    """The measurement of a metric, where an outcome has one."""
+    if outcome is not None:
+        for measurement in outcome.measurements:
+            if measurement.metric == metric:
+                return measurement
+    return None

@@ -21,7 +21,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.vocabulary import Probe, Verdict
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.tally import Exemptions
-from torchstone.measure.ab.experiment import METRICS, AbSettings
+from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.sides import KEYS, Spec
 from torchstone.measure.runner import Request
 

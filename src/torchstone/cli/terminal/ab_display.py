@@ -21,7 +21,8 @@ from torchstone.core.text.safe_text import escape_line
 from torchstone.core.text.units import count_of, format_change, format_share, format_value, join_alike
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
-from torchstone.measure.ab.experiment import AbSettings, Contest, PairRunner
+from torchstone.measure.ab.contest import AbSettings, Contest
+from torchstone.measure.ab.experiment import PairRunner
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

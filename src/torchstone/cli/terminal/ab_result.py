@@ -30,7 +30,7 @@ from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.text.units import count_of, format_share
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement
-from torchstone.measure.ab.experiment import METRICS, AbSettings, Contest
+from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
 from torchstone.reporting.views.comparison_rows import CompareReport

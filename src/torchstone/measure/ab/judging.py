@@ -11,7 +11,7 @@ from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement, Overview, Remarks, Row, Ruling
-from torchstone.measure.ab.experiment import METRICS, AbSettings, Contest
+from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 
 _OPEN = Ruling(Verdict.INCONCLUSIVE, detail="stopped before it was decided")

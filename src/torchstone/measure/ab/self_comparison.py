@@ -11,7 +11,8 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.proportion import lower_limit, upper_limit
 from torchstone.core.vocabulary import Verdict
-from torchstone.measure.ab.experiment import AbSettings, Contest, PairRunner, make_contests
+from torchstone.measure.ab.contest import AbSettings, Contest
+from torchstone.measure.ab.experiment import PairRunner, make_contests
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.supervisor import Limits, Watcher
 

@@ -15,8 +15,8 @@ from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, 
 from torchstone.reporting.html.links import link_row
 from torchstone.reporting.svg.drawing import Scale
 from torchstone.reporting.svg.line_chart import (
-    ChartLine,
     Mark,
+    Trace,
     draw_lines,
     draw_sample,
     format_percent_tick,
@@ -92,18 +92,17 @@ def _legend(page: Page, kinds: dict[str, int]) -> Markup:
     if not kinds:
         return NOTHING
     items = [
-        element("li", draw_sample(ChartLine(kind, ())), name, class_="curve-name")
-        for name, kind in kinds.items()
+        element("li", draw_sample(Trace(kind, ())), name, class_="curve-name") for name, kind in kinds.items()
     ]
     names = _base_names(page)
     if names:
         ours = page.sources[0].path if len(page.sources) == 1 else count_of(len(page.sources), "file")
-        items.append(element("li", draw_sample(ChartLine(0, ()), "plain-line"), ours, class_="run-name"))
+        items.append(element("li", draw_sample(Trace(0, ()), "plain-line"), ours, class_="run-name"))
         items += [
-            element("li", draw_sample(ChartLine(0, (), base), "plain-line"), name, class_="base-name")
+            element("li", draw_sample(Trace(0, (), base), "plain-line"), name, class_="base-name")
             for name, base in names.items()
         ]
-    items.append(element("li", draw_sample(ChartLine(0, ()), "ideal"), "ideal"))
+    items.append(element("li", draw_sample(Trace(0, ()), "ideal"), "ideal"))
     return element("ul", items, class_="legend lines-legend")
 
 
@@ -155,9 +154,9 @@ def _pictures(shown: ShownSweep, kinds: dict[str, int], bases: dict[str, int]) -
 
     def lines_of(
         height: Callable[[Point], float | None], write: Callable[[float | None], str]
-    ) -> list[ChartLine]:
+    ) -> list[Trace]:
         return [
-            ChartLine(
+            Trace(
                 kinds[name], tuple(_mark(point, height(point), write, name, file) for point in points), base
             )
             for base, file, curve in _curves(shown, bases)
@@ -182,7 +181,7 @@ def _mark(
     return Mark(point.ranks, height, f"{name} on {count_of(point.ranks, 'rank')}: {told}{where}")
 
 
-def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[ChartLine]) -> Markup:
+def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[Trace]) -> Markup:
     smallest = shown.sweep.smallest
     ideal = None
     if smallest.examples:
@@ -193,7 +192,7 @@ def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[ChartLine]) 
     return _figure("Examples per second, by number of ranks", picture)
 
 
-def _share_picture(across: Scale, lines: Sequence[ChartLine]) -> Markup:
+def _share_picture(across: Scale, lines: Sequence[Trace]) -> Markup:
     heights = _heights(lines)
     if not heights:
         return NOTHING
@@ -201,7 +200,7 @@ def _share_picture(across: Scale, lines: Sequence[ChartLine]) -> Markup:
     return _figure("Efficiency, by number of ranks", picture)
 
 
-def _heights(lines: Iterable[ChartLine]) -> list[float]:
+def _heights(lines: Iterable[Trace]) -> list[float]:
     return [mark.height for line in lines for mark in line.marks if mark.height is not None]
 
 

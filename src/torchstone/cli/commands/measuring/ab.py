@@ -34,16 +34,8 @@ from torchstone.core.text.safe_text import join_words
 from torchstone.core.text.units import count_of
 from torchstone.gate.policy import Policy
 from torchstone.gate.tally import Exemptions
-from torchstone.measure.ab.experiment import (
-    METRICS,
-    AbSettings,
-    Contest,
-    PairRunner,
-    are_forked_apart,
-    decide,
-    make_contests,
-    write,
-)
+from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
+from torchstone.measure.ab.experiment import PairRunner, are_forked_apart, decide, make_contests, write
 from torchstone.measure.ab.judging import find_unmatched, judge_contests
 from torchstone.measure.ab.sides import Side, forked_alone, open_sides, parse_spec
 from torchstone.measure.journal import Journal, create_journal

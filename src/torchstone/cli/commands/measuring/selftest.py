@@ -24,7 +24,7 @@ from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Run
 from torchstone.core.text.safe_text import escape_json, escape_line
 from torchstone.core.text.units import count_of, format_share
-from torchstone.measure.ab.experiment import AbSettings
+from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.self_comparison import Score, Tried, score, try_verdicts
 from torchstone.measure.ab.sides import Side, Spec, open_sides
 from torchstone.measure.supervisor import Limits
