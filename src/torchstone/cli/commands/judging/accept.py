@@ -14,6 +14,7 @@ from torchstone.baselines.propose import Proposal, find_repeatable, new_baseline
 from torchstone.baselines.text_edits import Change
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import Option
+from torchstone.cli.options.quantities import parse_share
 from torchstone.cli.options.shared import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import load_settings, parse_rule
@@ -234,9 +235,9 @@ def _learn(
         if false_alarms is not None:
             raise UsageError("--false-alarms is for --learn-margins", advice="name past runs to learn from")
         return wish, []
-    from torchstone.cli.options.past_runs import learn_from, parse_false_alarms, read_past  # noqa: PLC0415
+    from torchstone.api.judging.past_runs import check_false_alarms, learn_from, read_past  # noqa: PLC0415
 
-    rate = parse_false_alarms(false_alarms)
+    rate = check_false_alarms(parse_share("--false-alarms", false_alarms))
     _require_place_for_margins(old, "--learn-margins")
     past = read_past("--learn-margins", names, readings, [old.path], kind, assignments)
     lessons = learn_from(past, readings, old, wish, rate)

@@ -253,7 +253,7 @@ def _look_back(
     judgement: Judgement, results: Results, request: Request, baselines: Sequence[str]
 ) -> Judgement:
     """The judgement with cautions about what has drifted since the past runs that --history names."""
-    from torchstone.cli.options.past_runs import read_past  # noqa: PLC0415  (most checks look at no history)
+    from torchstone.api.judging.past_runs import read_past  # noqa: PLC0415  (most checks look at no history)
     from torchstone.gate.near_misses import tell_drifts  # noqa: PLC0415
 
     past = read_past(

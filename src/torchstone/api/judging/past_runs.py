@@ -14,7 +14,6 @@ from torchstone.analyze.learning import FEWEST
 from torchstone.baselines.adopt import Wish
 from torchstone.baselines.margins import Lessons
 from torchstone.baselines.propose import find_lessons
-from torchstone.cli.options.quantities import parse_share
 from torchstone.core.disk import read_text
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences
@@ -167,11 +166,10 @@ def _some(texts: Sequence[str], between: str) -> str:
     return between.join(texts[:MOST_NAMED]) + (f"{between}and {more} more" if more > 0 else "")
 
 
-def parse_false_alarms(text: str | None) -> float:
-    """How many of all values may lie outside of a margin though nothing has changed, as a share."""
-    share = parse_share("--false-alarms", text)
-    if share is not None and share > MOST_FALSE_ALARMS:
-        raise UsageError(f"--false-alarms {text}: a gate that cries wolf every other time is none")
+def check_false_alarms(share: float | None) -> float:
+    """The share of values that may lie outside a margin although nothing changed; the default where none is given."""
+    if share is not None and not 0 < share <= MOST_FALSE_ALARMS:
+        raise UsageError(f"--false-alarms {share:g}: expected a share of at most {MOST_FALSE_ALARMS:g}")
     return FALSE_ALARMS if share is None else share
 
 

@@ -1,0 +1,1 @@
+"""The public Python API: one function a capability, request in, result out."""
