@@ -15,10 +15,10 @@ import pytest
 
 from conftest import Command
 from torchstone.cli.group import torchstone as group
-from torchstone.cli.terminal.show import STYLES
 from torchstone.core.config import POLICIES, RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
+from torchstone.reporting.dialects.styles import STYLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

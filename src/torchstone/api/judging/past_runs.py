@@ -11,6 +11,7 @@ from glob import glob
 from msgspec import Struct
 
 from torchstone.analyze.learning import FEWEST
+from torchstone.api.sources import Axes
 from torchstone.baselines.adopt import Wish
 from torchstone.baselines.margins import Lessons
 from torchstone.baselines.propose import find_lessons
@@ -72,11 +73,11 @@ def read_past(
     names: Sequence[str],
     readings: Sequence[Reading],
     others: Sequence[str],
-    kind: str | None,
-    assignments: Sequence[str],
+    kind: str,
+    axes: Axes,
 ) -> Past:
     """Read the past that an option names. The results themselves (``readings``) and ``others`` are not part of it, though they may lie in the same folder."""
-    axes = parse_axes(assignments)
+    stated = parse_axes(f"{axis}={value}" for axis, value in axes)
     cautions: list[str] = []
     seen = {os.path.realpath(path) for path in (*(reading.path for reading in readings), *others)}
     found: list[Reading] = []
@@ -92,7 +93,7 @@ def read_past(
         if same:
             cautions.append(f"{path} is a copy of {same}: it counts once")
             continue
-        found.append(fill_in(reading, axes))
+        found.append(fill_in(reading, stated))
     if not found:
         raise UsageError(
             f"{option} {' '.join(names)}: there are no past runs",
@@ -123,7 +124,7 @@ def _numbered(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(name)]
 
 
-def _read(path: str, kind: str | None, cautions: list[str] | None) -> Reading | None:
+def _read(path: str, kind: str, cautions: list[str] | None) -> Reading | None:
     """One file. What merely lies in a folder and is no file of results is left out, with a caution; what was named has to be one."""
     text = read_text(path)
     try:

@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from torchstone.api.measuring.consent import trust_artifacts, trust_run
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.consent import trust_artifacts, trust_run
+from torchstone.cli.options.consent import ask
 from torchstone.cli.options.quantities import parse_seconds
 from torchstone.cli.options.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
 from torchstone.cli.terminal.run_display import Display, make_display
@@ -141,7 +142,9 @@ def _run(
             return Finished(0)
         check_plan(run)
         settings = _settings(run)
-        session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
+        session.trusts_artifacts = trust_artifacts(
+            settings, run.plan, trust=given["trust"], ask=ask, say=display.say
+        )
         _show_cautions(session, display)
         journal = create_journal(given["output"] or default_output(run), run, "", display.say)
         return _carry_out(run, settings, journal, session, display, given)
@@ -189,7 +192,9 @@ def _go_on(
     done = {outcome.case for outcome in run.outcomes}
     left = [case for case in run.plan if case not in done]
     refuse_to_finish(find_edited_files(run))  # no trust would help
-    trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
+    trusts_artifacts = trust_run(
+        settings, settings.sources, left, trust=given["trust"], ask=ask, say=display.say
+    )
     with Session(settings.start, settings.cache, display.say) as session:
         session.trusts_artifacts = trusts_artifacts
         _man(session, job)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
-import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
 from textwrap import fill
 from typing import Any
 
@@ -15,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from torchstone.analyze.attribution import Attribution, Change, Step, trace
-from torchstone.cli.terminal.tables import print_table
-from torchstone.core.errors import printable
+from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Number
 from torchstone.core.text.safe_text import escape_commands, escape_json, escape_lines
 from torchstone.core.text.units import count_of, format_change, format_number, short_number
+from torchstone.reporting.dialects.columns import columns
 from torchstone.reporting.html.profile_section import (
     MOST_STEPS,
     PYTHON,
@@ -29,10 +25,12 @@ from torchstone.reporting.html.profile_section import (
     signed,
     tell_total,
 )
+from torchstone.reporting.views.result_table import ResultTable
 
 FORMAT = 1
+DEFAULT_TOP = 15
+STYLES = ("text", "json", "markdown")
 WIDTH = 80
-_WIDEST = 160
 _SHORTEST_NAME = 16
 _LONGEST_LIBRARY = 18
 _DEEPEST = 20
@@ -58,62 +56,75 @@ class Explanation(Struct, frozen=True):
         return [*self.notes, *([PYTHON_SEES] if by_python else [])]
 
 
-def render(explanation: Explanation, style: str, top: int, *, terminal: bool = False) -> str:
-    """The explanation in one of the styles; text for a terminal is printed right away."""
+def render_explanation(explanation: Explanation, style: str = "text", top: int = DEFAULT_TOP) -> str:
+    """The explanation in one of the styles; text has 80 columns."""
     match style:
         case "json":
             return _render_json(explanation)
         case "markdown":
             return escape_commands(_render_markdown(explanation, top))
         case "html":
-            from torchstone.reporting.html.explain_page import render_explained_page  # noqa: PLC0415
+            from torchstone.reporting.html.explain_page import render_explained_page  # noqa: PLC0415  (start-up: text needs no page)
 
             told = explanation.base, explanation.new, explanation.explained, explanation.differences
             return render_explained_page(*told, explanation.notes)
-    if terminal:
-        _print_text(explanation, top)
-        return ""
-    with redirect_stdout(io.StringIO()) as text:
-        _print_text(explanation, top)
-    return escape_commands(escape_lines(text.getvalue()))
+        case "text":
+            blocks = explanation_blocks(explanation, top, Room())
+            text = "".join(
+                f"{block}\n"
+                if isinstance(block, str)
+                else columns(block.header, block.rows, title=block.title)
+                for block in blocks
+            )
+            return escape_commands(escape_lines(text))
+    raise UsageError(f"{style}: no such style", advice=f"the styles are {', '.join(STYLES)} and html")
+
+
+class Room(Struct, frozen=True):
+    """How many columns there are, and how many of them each column of a table takes beyond its text."""
+
+    width: int = WIDTH
+    spacing: int = 0
 
 
 # ---- Text
 
 
-def _print_text(explanation: Explanation, top: int) -> None:
+def explanation_blocks(explanation: Explanation, top: int, room: Room) -> Iterator[str | ResultTable]:
+    """The explanation as lines and tables."""
     if explanation.differences:
-        print(_DIFFER)
+        yield _DIFFER
         for difference in explanation.differences:
-            print(fill(printable(difference, 1000), WIDTH, initial_indent="  ", subsequent_indent="    "))
-        print()
+            yield fill(printable(difference, 1000), WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield ""
     if explanation.one:
-        _print_case(explanation.explained[0], top)
+        yield from _case_blocks(explanation.explained[0], top, room)
     else:
-        _print_summary(explanation)
+        yield _summary_table(explanation, room)
     if explanation.remarks:
-        print()
+        yield ""
     for remark in explanation.remarks:
-        print(fill(printable(remark, 1000), WIDTH))
+        yield fill(printable(remark, 1000), WIDTH)
 
 
-def _print_case(each: Explained, top: int) -> None:
+def _case_blocks(each: Explained, top: int, room: Room) -> Iterator[str | ResultTable]:
     found = each.attribution
-    print(fill(f"{printable(each.label)}: {tell_total(found)}", WIDTH))
-    print()
-    _print_phases(found)
-    _print_functions(found, top)
+    yield fill(f"{printable(each.label)}: {tell_total(found)}", WIDTH)
+    yield ""
+    yield _phases_table(found, room)
+    yield from _function_blocks(found, top, room)
     if found.by_stack:
-        _print_path(trace(found.by_stack), found.stacks_unit)
+        yield from _path_lines(trace(found.by_stack), found.stacks_unit, room)
 
 
-def _print_summary(explanation: Explanation) -> None:
+def _summary_table(explanation: Explanation, room: Room) -> ResultTable:
     rows = [[each.label, *_summary_cells(each.attribution)] for each in explanation.explained]
     header = ["case", "base", "new", "change", "", "mostly"]
     numbers = _fit(header, rows, range(1, 5))
-    _shorten(rows, [0], numbers)
+    _shorten(rows, [0], numbers, room)
     count = count_of(len(rows), "case")
-    print_table(numbers, rows, title=f"{count} with a profile in both files, the largest change first")
+    title = f"{count} with a profile in both files, the largest change first"
+    return ResultTable(title, tuple(numbers), rows)
 
 
 def _summary_cells(found: Attribution) -> list[str]:
@@ -133,7 +144,7 @@ def _short_cells(change: Change) -> list[str]:
     ]
 
 
-def _print_phases(found: Attribution) -> None:
+def _phases_table(found: Attribution, room: Room) -> ResultTable:
     def cells(write: Callable[[Number], str]) -> list[list[str]]:
         return [
             [
@@ -151,16 +162,16 @@ def _print_phases(found: Attribution) -> None:
     if max(sum(map(len, row)) for row in [*rows, header]) > WIDTH - 2 * len(header):
         rows = cells(short_number)
     fitted = _fit(header, rows, range(1, 5))
-    _shorten(rows, [0], fitted)
-    print_table(fitted, rows, title=f"By phase of the compiler, in {found.unit}")
+    _shorten(rows, [0], fitted, room)
+    return ResultTable(f"By phase of the compiler, in {found.unit}", tuple(fitted), rows)
 
 
-def _print_functions(found: Attribution, top: int) -> None:
+def _function_blocks(found: Attribution, top: int, room: Room) -> Iterator[str | ResultTable]:
     if not found.functions:
         return
-    print()
+    yield ""
     if not found.changed:
-        print("No function changed.")
+        yield "No function changed."
         return
     shown = found.changed[:top]
     header = ["phase", "function", "library", "base", "new", "change"]
@@ -168,33 +179,29 @@ def _print_functions(found: Attribution, top: int) -> None:
     fitted = _fit(header, rows, range(3, 6))
     for row in rows:
         row[0], row[2] = _cut(row[0], 12), _cut_library(row[2])
-    _shorten(rows, [1], fitted)
+    _shorten(rows, [1], fitted, room)
     of_all = f" ({len(shown)} of {len(found.changed):,})" if len(shown) < len(found.changed) else ""
-    print_table(fitted, rows, title=f"Functions that changed most{of_all}, what they cost by themselves")
+    title = f"Functions that changed most{of_all}, what they cost by themselves"
+    yield ResultTable(title, tuple(fitted), rows)
 
 
-def _print_path(steps: Sequence[Step], unit: str) -> None:
-    print()
+def _path_lines(steps: Sequence[Step], unit: str, room: Room) -> Iterator[str]:
+    yield ""
     if not steps:
-        print(f"Call stacks: no change, in {printable(unit)}.")
+        yield f"Call stacks: no change, in {printable(unit)}."
         return
-    print(f"The way down to what explains most of the change, in {printable(unit)}")
+    yield f"The way down to what explains most of the change, in {printable(unit)}"
     shown = steps[:MOST_STEPS]
     numbers = [signed(step.frame.change) for step in shown]
     width = max(map(len, numbers))
     for step, number in zip(shown, numbers, strict=True):
         indent = " " * min(step.level, _DEEPEST)
         if step.passed:
-            print(f"{' ' * width}  {indent}... {count_of(step.passed, 'frame')} more with this change")
-        name = _cut(step.frame.name, _width() - width - 2 - len(indent))
-        print(f"{number.rjust(width)}  {indent}{name}")
+            yield f"{' ' * width}  {indent}... {count_of(step.passed, 'frame')} more with this change"
+        name = _cut(step.frame.name, room.width - width - 2 - len(indent))
+        yield f"{number.rjust(width)}  {indent}{name}"
     if left := len(steps) - len(shown):
-        print(f"... {count_of(left, 'step')} more")
-
-
-def _width() -> int:
-    """The columns there are: those of the terminal, or as many as everybody has."""
-    return max(WIDTH, min(_WIDEST, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else WIDTH
+        yield f"... {count_of(left, 'step')} more"
 
 
 def _fit(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> list[str]:
@@ -208,18 +215,18 @@ def _fit(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> li
     return fitted
 
 
-def _shorten(rows: Sequence[list[str]], columns: Sequence[int], header: Sequence[str]) -> None:
+def _shorten(rows: Sequence[list[str]], shortened: Sequence[int], header: Sequence[str], room: Room) -> None:
     """Cut the names in these columns so that the table is no wider than a terminal, where it has more space between columns."""
-    width = _width() - (len(header) + 1 if sys.stdout.isatty() else 0)
+    width = room.width - room.spacing * (len(header) + 1)
     others = [
         max(len(header[column]), *(len(printable(row[column])) for row in rows))
         for column in range(len(header))
-        if column not in columns
+        if column not in shortened
     ]
-    room = max(_SHORTEST_NAME, (width - sum(others) - 2 * (len(header) - 1)) // len(columns))
+    left = max(_SHORTEST_NAME, (width - sum(others) - 2 * (len(header) - 1)) // len(shortened))
     for row in rows:
-        for column in columns:
-            row[column] = _cut(row[column], room)
+        for column in shortened:
+            row[column] = _cut(row[column], left)
 
 
 def _cut(text: str, room: int) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from torchstone.cli.options.consent import trust_run
-from torchstone.cli.options.quantities import parse_count
-from torchstone.cli.terminal.run_display import Display, make_display
+from torchstone.api.measuring.consent import Ask, trust_run
+from torchstone.api.measuring.events import RunWatcher
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Reading, Run
@@ -20,34 +19,33 @@ FEWEST = 2
 MOST_NAMED = 3
 
 
-def parse_repeats(text: str | None) -> int:
-    """How often to measure again; 0 where nothing is said."""
-    repeats = parse_count("--repeat", text)
-    if repeats is not None and repeats < FEWEST:
+def check_repeats(repeats: int) -> None:
+    """Refuse fewer repeats than say anything about a spread."""
+    if repeats < FEWEST:
         raise UsageError(
             f"--repeat {repeats}: two values, the one in the file and one more, say next to nothing about a spread",
             advice=f"measure {FEWEST} times at least; 5 make margins several times narrower",
         )
-    return repeats or 0
 
 
-def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trust: bool) -> list[Reading]:
+def measure_again(
+    reading: Reading, cases: Sequence[Case], repeats: int, watcher: RunWatcher, *, trust: bool, ask: Ask
+) -> list[Reading]:
     """Measure cases as their run did, each time from the start: the next run will begin with a process of its own, too."""
     run = structs.replace(reading.run, plan=tuple(cases), outcomes=())
     settings = structs.replace(
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
     _refuse_changes(find_edited_files(run))  # no trust would help
-    trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust)
+    trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust, ask=ask, say=watcher.say)
     _refuse_changes(find_edits(run))
-    display = make_display()
     taken: list[Outcome] = []
     found = []
     for number in range(1, repeats + 1):
         planned = structs.replace(run, plan=tuple(cases) * repeats, outcomes=tuple(taken))
-        with Session(settings.start, settings.cache, display.say) as session:
+        with Session(settings.start, settings.cache, watcher.say) as session:
             session.trusts_artifacts = trusts_artifacts
-            outcomes = _measure(run, settings, planned, f"repeat {number} of {repeats}", session, display)
+            outcomes = _measure(run, settings, planned, f"repeat {number} of {repeats}", session, watcher)
         taken += outcomes
         again = structs.replace(run, outcomes=tuple(outcomes))
         found.append(Reading(f"repeat {number} of {reading.path}", "run", again, (0,) * len(outcomes)))
@@ -55,24 +53,24 @@ def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trus
 
 
 def _measure(
-    run: Run, settings: Settings, planned: Run, title: str, session: Session, display: Display
+    run: Run, settings: Settings, planned: Run, title: str, session: Session, watcher: RunWatcher
 ) -> list[Outcome]:
     """One repeat, which is a whole run of these cases."""
     suites = sorted({case.suite for case in run.plan})
     outcomes = []
-    with display.busy(f"{title}: loading torch and looking at the machine"):
+    with watcher.busy(f"{title}: loading torch and looking at the machine"):
         devices = sorted({case.variant.device for case in run.plan})
         session.start_workers(list(settings.sources.values()), devices)
         found = look_again(run, suites, session)
         _refuse_changes(differences(found["environment"], run.environment))
         session.cautions += unknowns(found["environment"], run.environment)
     for caution in session.cautions:
-        display.say(f"caution: {caution}")
-    supervisor = session.supervisor(settings, choose_limits(settings, run), display)
-    with display.showing(planned):
+        watcher.say(f"caution: {caution}")
+    supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)
+    with watcher.showing(planned):
         for outcome in supervisor.execute(run.plan):
             outcomes.append(outcome)
-            display.finished(outcome)
+            watcher.finished(outcome)
     return outcomes
 
 
