@@ -21,14 +21,20 @@ from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import Verdict
 
 CAPABILITIES = {
-    "accept",
-    "check",
-    "compare",
-    "convert",
-    "doctor",
-    "explain",
-    "read",
-    "report",
+    *(
+        "run",
+        "stream",
+        "plan",
+        "check",
+        "compare",
+        "accept",
+        "report",
+        "explain",
+        "doctor",
+        "read",
+        "convert",
+    ),
+    *("cachebench", "pr_time", "main"),
 }
 HOSTILE = "<script>alert(1)</script>"
 

@@ -61,7 +61,7 @@ USAGE = [
         "new/ is a folder, and --output is the name of a file\n  name a file in it, such as new/run.jsonl",
     ),
     (["bench_a.py", "-o", "/dev/null"], "/dev/null is there already, and is no run file\n  choose another"),
-    (["--repeat", "3"], "what is to be measured?"),
+    (["--repeat", "3"], "no targets given"),
     (
         ["bench_a.py", "--resume", "run.jsonl"],
         "--resume takes the cases from the file, so bench_a.py has no place",

@@ -14,11 +14,37 @@ if TYPE_CHECKING:
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
     from torchstone.api.judging.explain import ExplainResult, explain
+    from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
     from torchstone.api.measuring.doctor import DoctorResult, doctor
+    from torchstone.api.measuring.events import (
+        CaseMeasured,
+        CaseStarted,
+        Notice,
+        PhaseEntered,
+        Planned,
+        Preparing,
+    )
+    from torchstone.api.measuring.pr_time import PrTimeResult, pr_time
+    from torchstone.api.measuring.run import MeasuredRun, plan, run, stream
     from torchstone.api.results import RunResult
+    from torchstone.api.script import main
     from torchstone.core.errors import InputError, TorchstoneError, UsageError
+    from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
 
 _HOMES = {
+    "torchstone.api.measuring.run": ("MeasuredRun", "plan", "run", "stream"),
+    "torchstone.api.measuring.cachebench": ("CachebenchResult", "cachebench"),
+    "torchstone.api.measuring.pr_time": ("PrTimeResult", "pr_time"),
+    "torchstone.api.script": ("main",),
+    "torchstone.api.measuring.events": (
+        "CaseMeasured",
+        "CaseStarted",
+        "Notice",
+        "PhaseEntered",
+        "Planned",
+        "Preparing",
+    ),
+    "torchstone.core.records": ("Case", "Measurement", "Outcome", "Reading", "Run"),
     "torchstone.api.files.convert": ("ConvertResult", "convert"),
     "torchstone.api.files.read": ("read",),
     "torchstone.api.files.report": ("ReportResult", "report"),
@@ -34,24 +60,44 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AcceptResult",
+    "CachebenchResult",
+    "Case",
+    "CaseMeasured",
+    "CaseStarted",
     "CheckResult",
     "CompareResult",
     "ConvertResult",
     "DoctorResult",
     "ExplainResult",
     "InputError",
+    "MeasuredRun",
+    "Measurement",
+    "Notice",
+    "Outcome",
+    "PhaseEntered",
+    "Planned",
+    "PrTimeResult",
+    "Preparing",
+    "Reading",
     "ReportResult",
+    "Run",
     "RunResult",
     "TorchstoneError",
     "UsageError",
     "accept",
+    "cachebench",
     "check",
     "compare",
     "convert",
     "doctor",
     "explain",
+    "main",
+    "plan",
+    "pr_time",
     "read",
     "report",
+    "run",
+    "stream",
 ]
 
 

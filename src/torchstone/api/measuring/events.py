@@ -12,7 +12,7 @@ from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.text.units import count_of
 
 
-class Message(Struct, frozen=True):
+class Notice(Struct, frozen=True):
     """Something a person should know: a caution, or a file that was written."""
 
     text: str
@@ -68,7 +68,7 @@ class CaseMeasured(Struct, frozen=True):
         return f"{self.outcome.status}: {self.outcome.case.id}"
 
 
-Event = Message | Preparing | Planned | CaseStarted | PhaseEntered | CaseMeasured
+Event = Notice | Preparing | Planned | CaseStarted | PhaseEntered | CaseMeasured
 OnEvent = Callable[[Event], None]
 
 
@@ -105,7 +105,7 @@ class EventWatcher:
 
     def say(self, text: str) -> None:
         """Something a person should know."""
-        self._tell(Message(text))
+        self._tell(Notice(text))
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
