@@ -67,7 +67,10 @@ def render_reference() -> str:
         "Ctrl-C ends a command with 130, and nothing is written.\n\n",
         (
             "If standard output cannot be written, for example because the disk is full, the code is 2 instead of 0 or 1, because the report is lost; files are written as usual, "
-            "and a run is measured to its end. A reader that stops reading (`| head`) and a closed stream (`>&-`) are no errors: the command ends with its own code. "
+            "and a run is measured to its end. A reader that stops reading (`| head`) is not an error. "
+            "If standard output is closed (`>&-`), a command whose output is for other programs ends with 2: "
+            "`export`, `import` and `pr-time` without `--output`, `report -o -`, and every command with `--json` or a `--format` other than text. "
+            "A report for people is dropped, and the command keeps its own code. "
             "Messages that standard error does not take are dropped.\n\n"
         ),
         "## Verdicts\n\nFrom worst to best. What blocks is what makes the exit code 1; `--block` and `--allow` change it.\n\n",

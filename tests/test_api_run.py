@@ -14,6 +14,7 @@ import torchstone
 from torchstone.api.measuring.events import EventWatcher
 from torchstone.api.measuring.run import Execution
 from torchstone.core.records import Case, Outcome, Reading, Run, Variant
+from torchstone.core.run_settings import Settings
 
 BENCHMARKS = """
 import torchstone
@@ -179,7 +180,7 @@ def test_nothing_is_measured_of_a_finished_run() -> None:
         loss = None
 
     run = Run("x", (), ())
-    execution = Execution(run, None, NoJournal(), None, EventWatcher(None))  # type: ignore[arg-type]
+    execution = Execution(run, Settings(), NoJournal(), None, EventWatcher(None))  # type: ignore[arg-type]
     assert execution.was_finished
     assert list(execution) == []
     assert execution.measure_all().run == run

@@ -1,4 +1,4 @@
-"""How much of a sum of times another sum of times saves, with an interval over repeats; standard library only."""
+"""Estimate what percentage of time is saved, with a confidence interval over repeats. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 100.0  # nothing saves more than all of it
 
 
 class Saving(NamedTuple):
-    """A saving in percent and its interval; ``low`` and ``high`` are None where there are too few repeats to say."""
+    """A saving in percent with its confidence interval; limits are None if there are too few repeats."""
 
     percent: float
     low: float | None
@@ -21,9 +21,10 @@ class Saving(NamedTuple):
 
 
 def estimate_saving(before: Sequence[float], after: Sequence[float]) -> Saving | None:
-    """What ``after`` saves of ``before``: (1 - sum(after) / sum(before)) * 100; None where nothing was spent before.
+    """Return (1 - sum(after) / sum(before)) * 100; None if ``before`` sums to zero.
 
-    The two are paired by repeat. The interval is that of a ratio of two means (linearised, with Student's t): from two repeats on.
+    The two are paired by repeat. From two repeats on there is a confidence interval: that of a ratio of two
+    means, linearised, with Student's t.
 
     >>> estimate_saving([10.0, 10.0], [2.0, 2.0])
     Saving(percent=80.0, low=80.0, high=80.0)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.analyze.attribution import Profile, compare, read_profile
+from torchstone.analyze.attribution import compare
+from torchstone.analyze.profiles import Profile, read_profile
 from torchstone.api.case_lookup import find_cases
 from torchstone.api.requests import Source, make_request
 from torchstone.api.sources import Input, read_input

@@ -15,7 +15,7 @@ from torchstone.api.requests import Path, Texts, make_request
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.vocabulary import PASSED, Probe
-from torchstone.formats.torch import cachebench as cachebench_file
+from torchstone.formats.torch import cachebench_json
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -63,7 +63,7 @@ class CachebenchResult(MeasuredRun, frozen=True):
     @property
     def text(self) -> str:
         """The records that PyTorch's script would write: those of the models that passed."""
-        return cachebench_file.write(self.run)
+        return cachebench_json.write(self.run)
 
     @property
     def written(self) -> int:
@@ -87,7 +87,7 @@ def cachebench(
     """
     request = run_request_of(make_request(CachebenchRequest, {"suite": suite, **options}))
     measured = measure_run(request, EventWatcher(on_event))
-    return CachebenchResult(measured.reading, measured.loss)
+    return CachebenchResult(measured.reading, measured.loss, measured.broken)
 
 
 def run_request_of(request: CachebenchRequest) -> RunRequest:

@@ -18,7 +18,7 @@ from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.formats.table import defuse
-from torchstone.formats.torch import pr_time as pr_time_file
+from torchstone.formats.torch import pr_time_csv
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -88,7 +88,7 @@ def pr_time(
     """
     request = make_request(PrTimeRequest, {"targets": targets, **options})
     measured = measure_run(run_request_of(request), EventWatcher(on_event), refuse_namesakes)
-    return PrTimeResult(measured.reading, measured.loss)
+    return PrTimeResult(measured.reading, measured.loss, measured.broken)
 
 
 def run_request_of(request: PrTimeRequest) -> RunRequest:
@@ -132,7 +132,7 @@ def _records_file(output: str, case: Case) -> str:
 
 def rows_of(outcomes: Sequence[Outcome], *, raw_cells: bool) -> str:
     """The rows of outcomes."""
-    rows = "".join(map(pr_time_file.write_rows, outcomes))
+    rows = "".join(map(pr_time_csv.write_rows, outcomes))
     return rows if raw_cells else defuse(rows)
 
 
@@ -145,7 +145,7 @@ def write_rows(outcomes: Sequence[Outcome], output: str, *, raw_cells: bool) -> 
     _append(output, rows_of(outcomes, raw_cells=raw_cells))
     if os.path.isfile(output):
         for outcome in outcomes:
-            write_text(_records_file(output, outcome.case), pr_time_file.write_records(outcome))
+            write_text(_records_file(output, outcome.case), pr_time_csv.write_records(outcome))
 
 
 def _append(path: str, rows: str) -> None:

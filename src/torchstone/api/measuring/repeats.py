@@ -11,8 +11,8 @@ from torchstone.api.measuring.events import RunWatcher
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Reading, Run
-from torchstone.measure.measuring import Settings, settings_of_run
-from torchstone.measure.runner import choose_limits, find_edited_files, find_edits, look_again
+from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
+from torchstone.measure.runner import check_stated, choose_limits, find_edited_files, find_edits, look_again
 from torchstone.measure.session import Session
 
 FEWEST = 2
@@ -37,6 +37,7 @@ def measure_again(
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
     _refuse_changes(find_edited_files(run))  # no trust would help
+    check_artifacts(settings, cases)
     trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust, ask=ask, say=watcher.say)
     _refuse_changes(find_edits(run))
     taken: list[Outcome] = []
@@ -45,7 +46,8 @@ def measure_again(
         planned = structs.replace(run, plan=tuple(cases) * repeats, outcomes=tuple(taken))
         with Session(settings.start, settings.cache, watcher.say) as session:
             session.trusts_artifacts = trusts_artifacts
-            outcomes = _measure(run, settings, planned, f"repeat {number} of {repeats}", session, watcher)
+            title = f"repeat {number} of {repeats}"
+            outcomes = _measure(structs.replace(reading, run=run), settings, planned, title, session, watcher)
         taken += outcomes
         again = structs.replace(run, outcomes=tuple(outcomes))
         found.append(Reading(f"repeat {number} of {reading.path}", "run", again, (0,) * len(outcomes)))
@@ -53,15 +55,17 @@ def measure_again(
 
 
 def _measure(
-    run: Run, settings: Settings, planned: Run, title: str, session: Session, watcher: RunWatcher
+    reading: Reading, settings: Settings, planned: Run, title: str, session: Session, watcher: RunWatcher
 ) -> list[Outcome]:
     """One repeat, which is a whole run of these cases."""
+    run = reading.run
     suites = sorted({case.suite for case in run.plan})
     outcomes = []
     with watcher.busy(f"{title}: loading torch and looking at the machine"):
         devices = sorted({case.variant.device for case in run.plan})
         session.start_workers(list(settings.sources.values()), devices)
         found = look_again(run, suites, session)
+        check_stated(run.plan, found, reading.path)
         _refuse_changes(differences(found["environment"], run.environment))
         session.cautions += unknowns(found["environment"], run.environment)
     for caution in session.cautions:

@@ -22,7 +22,7 @@ from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 from torchstone.measure.hosts.host_job import Job
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
-from torchstone.measure.measuring import settings_of_run
+from torchstone.measure.measuring import check_artifacts, settings_of_run
 from torchstone.measure.rescue import Loss
 from torchstone.measure.runner import (
     Request,
@@ -46,9 +46,13 @@ CheckPlan = Callable[[Run], None]
 
 
 class MeasuredRun(RunResult, frozen=True):
-    """A run that was measured here. ``loss`` says what happened to a run file that was taken away meanwhile: ``path`` is then another one."""
+    """A run that was measured here. ``loss`` says what happened to a run file that was taken away meanwhile: ``path`` is then another one.
+
+    ``broken`` are files that were asked for and could not be imported: where, and why.
+    """
 
     loss: Loss | None = None
+    broken: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -57,15 +61,15 @@ class MeasuredRun(RunResult, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0 if every case passed, 1 if some did not, 3 if the run file was taken away."""
-        return FILE_LOST if self.loss else exit_code_of(self.outcomes)
+        """What the command would end with: 0 if every case passed, 1 if some did not or a file is broken, 3 if the run file was taken away."""
+        return FILE_LOST if self.loss else exit_code_of(self.outcomes, self.broken)
 
 
-def exit_code_of(outcomes: Sequence[Outcome]) -> int:
-    """1 if a case failed, or none can be measured here; 0 otherwise."""
+def exit_code_of(outcomes: Sequence[Outcome], broken: Sequence[str] = ()) -> int:
+    """1 if a case failed, none can be measured here, or a file is broken; 0 otherwise."""
     bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
     bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
-    return int(bad)
+    return int(bad or bool(broken))
 
 
 class Execution:
@@ -115,7 +119,7 @@ class Execution:
         """The whole run, once everything is measured."""
         done = structs.replace(self.run, outcomes=tuple(self.outcomes), finished=True)
         reading = Reading(self.journal.path, "run", done, range(2, 2 + len(done.outcomes)))
-        return MeasuredRun(reading, self.journal.loss)
+        return MeasuredRun(reading, self.journal.loss, self._settings.broken)
 
 
 def run(
@@ -185,7 +189,9 @@ def plan_run(request: RunRequest, watcher: RunWatcher, job: Job | None = None) -
     refuse_taken(request.output)
     prepared = prepare_request(request)
     with Session("spawn", prepared.settings.cache, watcher.say) as session:
-        return _survey(request, prepared, session, watcher, job)
+        planned = _survey(request, prepared, session, watcher, job)
+        check_artifacts(settings_of_run(planned, ""), planned.plan)
+        return planned
 
 
 @contextmanager
@@ -216,8 +222,9 @@ def _begin(
     prepared = prepare_request(request)
     with Session(prepared.settings.start, prepared.settings.cache, watcher.say) as session:
         planned = _survey(request, prepared, session, watcher, job)
-        check_plan(planned)
         settings = settings_of_run(planned, "")
+        check_artifacts(settings, planned.plan)
+        check_plan(planned)
         session.trusts_artifacts = trust_artifacts(
             settings, planned.plan, trust=request.trust, ask=ask, say=watcher.say
         )
@@ -233,7 +240,7 @@ def _survey(
     _use_hosts(session, job)
     with watcher.busy(_LOADING):
         session.start_workers(list(prepared.targets.sources.values()), prepared.axes.devices)
-        planned = prepare_run(prepared, session)
+        planned = prepare_run(prepared, session, keeps_going=True)
     if not request.shard:  # of which each may lack a probe that others have
         refuse_unused(request, {case.probe for case in planned.plan})
     return planned
@@ -254,6 +261,7 @@ def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None)
         done = {outcome.case for outcome in begun.outcomes}
         left = [case for case in begun.plan if case not in done]
         refuse_to_finish(find_edited_files(begun))  # no trust would help
+        check_artifacts(settings, left)
         trusts = trust_run(settings, settings.sources, left, trust=request.trust, ask=ask, say=watcher.say)
         with Session(settings.start, settings.cache, watcher.say) as session:
             session.trusts_artifacts = trusts
@@ -261,7 +269,7 @@ def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None)
             with watcher.busy(_LOADING):
                 devices = sorted({case.variant.device for case in begun.plan})
                 session.start_workers(list(settings.sources.values()), devices)
-                check_same_world(begun, session)
+                check_same_world(begun, session, journal.path)
             _say_cautions(session, watcher)
             yield Execution(begun, settings, journal, session, watcher)
 

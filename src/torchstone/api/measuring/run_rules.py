@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.run_settings import STRATEGIES
-from torchstone.core.vocabulary import SCENARIOS, Probe
+from torchstone.core.text.suggestions import did_you_mean
+from torchstone.core.vocabulary import PORTABLE, SCENARIOS, Probe
 from torchstone.define.benchmarks import DTYPES, MODES
 from torchstone.measure.plan import DEFAULT_PROBES
 
@@ -42,19 +43,28 @@ def check_request(request: RunRequest) -> None:
         _check_scaling(request)
     if request.probes:
         refuse_unused(request, request.probes)
-    if request.trust and not request.load_artifacts:
-        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    _check_loading(request)
     if request.durations and not request.shard:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     if request.raw_cells and not request.csv:
         raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
 
 
+def _check_loading(request: RunRequest) -> None:
+    """Refuse options about compile artifacts of which nothing would be loaded."""
+    if request.trust and not request.load_artifacts:
+        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    if request.load_artifacts and request.scenarios and PORTABLE not in request.scenarios:
+        advice = f"add --scenario {PORTABLE}, or leave out --load-artifacts"
+        raise UsageError(f"--load-artifacts requires the scenario {PORTABLE}", advice=advice)
+
+
 def _check_values(request: RunRequest) -> None:
     for flag, name, known in _KNOWN:
         for value in getattr(request, name):
             if value not in known:
-                raise UsageError(f"{flag} {value}: expected {', '.join(known)}")
+                advice = did_you_mean(value, known).strip()
+                raise UsageError(f"{flag} {value}: expected {', '.join(known)}", advice=advice)
     for bucket in request.buckets:
         if not 0 < bucket < 1e6:
             raise UsageError(f"--bucket-mb {bucket:g}: expected megabytes, such as 25")

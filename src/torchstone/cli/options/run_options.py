@@ -107,7 +107,7 @@ OPTIONS = (
     Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
     Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o", writes=RUN_FILE),
     Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there.", writes=FOLDER),
-    Option("--raw-cells", "raw_cells", "", "Leave cells such as =1+1 in the files of --csv as they are; by default they get an apostrophe in front, so that no spreadsheet executes them."),
+    Option("--raw-cells", "raw_cells", "", "Write the cells of --csv files unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe."),
     Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling).", writes=FILE),
     Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there.", writes=FOLDER),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),

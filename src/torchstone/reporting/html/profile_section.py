@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from torchstone.analyze.attribution import (
     Attribution,
-    Change,
+    CostChange,
     FunctionChange,
     Step,
     compare,
-    read_profile,
     trace,
 )
+from torchstone.analyze.profiles import read_profile
 from torchstone.core.errors import InputError
 from torchstone.core.records import Number, Outcome
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
@@ -90,7 +90,7 @@ def _by_change(each: Explained) -> tuple[bool, float, float]:
     return each.plain, -abs(relative_change(each.attribution.total)), -float(each.attribution.total.new)
 
 
-def relative_change(total: Change) -> float:
+def relative_change(total: CostChange) -> float:
     """The change as a share of what it was, for sorting: from nothing to something is more than any other."""
     return total.relative if total.relative is not None else float("inf") if total.new else 0.0
 
@@ -273,7 +273,7 @@ def _function_row(each: FunctionChange, whole: Number, *, plain: bool) -> Markup
     )
 
 
-def _change(change: Change) -> Markup:
+def _change(change: CostChange) -> Markup:
     relative = (
         "new" if not change.base else "gone" if not change.new else format_change(change.new, change.base)
     )
@@ -283,7 +283,7 @@ def _change(change: Change) -> Markup:
     )
 
 
-def _sides(change: Change) -> list[Markup]:
+def _sides(change: CostChange) -> list[Markup]:
     return [_number(format_number(change.base)), _number(format_number(change.new))]
 
 

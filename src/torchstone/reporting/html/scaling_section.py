@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
-from torchstone.analyze.buckets import Bucket, BucketSweep
+from torchstone.analyze.bucket_sizes import Bucket, BucketSweep
 from torchstone.analyze.scaling_curves import Curve, Point
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of, format_change
@@ -15,7 +15,7 @@ from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, 
 from torchstone.reporting.html.links import link_row
 from torchstone.reporting.svg.drawing import Scale
 from torchstone.reporting.svg.line_chart import (
-    Line,
+    ChartLine,
     Mark,
     draw_lines,
     draw_sample,
@@ -92,17 +92,18 @@ def _legend(page: Page, kinds: dict[str, int]) -> Markup:
     if not kinds:
         return NOTHING
     items = [
-        element("li", draw_sample(Line(kind, ())), name, class_="curve-name") for name, kind in kinds.items()
+        element("li", draw_sample(ChartLine(kind, ())), name, class_="curve-name")
+        for name, kind in kinds.items()
     ]
     names = _base_names(page)
     if names:
         ours = page.sources[0].path if len(page.sources) == 1 else count_of(len(page.sources), "file")
-        items.append(element("li", draw_sample(Line(0, ()), "plain-line"), ours, class_="run-name"))
+        items.append(element("li", draw_sample(ChartLine(0, ()), "plain-line"), ours, class_="run-name"))
         items += [
-            element("li", draw_sample(Line(0, (), base), "plain-line"), name, class_="base-name")
+            element("li", draw_sample(ChartLine(0, (), base), "plain-line"), name, class_="base-name")
             for name, base in names.items()
         ]
-    items.append(element("li", draw_sample(Line(0, ()), "ideal"), "ideal"))
+    items.append(element("li", draw_sample(ChartLine(0, ()), "ideal"), "ideal"))
     return element("ul", items, class_="legend lines-legend")
 
 
@@ -152,9 +153,13 @@ def _pictures(shown: ShownSweep, kinds: dict[str, int], bases: dict[str, int]) -
         return NOTHING
     across = rank_scale([point.ranks for _, _, curve in _curves(shown, {}) for point in curve.points])
 
-    def lines_of(height: Callable[[Point], float | None], write: Callable[[float | None], str]) -> list[Line]:
+    def lines_of(
+        height: Callable[[Point], float | None], write: Callable[[float | None], str]
+    ) -> list[ChartLine]:
         return [
-            Line(kinds[name], tuple(_mark(point, height(point), write, name, file) for point in points), base)
+            ChartLine(
+                kinds[name], tuple(_mark(point, height(point), write, name, file) for point in points), base
+            )
             for base, file, curve in _curves(shown, bases)
             if (points := _drawn(curve, height)) and (name := shown.name_of(curve))
         ]
@@ -177,7 +182,7 @@ def _mark(
     return Mark(point.ranks, height, f"{name} on {count_of(point.ranks, 'rank')}: {told}{where}")
 
 
-def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[Line]) -> Markup:
+def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[ChartLine]) -> Markup:
     smallest = shown.sweep.smallest
     ideal = None
     if smallest.examples:
@@ -188,7 +193,7 @@ def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[Line]) -> Ma
     return _figure("Examples per second, by number of ranks", picture)
 
 
-def _share_picture(across: Scale, lines: Sequence[Line]) -> Markup:
+def _share_picture(across: Scale, lines: Sequence[ChartLine]) -> Markup:
     heights = _heights(lines)
     if not heights:
         return NOTHING
@@ -196,7 +201,7 @@ def _share_picture(across: Scale, lines: Sequence[Line]) -> Markup:
     return _figure("Efficiency, by number of ranks", picture)
 
 
-def _heights(lines: Iterable[Line]) -> list[float]:
+def _heights(lines: Iterable[ChartLine]) -> list[float]:
     return [mark.height for line in lines for mark in line.marks if mark.height is not None]
 
 

@@ -39,7 +39,7 @@ class Mark(Struct, frozen=True):
     told: str
 
 
-class Line(Struct, frozen=True):
+class ChartLine(Struct, frozen=True):
     """Marks from left to right. ``kind`` is the number of its color and shape; ``base`` that of the baseline it is of, 0 for none."""
 
     kind: int
@@ -92,7 +92,7 @@ def format_percent_tick(value: float) -> str:
 def draw_lines(
     across: Scale,
     up: Scale,
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     ideal: tuple[float, float] | None,
     write: Callable[[float], str],
 ) -> Markup:
@@ -106,12 +106,12 @@ def draw_lines(
     return element("svg", parts, class_="lines", width="100%", height=HEIGHT, aria_hidden="true")
 
 
-def class_of(line: Line) -> str:
+def class_of(line: ChartLine) -> str:
     """The classes that give a line its color and its dashes."""
     return f"line{line.kind % KINDS}" + (f" base base{min(line.base, 2)}" if line.base else "")
 
 
-def draw_sample(line: Line, kind: str = "") -> Markup:
+def draw_sample(line: ChartLine, kind: str = "") -> Markup:
     """A short piece of a line, for the legend."""
     piece = element("line", x1=0, x2=26, y1=6, y2=6, class_=kind or None)
     mark = NOTHING if kind else element("svg", _shape(line.kind), x=13, y=6)
@@ -130,7 +130,7 @@ def _grid(across: Scale, up: Scale, write: Callable[[float], str]) -> Markup:
     return element("g", drawn, class_="grid")
 
 
-def _draw_line(across: Scale, up: Scale, line: Line) -> list[Markup]:
+def _draw_line(across: Scale, up: Scale, line: ChartLine) -> list[Markup]:
     drawn = [
         _segment(across, up, (before.ranks, before.height), (after.ranks, after.height))
         for before, after in pairwise(line.marks)

@@ -77,11 +77,11 @@ class Nested(Modules):
         """The tree."""
         import torch
 
-        class Tree(torch.nn.Module):
+        class Node(torch.nn.Module):
             def __init__(self, depth: int) -> None:
                 super().__init__()
                 self.before, self.after = torch.nn.ReLU(), torch.nn.ReLU()
-                branches = (Tree(depth - 1) if depth else torch.nn.ReLU() for _ in range(NESTED_WIDTH))
+                branches = (Node(depth - 1) if depth else torch.nn.ReLU() for _ in range(NESTED_WIDTH))
                 self.branches = torch.nn.Sequential(*branches)
                 self.offset = 2
 
@@ -91,7 +91,7 @@ class Nested(Modules):
                 result: Tensor = value + self.after(value) + self.offset
                 return result
 
-        return Tree(NESTED_DEPTH)
+        return Node(NESTED_DEPTH)
 
 
 class DeepNested(Modules):

@@ -137,11 +137,11 @@ def autograd_function(outputs: tuple[Tensor, ...]) -> Callable[..., Any]:
 
     class Nothing(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *inputs: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401, ARG004
+        def forward(ctx: Any, *inputs: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401, ARG004  (torch's own signature)
             return outputs
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ANN401
+        def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ANN401  (torch's own signature)
             raise NotImplementedError
 
     apply: Callable[..., Any] = Nothing.apply
@@ -168,7 +168,7 @@ class ImportTime(Counted):
     def work(self) -> None:
         """Import it."""
         command = [sys.executable, "-X", "importtime", "-c", f"import {self.module}"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603  (our own interpreter, our own code)
         if done.returncode:
             last = done.stderr.strip().rpartition("\n")[2]
             raise RuntimeError(f"import {self.module}: {last}")

@@ -95,7 +95,7 @@ class Slot(nn.Module, CacheLayerMixin):  # type: ignore[no-untyped-call]  # the 
         key_states: Tensor,
         value_states: Tensor,
         *args: Any,  # noqa: ANN401, ARG002  (what else models give, nobody here needs)
-        **kwargs: Any,  # noqa: ANN401, ARG002
+        **kwargs: Any,  # noqa: ANN401, ARG002  (transformers' own signature)
     ) -> tuple[Tensor, Tensor]:
         """Put the new token's keys and values in their place; all that can be seen from there."""
         self.keys.index_copy_(2, self.place, key_states.to(self.keys.dtype))

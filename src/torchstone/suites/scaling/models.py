@@ -27,7 +27,7 @@ WIDTHS = {
 """Of the channels or layers of the small models, by size."""
 
 
-class Transformer(nn.Module):
+class SmallTransformer(nn.Module):
     """Three blocks of causal attention between an embedding of words and a score for each word that may come next."""
 
     def __init__(self, width: int) -> None:
@@ -59,7 +59,7 @@ def build(name: str, batch_size: int, size: str) -> Work:
 SMALL_MODELS: dict[str, tuple[Callable[[int], nn.Module], Callable[[int, int], Tensor]]] = {
     "convnet": (Convnet, lambda batch_size, _: torch.randn(batch_size, 3, 16, 16)),
     "mlp": (Mlp, torch.randn),
-    "transformer": (Transformer, lambda batch_size, _: torch.randint(WORDS, (batch_size, LENGTH))),
+    "transformer": (SmallTransformer, lambda batch_size, _: torch.randint(WORDS, (batch_size, LENGTH))),
 }
 """How to make each model and its inputs, from a width."""
 

@@ -189,7 +189,7 @@ class EmbeddingSums(nn.Module):
         return functional.relu(self.leave(self.table(rows, starts)))
 
 
-class GraphBreak(nn.Module):
+class BreaksGraph(nn.Module):
     """A network that looks at a value halfway and goes one of two ways."""
 
     def __init__(self, width: int) -> None:
@@ -248,7 +248,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "dynamic": lambda: Dynamic(WIDTH),
     "embedding": lambda: EmbeddingSums(ROWS, WIDTH),
     "experts": lambda: Experts(WIDTH, experts=8, chosen=2),
-    "graph_break": lambda: GraphBreak(WIDTH),
+    "graph_break": lambda: BreaksGraph(WIDTH),
     "lstm": lambda: Lstm(64),
     "mlp": lambda: Mlp(WIDTH),
 }

@@ -17,7 +17,11 @@ from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.batch import find_batch_dependence
 from torchstone.worker.probes.outputs.precision import reproducible
 from torchstone.worker.probes.outputs.saved_outputs import find_kept_difference, keep_outputs
-from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference, find_stranger
+from torchstone.worker.probes.outputs.similarity import (
+    OutputComparison,
+    find_bitwise_difference,
+    find_stranger,
+)
 from torchstone.worker.probes.outputs.values import take_apart, tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
@@ -104,7 +108,7 @@ def measure_accuracy(
         if target.backend != NO_COMPILER:
             add_capture(result, read_capture(), identity)
         clock.enter("compare")
-        comparison = Comparison(check, reference, equal_nan=target.dtype != "float32")
+        comparison = OutputComparison(check, reference, equal_nan=target.dtype != "float32")
         _judge(
             comparison, eager.outputs, compiled, lambda: _run_compiled(origin, target, check, eager), result
         )
@@ -163,7 +167,7 @@ def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
     second.include(first.written)
     difference = find_bitwise_difference(first.outputs, second.outputs)
     if difference and torch.version.hip:
-        difference = Comparison(check, None).find_mismatch(first.outputs, second.outputs)
+        difference = OutputComparison(check, None).find_mismatch(first.outputs, second.outputs)
     if difference and not check.non_deterministic and not check.uncompared:
         built = f" (each run was built anew: {origin.rebuilt})" if origin.rebuilt else ""
         raise Stopped("eager_two_runs_differ", difference + built)
@@ -268,7 +272,11 @@ def _trained_values(work: Work, loss: torch.Tensor) -> Iterator[tuple[str, Any]]
 
 
 def _judge(
-    comparison: Comparison, eager: Outputs, compiled: Outputs, again: Callable[[], Outputs], result: Result
+    comparison: OutputComparison,
+    eager: Outputs,
+    compiled: Outputs,
+    again: Callable[[], Outputs],
+    result: Result,
 ) -> None:
     """One comparison, or the majority of several where the check asks for it."""
     check = comparison.check

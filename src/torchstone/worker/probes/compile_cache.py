@@ -20,7 +20,7 @@ from torchstone.worker.probes.compiler.compile_phases import read_phases
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
 from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
-from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference
+from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
 from torchstone.worker.probes.outputs.values import take_apart
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
@@ -229,5 +229,5 @@ def _settle_values(scenario: Scenario, values: dict[str, Any], check: Check) -> 
     if problem:
         raise Stopped("fail_to_run", problem)
     difference = find_bitwise_difference(expected, values)
-    if difference and Comparison(check, None).find_mismatch(expected, values):
+    if difference and OutputComparison(check, None).find_mismatch(expected, values):
         raise Stopped("fail_accuracy", f"the first result is not that of the cold start: {difference}")

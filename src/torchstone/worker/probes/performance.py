@@ -14,7 +14,7 @@ from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
 from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import Pairs, StopRule, Strain, time_pairs
-from torchstone.worker.probes.warm_up import Difference, WarmUp, compare_warm_ups, warm_up
+from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
 
 NANOSECONDS_A_MILLISECOND = 1e6
 BYTES_A_GIGABYTE = 1e9
@@ -89,7 +89,7 @@ def _add_warm_ups(
         result.add("compression_ratio", eager.peak_bytes / compiled.peak_bytes)
 
 
-def _add_difference(result: Result, difference: Difference, identity: dict[str, str]) -> None:
+def _add_difference(result: Result, difference: WarmUpDifference, identity: dict[str, str]) -> None:
     """The original's compile time, unless running the model drowns it: then the number would be about something else."""
     if difference.is_clear:
         result.add("compilation_latency", difference.seconds, **identity)

@@ -46,7 +46,7 @@ class Result:
     extra: dict[str, Any] = field(default_factory=dict)
     message: str = ""
 
-    def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401
+    def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401  (JSON values)
         """Add a measurement. A sample that is not finite is no measurement."""
         taken = [samples] if isinstance(samples, int | float) else list(samples)
         if not taken or not all(map(math.isfinite, taken)):
@@ -128,7 +128,7 @@ def tell(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def settings_of(job: Mapping[str, Any], name: str, default: Any) -> Any:  # noqa: ANN401
+def settings_of(job: Mapping[str, Any], name: str, default: Any) -> Any:  # noqa: ANN401  (JSON values)
     """A setting of the job, or its default where it is absent or null."""
     value = job.get("settings", {}).get(name)
     return default if value is None else value

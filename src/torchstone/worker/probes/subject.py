@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import random
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -60,9 +62,6 @@ class Target:
 
 def seed_everything(seed: int = SEED) -> None:
     """The same random numbers from here on, in Python, torch and, if it is loaded, numpy."""
-    import random  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
     random.seed(seed)
     torch.manual_seed(seed)
     numpy = sys.modules.get("numpy")
@@ -231,7 +230,7 @@ def make_call(work: Work, target: Target, model: Callable[..., Any]) -> Callable
 def _with_autocast(forward: Callable[[], Any], target: Target) -> Callable[[], Any]:
     """Enter and leave autocast with every call: held open it would keep the cast weights from call to call."""
 
-    def call() -> Any:  # noqa: ANN401
+    def call() -> Any:  # noqa: ANN401  (a model returns anything)
         with target.autocast():
             return forward()
 

@@ -33,7 +33,7 @@ class WarmUp:
 
 
 @dataclass(frozen=True)
-class Difference:
+class WarmUpDifference:
     """Five compiled calls less five eager ones, in seconds.
 
     ``scatter`` is five standard errors of it, from how much steady calls scatter on either side; ``faster`` is what it owes to steady compiled calls
@@ -72,7 +72,7 @@ def warm_up(call: Callable[[], Any], device: Device) -> WarmUp:
     return WarmUp(tuple(times), device.peak_bytes() if knows_peak else None)
 
 
-def compare_warm_ups(eager: WarmUp, compiled: WarmUp) -> Difference:
+def compare_warm_ups(eager: WarmUp, compiled: WarmUp) -> WarmUpDifference:
     """The difference that PyTorch's runner calls compilation latency, with what running the model contributes to it."""
     steady = eager.times[_SETTLED_EAGER:], compiled.times[_SETTLED_COMPILED:]
     variance = math.fsum(
@@ -80,7 +80,7 @@ def compare_warm_ups(eager: WarmUp, compiled: WarmUp) -> Difference:
         for warmed, calls in zip((eager, compiled), steady, strict=True)
     )
     middles = [statistics.median(calls) for calls in steady]
-    return Difference(
+    return WarmUpDifference(
         compiled.seconds - eager.seconds,
         STANDARD_ERRORS * math.sqrt(variance),
         len(eager.times) * abs(middles[0] - middles[1]),

@@ -8,10 +8,10 @@ from typing import Any
 from torchstone.api.files.convert import ConvertRequest, LossError, convert_results
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.output_trial import STANDARD_OUTPUT
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import KIND, ONLY, SET, patience
-from torchstone.cli.terminal.output import write_exactly
+from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.text.units import count_of
@@ -21,10 +21,15 @@ RAW_CELLS = Option(
     "--raw-cells",
     "raw_cells",
     "",
-    "Leave cells such as =1+1 in CSV as they are. By default they get an apostrophe in front, so that no spreadsheet executes them.",
+    "Write CSV cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe.",
 )
 _OUTPUT = Option(
-    "--output", "output", "FILE", "Where to write; by default to standard output.", short="-o", writes=FILE
+    "--output",
+    "output",
+    "FILE",
+    "Where to write; by default to standard output.",
+    short="-o",
+    writes=FILE_OR_STDOUT,
 )
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
@@ -71,6 +76,8 @@ def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 def _convert(request: ConvertRequest, output: str | None) -> int:
     output = None if output == STANDARD_OUTPUT else output
     refuse_overwriting([output] if output else [], [str(each) for each in request.results])
+    if not output:
+        require_stdout()
     try:
         with patience("converting"):
             result = convert_results(request)
@@ -84,7 +91,7 @@ def _convert(request: ConvertRequest, output: str | None) -> int:
         result.write(output)
         print(f"wrote {count_of(len(result.run.outcomes), 'case')} to {printable(output)}")
     else:
-        (write_exactly if request.raw_cells else sys.stdout.write)(result.text)
+        (write_exactly if request.raw_cells else write_data)(result.text)
     return 0
 
 

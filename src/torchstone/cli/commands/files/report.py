@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from torchstone.api.files.report import ReportRequest, make_report
 from torchstone.api.sources import names_of
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
@@ -21,6 +23,7 @@ from torchstone.cli.options.shared import (
     SET,
     patience,
 )
+from torchstone.cli.terminal.output import require_stdout, write_data
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.disk import try_file
 from torchstone.core.errors import printable
@@ -34,7 +37,12 @@ OPTIONS = (
         "--baseline", "baselines", "FILE", "What is expected, to show what the gate says. Repeatable.", True
     ),
     Option(
-        "--output", "output", "FILE", f"Where to write; by default {DEFAULT_OUTPUT}.", short="-o", writes=FILE
+        "--output",
+        "output",
+        "FILE",
+        f"Where to write; by default {DEFAULT_OUTPUT}, - for standard output.",
+        short="-o",
+        writes=FILE_OR_STDOUT,
     ),
     ONLY,
     Option(
@@ -74,25 +82,39 @@ def report_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone report shard*.csv --baseline expected.csv
     """
     request = make_request(ReportRequest, OPTIONS, values, results=arguments)
-    path = request.output or DEFAULT_OUTPUT
-    refuse_overwriting([path], (*arguments, *names_of(request.baselines)))
-    try_file(path)
+    path = _find_place(request.output, (*arguments, *names_of(request.baselines)))
     with patience("making the report"):
         result = make_report(request)
-        result.write(path)
+        if path:
+            result.write(path)
+    if not path:
+        write_data(result.html)
     _tell(result.page, path)
     return 0
 
 
+def _find_place(output: str | None, inputs: Sequence[str]) -> str:
+    """The file to write, which is tried first; empty for standard output."""
+    if output == STANDARD_OUTPUT:
+        require_stdout()
+        return ""
+    path = output or DEFAULT_OUTPUT
+    refuse_overwriting([path], inputs)
+    try_file(path)
+    return path
+
+
 def _tell(page: Page, path: str) -> None:
-    """Say what the page says in short, and where it is."""
+    """Say what the page says in short, and where it is; beside a page on standard output, say it on standard error."""
     for caution in page.cautions:
         sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     total, held = count_of(len(page.rows), "case"), len(page.shown)
     in_table = (
         f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""
     )
-    print(f"{page.headline}\nwrote {total} to {printable(path)}{in_table}")
+    place = printable(path) if path else "standard output"
+    told = f"{page.headline}\nwrote {total} to {place}{in_table}"
+    print(told, file=sys.stdout if path else sys.stderr)
 
 
 report_command = make_command("report", report_files, OPTIONS, "RUNFILE...", required=True)

@@ -9,9 +9,10 @@ from typing import Any
 
 from torchstone.api.judging.explain import ExplainRequest, ExplainResult, explain_counts
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.shared import patience
+from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.cli.terminal.tables import print_result_table
 from torchstone.core.disk import write_text
@@ -31,7 +32,7 @@ OPTIONS = (
         "FILE",
         "Write it there too: .html is a page with flame graphs, .json and .md are what they say.",
         short="-o",
-        writes=FILE,
+        writes=FILE_OR_STDOUT,
     ),
 )
 
@@ -83,7 +84,10 @@ def _style_of(path: str | None, style: str | None) -> str:
 
 def _print(result: ExplainResult, style: str, top: int) -> None:
     """Print it; on a terminal with tables that use its width."""
-    if style != "text" or not sys.stdout.isatty():
+    if style != "text":
+        write_data(result.render(style, top))
+        return
+    if not sys.stdout.isatty():
         sys.stdout.write(result.render(style, top))
         return
     room = Room(max(WIDTH, min(WIDEST, shutil.get_terminal_size().columns)), spacing=1)

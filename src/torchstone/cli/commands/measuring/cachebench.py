@@ -29,7 +29,7 @@ OPTIONS = (
     Option("--dynamic", "dynamic", "", "Compile with dynamic shapes."),
     Option("--repeat", "repeat", "N", "Cold and warm so many times, 1 to 9; by default once.", parse=parse_count),
     Option("--output", "output", "FILE", "The JSON file. The run file is written beside it.", writes=FILE),
-    Option("--size", "size", "SIZE", "full (by default; minutes a model on a CPU), or small: models shrunk to run in seconds.", choices=SIZES),
+    Option("--size", "size", "SIZE", "full (the default; takes minutes per model on a CPU), or small: models shrunk to run in seconds.", choices=SIZES),
     Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice.", parse=parse_count),
     Option("--timeout", "timeout", "TIME", "End a start that takes longer; by default 30m.", parse=parse_seconds),
     Option("--explain", "explain", "", "Print why caches did not serve a graph."),
@@ -47,8 +47,8 @@ def run_cachebench(_arguments: tuple[str, ...], **values: Any) -> int:  # noqa: 
 
     The full size is made for an accelerator. On a CPU a call takes seconds to
     a minute (BertForMaskedLM: about 50 s on two busy cores), and each start
-    makes five: count on 10 minutes a model and repeat, training more. With
-    --size small it is about 10 seconds.
+    makes five: expect 10 minutes per model and repeat, and longer for training.
+    With --size small, expect about 10 seconds.
 
     'torchstone run --probe compile_cache' measures more: any benchmark, saved
     artifacts, and precompiling.
@@ -70,7 +70,7 @@ def run_cachebench(_arguments: tuple[str, ...], **values: Any) -> int:  # noqa: 
     finished = run_to_file(run_request_of(request), Showing(explain=values["explain"]))
     if finished.result is None:
         return finished.code
-    result = CachebenchResult(finished.result.reading, finished.result.loss)
+    result = CachebenchResult(finished.result.reading, finished.result.loss, finished.result.broken)
     return max(_write(result, output), finished.code)
 
 

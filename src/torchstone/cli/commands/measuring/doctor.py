@@ -12,7 +12,7 @@ from torchstone.api.measuring.doctor import doctor as examine
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.shared import patience
-from torchstone.cli.terminal.output import write_colored
+from torchstone.cli.terminal.output import write_colored, write_data
 from torchstone.core.config import wants_color
 from torchstone.core.text.safe_text import escape_json
 from torchstone.reporting.dialects.styles import WIDTH
@@ -46,7 +46,7 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
 def _print_json(result: DoctorResult) -> None:
     document = {"exit_code": result.exit_code, "findings": result.findings, "facts": result.facts}
     encoded = msgspec.json.encode(msgspec.to_builtins(document))
-    sys.stdout.write(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
+    write_data(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
 
 
 doctor_command = make_command("doctor", doctor, OPTIONS, "", required=False, bare=True)

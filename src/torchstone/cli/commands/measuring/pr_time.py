@@ -19,10 +19,11 @@ from torchstone.api.measuring.pr_time import (
 from torchstone.cli.commands.files.convert import RAW_CELLS
 from torchstone.cli.commands.measuring.run import Showing, run_to_file
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count, parse_seconds
 from torchstone.cli.options.requests import make_request
-from torchstone.cli.terminal.output import write_exactly
+from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.core.errors import printable
 from torchstone.core.records import Outcome
 from torchstone.core.text.safe_text import quote_word
@@ -30,7 +31,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS
 
 OPTIONS = (
-    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed.", writes=FILE),
+    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed.", writes=FILE_OR_STDOUT),
     Option("--counter", "counter", "NAME", f"What counts: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
     Option("--repeat", "repeat", "N", "Count N iterations; by default as many as the file asks for, else what the counter needs.", parse=parse_count),
     Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
@@ -50,7 +51,7 @@ def run_pr_time(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401
     Suites work too, such as compile_time, and files with
     @torchstone.counted. The rows are name,metric,value, the smallest count of
     all iterations. A benchmark that fails has no row, is named, and makes the
-    exit code 1.
+    exit code 1; so does one of several files that cannot be imported.
 
     'torchstone run' takes the same files, and has more options. The run file
     of this command is in .torchstone/runs.
@@ -61,16 +62,18 @@ def run_pr_time(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401
       torchstone pr-time compile_time -k add_loop --counter python
       torchstone check results.csv --baseline expected_results.csv
     """
-    output: str | None = values["output"]
+    output: str | None = None if values["output"] == STANDARD_OUTPUT else values["output"]
     if output:
         write_rows([], output, raw_cells=False)  # refuses a name that the file cannot have
+    else:
+        require_stdout()
     request = make_request(PrTimeRequest, OPTIONS, values, targets=targets, output="")
     with contextlib.nullcontext() if output else contextlib.redirect_stdout(sys.stderr):
         finished = run_to_file(run_request_of(request), Showing(), lambda run: check_plan(run, output))
     if finished.result is None:
         _say_unfinished(finished.path)
         return finished.code
-    result = PrTimeResult(finished.result.reading, finished.result.loss)
+    result = PrTimeResult(finished.result.reading, finished.result.loss, finished.result.broken)
     show_rows(result.counted, output, raw_cells=values["raw_cells"])
     for outcome in result.missing:
         why = f": {printable(outcome.failure.message, 200)}" if outcome.failure else ""
@@ -90,7 +93,7 @@ def _say_unfinished(path: str) -> None:
 def show_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
     """Print the rows, or append them to a file and say so."""
     if not output:
-        (write_exactly if raw_cells else sys.stdout.write)(rows_of(outcomes, raw_cells=raw_cells))
+        (write_exactly if raw_cells else write_data)(rows_of(outcomes, raw_cells=raw_cells))
         return
     write_rows(outcomes, output, raw_cells=raw_cells)
     if outcomes and os.path.isfile(output):

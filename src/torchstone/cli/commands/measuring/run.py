@@ -33,6 +33,7 @@ from torchstone.cli.terminal.run_summary import print_cache_reasons
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Run
 from torchstone.core.text.safe_text import join_words
+from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.hosts.host_group import Place, wait_for_leader
 from torchstone.measure.hosts.host_job import Job, follow, join, own_place
@@ -77,7 +78,8 @@ def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
 
-    Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
+    Exit codes: 0 every case passed, 1 some did not, or one of several files
+    could not be imported, 2 bad input or usage,
     3 nothing can be measured here, or the run file was removed, replaced or
     changed meanwhile: then everything is in a new file beside it.
     """
@@ -172,7 +174,8 @@ def _finish(
     if showing.explain:
         print_cache_reasons(result.outcomes)
     write_run_files(result.run, request, display.say)
-    code = 0 if showing.exit_zero else exit_code_of(result.outcomes)
+    say_broken(result.broken)
+    code = 0 if showing.exit_zero else exit_code_of(result.outcomes, result.broken)
     return Finished(say_losses([execution.journal]) or code, result.path, result)
 
 
@@ -192,10 +195,16 @@ def say_losses(journals: Sequence[Journal]) -> int:
     losses = [journal.loss for journal in journals if journal.loss]
     for loss in losses:
         sys.stdout.flush()
-        sys.stderr.write(
-            f"\nERROR: {loss.path} {loss.problem} while it was being written\n  all results are in {loss.new_path}\n"
-        )
+        sys.stderr.write(f"\nERROR: {loss.problem}\n  all results are in {loss.new_path}\n")
     return FILE_LOST if losses else 0
+
+
+def say_broken(files: Sequence[str]) -> None:
+    """Name the files that could not be imported once more, after everything else."""
+    if files:
+        sys.stdout.flush()
+        listed = "".join(f"  {each}\n" for each in files)
+        sys.stderr.write(f"\n{count_of(len(files), 'file')} could not be imported:\n{listed}")
 
 
 def _resume_arguments(path: str, request: RunRequest, showing: Showing) -> list[str]:

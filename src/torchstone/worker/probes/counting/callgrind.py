@@ -55,7 +55,7 @@ def main() -> None:
 
 def read_functions(lines: Iterable[str]) -> dict[tuple[str, str], int]:
     """Each function's own instructions, by the library it is in and its name; calls made by it are not its own."""
-    names = _Names()
+    names = _FunctionNames()
     costs: dict[tuple[str, str], int] = {}
     place = ("", "")
     follows_call = False
@@ -91,7 +91,7 @@ def _cost_of(line: str) -> int:
     return int(parts[1]) if len(parts) > 1 else 0
 
 
-class _Names:
+class _FunctionNames:
     """Names that are written once, and numbered from then on."""
 
     def __init__(self) -> None:

@@ -74,7 +74,7 @@ class System:
         return None
 
 
-class Reading(NamedTuple):
+class CounterReading(NamedTuple):
     """What an event has counted so far, and the nanoseconds that it was enabled and that it really ran."""
 
     counted: int
@@ -90,7 +90,7 @@ class HardwareCounter:
     def __init__(self, system: System | None = None) -> None:
         self._system = system or System()
         self._owner = os.getpid(), threading.get_ident()
-        self._before: tuple[Reading, Reading] | None = None
+        self._before: tuple[CounterReading, CounterReading] | None = None
         self._thread = self._open(0)
         try:
             self._tree = self._open(_INHERIT)
@@ -138,18 +138,18 @@ class HardwareCounter:
         self._thread = self._tree = -1
         self._before = None
 
-    def _started(self) -> tuple[Reading, Reading]:
+    def _started(self) -> tuple[CounterReading, CounterReading]:
         if self._before is None:
             raise CounterError("the hardware counter has not been started")
         return self._before
 
-    def _read(self, handle: int) -> Reading:
+    def _read(self, handle: int) -> CounterReading:
         if handle < 0:
             raise CounterError("the hardware counter is closed")
         data = os.read(handle, _READING.size)
         if len(data) != _READING.size:
             raise CounterError("the kernel has taken the hardware counter away")
-        return Reading(*_READING.unpack(data))
+        return CounterReading(*_READING.unpack(data))
 
 
 def describe_event(flags: int = 0) -> bytes:
@@ -158,7 +158,7 @@ def describe_event(flags: int = 0) -> bytes:
     return struct.pack("=IIQQQQQ", _HARDWARE, _SIZE, _INSTRUCTIONS, 0, 0, _TIMES, flags).ljust(_SIZE, b"\0")
 
 
-def _between(before: Reading, after: Reading) -> int:
+def _between(before: CounterReading, after: CounterReading) -> int:
     """What was counted between two readings. A counter that had to take turns with others knows only a part of that."""
     enabled, running = after.enabled - before.enabled, after.running - before.running
     if enabled - running > _NEGLIGIBLE * enabled:

@@ -142,7 +142,7 @@ def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Ite
         enter(event)
         return begins(self, event, *rest, **named)
 
-    def log_event_end(self: Any, event: str, *rest: Any, **named: Any) -> Any:  # noqa: ANN401
+    def log_event_end(self: Any, event: str, *rest: Any, **named: Any) -> Any:  # noqa: ANN401  (torch's own signature)
         done = ends(self, event, *rest, **named)
         leave(event)
         return done
@@ -163,7 +163,7 @@ def _watching_partitions(enter: Callable[[str], None], leave: Callable[[str], No
         return
     event = "min_cut_rematerialization_partition"
 
-    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401  (wraps functions of any signature)
         enter(event)
         try:
             return partition(*given, **named)

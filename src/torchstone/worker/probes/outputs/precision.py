@@ -14,7 +14,7 @@ EXACT = "ieee"
 @contextmanager
 def reproducible() -> Iterator[None]:
     """Deterministic algorithms, full float32 precision, and compiled random numbers that are eager's."""
-    import torch._inductor.config as inductor  # noqa: PLC0415
+    import torch._inductor.config as inductor  # noqa: PLC0415  (only this function needs the compiler loaded)
 
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()

@@ -23,7 +23,7 @@ Values = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutputComparison:
     """How results are compared: the check's rules, whether a float64 reference decides close calls, and whether NaN equals NaN."""
 
     check: Check

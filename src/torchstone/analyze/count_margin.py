@@ -1,10 +1,10 @@
-"""How far repeats of one count lie apart, and the margin that the next one needs; standard library only.
+"""Compute the spread of repeated counts, and the margin that the next count needs. Standard library only.
 
-The margin is that of a prediction interval: with a probability of 99.9 %, the next value lies in it, if values are independent and their logarithms
-normally distributed (Hahn and Meeker, "Statistical Intervals", 1991: mean ± t(n - 1) s √(1 + 1/n)). A confidence interval would be of
-no use: it says where the mean is, and shrinks to nothing with more repeats, while the next value goes on wandering. A multiple of the spread that was
-seen would be of no use either: three values hardly ever show what a hundred will, and Student's t says by how much to distrust them. That is why few
-repeats give wide margins: 36 standard deviations from three values, 7.4 from six, 4.8 from eleven.
+The margin is a 99.9 % prediction interval, assuming independent, log-normal values (Hahn and Meeker,
+"Statistical Intervals", 1991: mean ± t(n - 1) s √(1 + 1/n)). A confidence interval would not do: it locates
+the mean and shrinks with more repeats, while single values keep their spread. A multiple of the observed
+range would not do either: three values rarely show the range of a hundred, and Student's t accounts for that.
+Hence few repeats give wide margins: 36 standard deviations from three values, 7.4 from six, 4.8 from eleven.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponential
 
 
 def spread(values: Sequence[float]) -> float:
-    """How far apart values are: the largest less the smallest, as a share of the smallest; 0 where there are none.
+    """Return (max - min) / min of the values; 0 if there are none.
 
     >>> spread([100, 103, 101])
     0.03
@@ -49,7 +49,10 @@ def spread(values: Sequence[float]) -> float:
 
 
 def predict(values: Sequence[float]) -> tuple[float, float]:
-    """Between what the next value will lie; never narrower than the values that were seen. Without limits where there are too few, or one is not positive."""
+    """Return the prediction interval of the next value; it always contains the observed values.
+
+    It is unbounded if there are too few values, or one is not positive.
+    """
     if len(values) < FEWEST or min(values) <= 0:
         return 0.0, math.inf
     logs = [math.log(value) for value in values]
@@ -62,7 +65,9 @@ def predict(values: Sequence[float]) -> tuple[float, float]:
 
 
 def find_margin(values: Sequence[float], around: float, least: float) -> float:
-    """The margin within which the next value will lie around an expected one, rounded up to two digits; infinite where nothing can be said.
+    """Return the relative margin around an expected value that the next value will stay within.
+
+    It is rounded up to two digits, and infinite if nothing can be predicted.
 
     >>> find_margin([1000, 1000, 1000, 1000], around=1000, least=0.001)
     0.001
@@ -74,7 +79,7 @@ def find_margin(values: Sequence[float], around: float, least: float) -> float:
 
 
 def round_up(share: float) -> float:
-    """A share with two significant digits, and no less than it is.
+    """Round a share up to two significant digits.
 
     >>> round_up(0.01201), round_up(0.0012), round_up(0.0999)
     (0.013, 0.0012, 0.1)
