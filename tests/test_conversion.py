@@ -144,7 +144,7 @@ def same(kind: str, text: str) -> object:
 def test_every_pair_of_kinds_converts_names_its_losses_or_is_refused(source: str, target: str) -> None:
     run = read_as(source, CANONICAL[source]).run
     if (source, target) not in LOSSES:
-        with pytest.raises(UsageError, match=f"(as|about) {target}") as caught:
+        with pytest.raises(UsageError, match=f"(as|about|write) {target}") as caught:
             convert(run, target)
         assert caught.value.advice
         return

@@ -177,7 +177,7 @@ def _function_tree(phases: Iterable[PhaseChange], functions: Iterable[FunctionCh
             at = at.below.setdefault(name, Frame(name))
         at.base, at.new = at.base + each.base, at.new + each.new
     for phase in phases:
-        if not (frame := root.below[phase.phase]).below:  # nothing is known of its functions
+        if not (frame := root.below[phase.phase]).below:  # its functions are unknown
             frame.base, frame.new = phase.base, phase.new
     return _sum_up(root, first_level_is_in_order=True)
 
@@ -241,7 +241,7 @@ def trace(root: Frame) -> list[Step]:
 
 def _condense(steps: list[Step]) -> Iterator[Step]:
     """Shorten long runs of frames with the same change, and renumber the levels."""
-    above: list[tuple[int, int]] = []  # as they were, and as they are
+    above: list[tuple[int, int]] = []  # old and new levels
     for row in _rows_alike(steps):
         left_out = len(row) - _SHOWN_OF_A_ROW if len(row) > _SHOWN_OF_A_ROW + 1 else 0
         half = _SHOWN_OF_A_ROW // 2

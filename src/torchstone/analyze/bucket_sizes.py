@@ -24,7 +24,7 @@ from torchstone.core.records import RANKS, Case, Measurement, Number
 
 ALPHA = 0.05
 SAME = 0.01
-"""Sizes that differ by less than this are as fast as each other, for all that anybody cares."""
+"""Sizes that differ by less than this count as equally fast."""
 _METRIC = "iteration_time"
 
 

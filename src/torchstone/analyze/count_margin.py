@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-FEWEST = 3  # values; of two, the standard deviation says next to nothing (Student's t would be 637)
+FEWEST = 3  # values; with two, Student's t would be 637
 CONFIDENCE = 0.999
 DIGITS = 2
 
-# 99.9 % two-sided Student's t by degrees of freedom; between two of these, the one before is taken, which is the wider.
+# 99.9 % two-sided Student's t by degrees of freedom; in between, the smaller number applies, which is wider.
 STUDENT_T = {
     2: 31.599,
     3: 12.924,
@@ -35,7 +35,7 @@ STUDENT_T = {
     60: 3.460,
     120: 3.373,
 }
-_MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponentials overflow
+_MOST = 50.0  # of the logarithm: a larger margin is useless, and exponentials overflow
 
 
 def spread(values: Sequence[float]) -> float:
@@ -84,7 +84,7 @@ def round_up(share: float) -> float:
     >>> round_up(0.01201), round_up(0.0012), round_up(0.0999)
     (0.013, 0.0012, 0.1)
     """
-    exact = Decimal(f"{share:.12g}")  # so that 0.1 is a tenth, and not a little more
+    exact = Decimal(f"{share:.12g}")  # exact decimals: 0.1 must not become a little more
     if not exact:
         return 0.0
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() + 1 - DIGITS), ROUND_CEILING))

@@ -20,10 +20,10 @@ from statistics import median
 from msgspec import Struct
 
 FEWEST = 4
-"""The values that it takes: three moves."""
+"""The minimum number of values: three steps."""
 FEWEST_FOR_A_TREND = 6
 CHANCE = 0.01
-END = 3  # values that make up the level at either end
+END = 3  # values that define the level at either end
 
 
 class Drift(Struct, frozen=True):
@@ -81,7 +81,7 @@ def trend_chance(values: Sequence[float]) -> float:
 
 def _last_jump(logs: Sequence[float], allowed: float) -> int:
     """Return the index after the last step that exceeded the limit and persisted; 0 if there is none."""
-    for at in range(len(logs) - 2, 0, -1):  # of a step at the very end nobody knows whether it stays
+    for at in range(len(logs) - 2, 0, -1):  # a step at the very end may not last
         stayed = abs(median(logs[at : at + END]) - median(logs[max(0, at - END) : at]))
         if abs(logs[at] - logs[at - 1]) > allowed and stayed > allowed:
             return at

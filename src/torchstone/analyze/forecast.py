@@ -26,13 +26,13 @@ from msgspec import Struct, structs
 from torchstone.analyze.student_t import whole_t_quantile
 
 FEWEST = 5
-"""The past values that a margin takes: from fewer, the interval is so wide that it is of no use."""
+"""The minimum number of past values; with fewer, the interval is uselessly wide."""
 SHORTEST_LEVEL = 3
 SHIFT_CHANCE = 0.05
-_SHIFTED = 0.1  # of the false alarms: what is as rare as that begins a level of its own
-_MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponentials overflow
-_LARGEST = 700.0  # of which an exponential is still a number
-_SLACK = 1e-12  # what logarithms and exponentials do to a number that does not change
+_SHIFTED = 0.1  # of the false alarms: a rarer value starts a new level
+_MOST = 50.0  # of the logarithm: a larger margin is useless, and exponentials overflow
+_LARGEST = 700.0  # largest exponent without overflow
+_SLACK = 1e-12  # rounding of exp(log(x))
 
 
 class Forecast(Struct, frozen=True):

@@ -23,7 +23,7 @@ BATCHES = 10
 STUDENT_T = 2.262  # 95 % two-sided, 9 degrees of freedom
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 2 * BATCHES
-_TIE = 1e-9  # what rounding may make of two pairs that were equally slow
+_TIE = 1e-9  # rounding tolerance for equally slow pairs
 
 
 class Ratio(NamedTuple):
@@ -59,7 +59,7 @@ def estimate_ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     if len(pairs) < FEWEST_PAIRS:
         return Ratio(_exp(middle), None, None)
     reach = math.hypot(_batch_reach(logs), middle - median(all_logs))
-    # Centred on the estimate that is reported; the rest only says how far it may be off.
+    # The interval is centred on the reported estimate.
     return Ratio(_exp(middle), _exp(middle - reach), _exp(middle + reach))
 
 
@@ -84,7 +84,7 @@ def _batch_reach(logs: Sequence[float]) -> float:
     batches = [median(logs[start:end]) for start, end in pairwise(edges)]
     mean = sum(batches) / BATCHES
     variance = sum((each - mean) ** 2 for each in batches) / (BATCHES - 1)
-    # The median of a few numbers is less scattered, for its size, than that of many: of two it is their mean. Hence a little more.
+    # The median of a few numbers varies less, relative to its batch size, than that of many: hence the correction.
     return STUDENT_T * math.sqrt(variance / BATCHES * (1 + BATCHES / len(logs)))
 
 

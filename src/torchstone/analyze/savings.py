@@ -9,7 +9,7 @@ from typing import NamedTuple
 # 95 % two-sided Student's t by degrees of freedom.
 STUDENT_T = (math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 CONFIDENCE = 0.95
-MOST = 100.0  # nothing saves more than all of it
+MOST = 100.0  # percent: nothing saves more than everything
 
 
 class Saving(NamedTuple):

@@ -23,7 +23,7 @@ _RANKS, _STRATEGY, _BUCKET, _COLLECTIVE, _RANK_LIST = (
 )
 _PLAIN = "none"
 """The strategy of a round without any."""
-_MOST = 1e30  # of any number: beyond it nothing was measured, and sums overflow
+_MOST = 1e30  # larger numbers are implausible, and sums would overflow
 _OF_A_ROUND = (_RANKS, _STRATEGY, _BUCKET, _COLLECTIVE, _RANK_LIST)
 
 

@@ -28,13 +28,13 @@ from typing import NamedTuple
 
 BETS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 FIRST_SPREAD = 0.01
-"""The spread of log ratios that is assumed before there are any: it decides how soon a verdict comes, not whether it is right."""
+"""The initial guess of the spread of log ratios; it affects how soon a verdict comes, not whether it is right."""
 ALPHA = 0.0025
 MARGIN = 0.02
-FAR = 20.0  # of a logarithm: beyond it everything is excluded
-_FOUR_OF_FIVE = 1.2816  # standard deviations, within which four of five lie where noise is normal
-_FARTHEST = 3.0  # spreads: what lies farther out counts as much as that, so that one wild pair does not ruin all gamblers
-_STEPS = 30  # of halving: to the ninth digit of the distance
+FAR = 20.0  # of the logarithm: larger effects are always excluded
+_FOUR_OF_FIVE = 1.2816  # standard deviations that contain 80 % of normal noise
+_FARTHEST = 3.0  # spreads: log ratios are clipped here, so that one outlier does not ruin all bets
+_STEPS = 30  # of bisection: nine digits
 _LOG_2 = math.log(2)
 
 
@@ -83,7 +83,7 @@ class PairedTest:
         """Add the next pair's log ratio."""
         if not math.isfinite(log_ratio):
             raise ValueError("a log ratio has to be finite")
-        spread = self._next_spread()  # from what was seen before, or the bets would know how they end
+        spread = self._next_spread()  # from earlier pairs only: a bet must not depend on its own outcome
         self._spreads.append(spread)
         self._seen.append(log_ratio)
         insort(self._ordered, log_ratio)

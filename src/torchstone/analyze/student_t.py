@@ -12,8 +12,8 @@ from functools import cache
 
 _TINY = 1e-300
 _PRECISE = 1e-13
-_CLOSE = 1e-6  # of the last step: what is left is about its square
-_TERMS = tuple(map(float, range(1, 500)))  # Python computes faster with floats alone
+_CLOSE = 1e-6  # of the last step: the remaining error is about its square
+_TERMS = tuple(map(float, range(1, 500)))  # floats only, for speed
 _MOST_STEPS = 60
 
 
@@ -45,7 +45,7 @@ def t_quantile(alpha: float, freedom: float, near: float = 3.0) -> float:
     t = near
     for _ in range(_MOST_STEPS):
         p = two_sided_p(t, freedom)
-        if p == 0:  # so far out that nothing is left to take a logarithm of
+        if p == 0:  # the p-value underflows
             t /= 2
             continue
         step = math.log(p / alpha) * p / (2 * t * _density(t, freedom))

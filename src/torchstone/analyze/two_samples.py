@@ -26,8 +26,8 @@ from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quanti
 
 WELCH, PAIRED, EXACT = "Welch's t", "paired", "exact"
 MOST_MORE = 200
-"""More trials than this are not counted: nobody would measure them."""
-_LEAST_MARGIN = 1e-9  # the paired test wants one; no effect is as near to 1 as this
+"""The largest number of trials that is forecast."""
+_LEAST_MARGIN = 1e-9  # the paired test needs a margin
 
 ONE_TRIAL = (
     "one trial {side} cannot tell a change from the difference between two processes; "

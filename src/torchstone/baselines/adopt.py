@@ -41,13 +41,13 @@ class Wish(Struct, frozen=True):
     add_new: bool = False
     include_unstable: bool = False
     margins: bool = False
-    """Whether the first file was measured again, and each further one is such a repeat, from which margins are to be found."""
+    """Whether the further files are repeats of the first, to derive margins from."""
     lessons: Lessons | None = None
-    """What past runs say, if margins are to be learned from them."""
+    """Past measurements, if margins are learned from them."""
     elsewhere: str = ""
-    """How the environment of the results differs from the one that a baseline speaks of."""
+    """How the environments of results and baseline differ."""
     head: Run | None = None
-    """The run whose environment a baseline gets, because all of its rows come from there."""
+    """The run whose environment the baseline takes over with all rows."""
 
     @property
     def is_apart(self) -> bool:
@@ -114,12 +114,12 @@ def _compare_status(
 ) -> Iterator[Change]:
     statuses = [outcome.status for outcome in outcomes if outcome.status != NOT_AVAILABLE]
     if expected.status == FAILED and statuses and not {*statuses} & {PASSED, SKIPPED}:
-        return  # a row that does not say how it fails
-    if not statuses:  # what cannot be measured here says nothing about what to expect
+        return  # a row without the failure's status
+    if not statuses:  # not_available says nothing about what to expect
         yield Change("hold", expected.case, ACCURACY, expected.status, None, "not available here", line)
         return
     without_numbers = not expected.measurements and any(outcome.measurements for outcome in outcomes)
-    states_numbers = bool(expected.case.variant.device)  # a row of a result file, and not of expected values
+    states_numbers = bool(expected.case.variant.device)  # a row of results, not of expected values
     if expected.status not in statuses and without_numbers and states_numbers:
         note = "the row is of a failure and has no numbers: remove it, and use --add-new"
         yield Change("hold", expected.case, ACCURACY, expected.status, statuses[-1], note, line)

@@ -46,7 +46,7 @@ class Proposal(Struct, frozen=True):
     unpruned: int
     unadded: int
     unfit: dict[str, int]
-    """How many cases of which probes were not added, because the rows of the baseline are of others."""
+    """Cases per probe that were not added, because the baseline is for other probes."""
 
     @property
     def adopted(self) -> list[Change]:
@@ -63,7 +63,7 @@ def propose(
     wish = _look_at_environments(baseline, readings, wish, found)
     changes, unpruned = _compare_rows(baseline, found, rules, wish)
     if wish.head is not None and any(change.action == "hold" for change in changes):
-        wish = structs.replace(wish, head=None)  # a row that stays is of the old environment
+        wish = structs.replace(wish, head=None)  # rows that stay belong to the old environment
         changes, unpruned = _compare_rows(baseline, found, rules, wish)
     if wish.head is not None:
         baseline = _move(baseline, found, wish.head)

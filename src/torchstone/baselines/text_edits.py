@@ -31,9 +31,9 @@ _TABLES = frozenset(
 )
 
 _MOST_NAMED = 3
-"""The metrics that a note names."""
+"""The number of metrics that a note names."""
 NOTHING_DONE = frozenset({"hold", "keep"})
-"""The actions that leave a baseline as it is."""
+"""The actions that leave a baseline unchanged."""
 
 
 class Change(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Change(Struct, frozen=True):
     old_margin: float | None = None
     spread: float | None = None
     ways: dict[str, Any] | None = None
-    """What the new number says of how it was measured, where that is another way than the old one's."""
+    """How the new number was measured, if differently from the old one."""
 
 
 def state(case: Case, kind: str) -> Case:

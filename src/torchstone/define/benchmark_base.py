@@ -15,7 +15,7 @@ from typing import Any, Self
 from torchstone.define.benchmarks import DefinitionError
 
 NAME = "benchmark_base"
-"""The name that such files import this module by."""
+"""The module name that such files import."""
 ITERATIONS = 5
 
 Row = tuple[str, str, Any]

@@ -22,7 +22,7 @@ DTYPES = ("float32", "float16", "bfloat16", "amp")
 SIZES = ("full", "small")
 OPTIMIZERS = ("sgd", "adam", "")
 OFFERED = ("batch_size", "mode", "dtype", "device", "size")
-"""What a builder may take by name, besides its own parameters."""
+"""Keyword arguments offered to builders, besides their own parameters."""
 
 
 class DefinitionError(Exception):
@@ -112,7 +112,7 @@ class Benchmark:
     def make(self, **offered: Any) -> Work:  # noqa: ANN401  (whatever the builder's author expects)
         """Build the work, and check that it is a model with inputs."""
         takes = self.takes
-        # A batch size that nobody has chosen is the builder's own default, not None.
+        # If no batch size was chosen, the builder's own default applies, not None.
         given = {name: value for name, value in offered.items() if name in takes and value is not None}
         return as_work(self.name, self.build(**{**given, **self.parameters}))
 
@@ -298,7 +298,7 @@ def _grid(
             raise DefinitionError(f"{name}: parameters={{{key!r}: {values!r}}}: expected a list of values")
     try:
         accepted = inspect.signature(function).parameters
-    except ValueError as error:  # some functions written in C do not say what they take
+    except ValueError as error:  # some C functions have no signature
         raise DefinitionError(f"{name}: {error}") from None
     for parameter in accepted.values():
         _check_parameter(name, parameter, parameters, batch_size)

@@ -13,7 +13,7 @@ from torchstone.core.text.safe_text import is_plain
 from torchstone.define.benchmarks import DefinitionError, told
 
 COUNTS = {"compile": "compile_time_instruction_count", "all": "instruction_count"}
-"""Of work whose instructions are counted: what the compiler does, or all of it; and what the count is called."""
+"""What is counted (the compiler's part, or all of the work), and the metric's name."""
 
 
 class Counted:
@@ -28,19 +28,19 @@ class Counted:
     name: str = ""
     description: str = ""
     category: str = ""
-    """The family it belongs to, for reports."""
+    """The family, for reports."""
     counts: str = "all"
     metric: str = ""
-    """What the count is called, if it is not what ``counts`` makes it."""
+    """The metric's name, if it does not follow from ``counts``."""
     device: str = "cpu"
-    """Where it runs: ``cpu``, or a type of accelerator, without which it is not available."""
+    """The device: ``cpu``, or a required type of accelerator."""
     backend: str = ""
     mode: str = ""
     dynamic: bool | None = None
     in_children: bool = False
-    """Whether the work is done by processes that ``work()`` starts, which a counter must then see."""
+    """Whether ``work()`` starts processes that must be counted too."""
     iterations: int | None = None
-    """How often it is counted, if that is not for the counter to say."""
+    """The number of iterations; by default the counter's."""
 
     def __init__(self, name: str = "", **attributes: Any) -> None:  # noqa: ANN401  (of any type that an attribute has)
         self.name = name or type(self).name or type(self).__name__

@@ -68,14 +68,14 @@ FORMATS: dict[str, Format] = {
             "torchstone.formats.torch.expected_csv",
             "read_expected",
             "write_expected",
-            "expected values: one row a model, one column a metric",
+            "expected values: one row per model, one column per metric",
         ),
         Format(
             "expected-by-dtype",
             "torchstone.formats.torch.expected_csv",
             "read_by_dtype",
             "write_by_dtype",
-            "expected statuses: one row a model, one column a dtype",
+            "expected statuses: one row per model, one column per dtype",
         ),
         Format(
             "pr-time",
@@ -123,10 +123,10 @@ FORMATS: dict[str, Format] = {
 }
 
 TABLES = ("performance", "accuracy", "expected", "expected-by-dtype", "pr-time", "pr-time-expected")
-"""The kinds that are comma-separated text."""
+"""The formats that are CSV."""
 
 WRITTEN = tuple(kind for kind, known in FORMATS.items() if known.writer)
-"""The kinds that torchstone also writes."""
+"""The formats that torchstone can write."""
 
 
 def read_file(path: str, kind: str = "") -> Reading:
@@ -150,7 +150,7 @@ def recognise(path: str, text: str) -> str:
     return kind
 
 
-# Fields that only files of these tools have together, each with what its value starts with.
+# Fields that identify each tool's files, with the beginning of their values.
 _FIELDS_OF_TOOLS = {
     "pytest-benchmark": {"machine_info": "", "benchmarks": r"\["},
     "pyperf": {"benchmarks": r"\[", "runs": r"\["},

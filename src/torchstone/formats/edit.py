@@ -12,7 +12,7 @@ from msgspec import Struct
 from torchstone.core.disk import BOM
 from torchstone.formats.table import Rows, render_row, split_lines
 
-# A cell as it is written: in quotes, which may hold commas, line ends and doubled quotes, or up to the next comma.
+# A cell as written: quoted (with commas, line ends and doubled quotes), or up to the next comma.
 _RAW_CELL = re.compile(r"""(?:^|(?<=,))(?:"(?:[^"]|"")*"[^,]*|[^,]*)""", re.DOTALL)
 
 

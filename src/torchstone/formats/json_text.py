@@ -49,7 +49,7 @@ def _finite(text: str) -> float:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant
 )
-_DECODER_OF_ANYTHING = json.JSONDecoder()  # the quickest, for what was decoded before
+_DECODER_OF_ANYTHING = json.JSONDecoder()  # the fastest way, for text that was decoded before
 _DECODER_OF_NAN = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 

@@ -45,7 +45,7 @@ def merge(readings: Iterable[Reading]) -> Results:
     results = Results(tuple(_join_counts(list(readings))))
     cases = [outcome.case for reading in results.readings for outcome in reading.run.outcomes]
     if len({case.benchmark for case in cases}) == len(cases) or len(set(cases)) == len(cases):
-        return results  # the common case, and by far the quickest to find out
+        return results  # the common case, and fast to check
     seen: dict[Case, int] = {}
     for number, (reading, index, outcome) in enumerate(results):
         if seen.setdefault(outcome.case, number) != number:
@@ -166,7 +166,7 @@ def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError
 
 
 FURTHER_AXES = ("tag", "wrapper")
-"""Axes that only some files have, and that a person may state for the others."""
+"""Axes that some files lack, and that --set can state."""
 SETTABLE = ("suite", *AXES, *FURTHER_AXES)
 
 

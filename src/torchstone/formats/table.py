@@ -22,7 +22,7 @@ from torchstone.core.vocabulary import current_name
 
 MOST_CHARACTERS = 100_000
 MOST_COUNTED = 2**63 - 1
-LARGEST = 1e300  # what is added to or multiplied with a few such numbers is still finite
+LARGEST = 1e300  # sums and products of a few such numbers stay finite
 _MAY_BE_FORMULA = r"""(?:^|[,"])['\s]*[^\w'",.#/\s]"""
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -226,9 +226,13 @@ def render_rows(rows: Iterable[Sequence[str]]) -> str:
 def render_row(cells: Sequence[str], line_end: str = "\n") -> str:
     """Write one row with its line end."""
     buffer = StringIO()
-    csv.writer(buffer, lineterminator="\r\n").writerow(cells)  # it quotes what it takes for a line end
+    csv.writer(buffer, lineterminator="\r\n").writerow(
+        cells
+    )  # the csv module quotes what it takes for a line end
     text = buffer.getvalue().removesuffix("\r\n")
-    if text.startswith("#") or text.lstrip().startswith("::"):  # no comment, and no command to a CI service
+    if text.startswith("#") or text.lstrip().startswith(
+        "::"
+    ):  # must not read as a comment or a command to a CI service
         text = f'"{cells[0]}"{text[len(cells[0]) :]}'
     return text + line_end
 

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 HIDDEN = "(hidden)"
-"""Recorded instead of a value that is not to be seen. It says nothing about the value: two hidden values may differ."""
+"""Recorded in place of a hidden value; two hidden values may differ."""
 
 MASK = "***"
 
@@ -55,7 +55,7 @@ def redact_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (whatever
     if isinstance(value, str):
         return redact(value)
     if depth > _DEEPEST:
-        return value  # nothing so deep can be written into a file anyway
+        return value  # deeper values cannot be written to a file anyway
     if isinstance(value, dict):
         return {
             redact(key) if isinstance(key, str) else key: redact_values(each, depth + 1)

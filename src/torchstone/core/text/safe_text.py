@@ -33,7 +33,7 @@ _HIDDEN = (
     f"\ud800-\udfff\ufdd0-\ufdef{_SELECTORS}\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_SPACES = "\t\n\xa0\u1680\u2000-\u200a\u202f\u205f"  # in a name they look like a space or the end of a line
+_SPACES = "\t\n\xa0\u1680\u2000-\u200a\u202f\u205f"  # look like a space or a line end
 _IN_LINES = f"({_KEPT})|[{_HIDDEN}]"
 _IN_LINE = f"({_KEPT})|[{_HIDDEN}{_SPACES}]"
 _IN_WORD = f"({_KEPT})|[{_HIDDEN}{_SPACES}'!\\[\\\\]"

@@ -69,7 +69,7 @@ def _rows(document: Document, version: int) -> Iterator[tuple[str, Fields]]:
             row = found if isinstance(found, dict) else {"result": found}
             row = {"version": versions.get(name)} | row
         elif isinstance(found, list) and len(found) <= len(columns):
-            row = dict(zip(columns, found, strict=False))  # what is null at the end is left out
+            row = dict(zip(columns, found, strict=False))  # trailing nulls are omitted
         else:
             raise top.error("expected a list, not longer than result_columns", place)
         yield name, Fields(document.path, document.line, row, place)
@@ -151,9 +151,7 @@ def _environment(top: Fields) -> dict[str, Any]:
     stated = {"versions": top.fields("requirements").value, "variables": top.fields("env_vars").value}
     for name, facts in stated.items():
         texts = {key: value for key, value in facts.items() if isinstance(value, str) and value}
-        said = texts or (
-            name == "variables" and "env_vars" in top.value
-        )  # none were set, which says something
+        said = texts or (name == "variables" and "env_vars" in top.value)  # none set, which is a fact too
         if said and all(map(is_plain, (*texts, *texts.values()))):
             known[name] = texts
     return known

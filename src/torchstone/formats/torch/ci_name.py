@@ -32,9 +32,9 @@ _SMOKE_TEST_NAME = re.compile(
     r"_(?P<shape>static|dynamic)(?:_(?P<wrapper>default|cpp))?_(?P<device>cpu)_smoketest\.csv"
 )
 SHAPES = {"static": False, "dynamic": True}
-"""What CI calls shapes, and whether these are dynamic."""
+"""CI's words for shapes, and whether they are dynamic."""
 BACKEND_OPTION = "backend="
-"""Stands before a backend where that is written as the option it is given by."""
+"""Prefix of a backend that is written as a runner option."""
 _SCRIPTS = {"timm": "timm_models"}
 _OURS = {"smoke", "huggingface_llm"}
 _DEVICES = {"rocm": "cuda"}

@@ -23,18 +23,18 @@ from torchstone.formats.json_text import Fields, read_records
 
 METRIC = "iteration_time"
 NONE, DDP = "none", "ddp"
-"""The strategies that a report knows."""
+"""The strategies that a report can hold."""
 MOST_RANKS = 999_999
 _LARGEST_BATCH = 999_999_999
-_SHORTEST, _LONGEST = 1e-9, 1e9  # seconds: what is beyond is no measurement
+_SHORTEST, _LONGEST = 1e-9, 1e9  # plausible seconds
 _VERSIONS = (("torch", "pytorch_version"), ("cuda", "cuda_version"))
 
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
 _OF_A_ROUND = frozenset({"batch_size", "rank_list", "ranks", "strategy"})
-"""The axes that a report tells rounds apart by."""
+"""The axes that distinguish rounds of a report."""
 _OF_DDP = ("collective", "bucket_mb")
-"""The axes that a round without DDP does not have: it belongs to all of them."""
+"""The axes that a round without DDP lacks: it belongs to every report."""
 
 
 def read(path: str, text: str) -> Reading:

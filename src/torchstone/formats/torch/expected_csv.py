@@ -19,10 +19,10 @@ from torchstone.formats import table
 
 DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
 MOST_SHARED = 20_000
-MOST_SHOWN = 30  # names in a message
+MOST_SHOWN = 30  # names shown in a message
 _WHOLE = frozenset({*CAPTURE_METRICS, "recompiles"})
 _MAY_BE_ZERO = frozenset({"files", "look-ups", "% of look-ups", "%"})
-"""The units of which nobody takes a share: of the others, 0 cannot be expected."""
+"""Units without relative limits; for the others, an expected value of 0 is invalid."""
 _CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
 
 

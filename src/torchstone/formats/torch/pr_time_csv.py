@@ -22,9 +22,9 @@ RESULT_COLUMNS = ("name", "metric", "value")
 EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
 ORIGINAL_COUNTER = "hardware"
 RECORDS = "pr_time_benchmarks"
-"""The name of the benchmark in all records of the original."""
+"""The benchmark name in all records of the original."""
 TREE = "_tree"
-"""Ends the name of a metric that counts the whole process tree, which the original does not."""
+"""Suffix of metrics of the whole process tree, which the original lacks."""
 
 
 def read_results(path: str, text: str) -> Reading:

@@ -188,7 +188,7 @@ class _RowReader:
             return None
         read = table.read_count if column in CAPTURE_METRICS else table.read_positive
         if column == "compilation_latency":
-            # A difference of two times, which the original writes even where it is negative: the gate calls that invalid.
+            # A difference of times, which the original writes even if it is negative; the gate calls that invalid.
             read = table.read_number
         return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
 
@@ -266,7 +266,7 @@ def _cells(outcome: Outcome, probe: Probe, columns: list[str], tagged: bool) -> 
     variant = outcome.case.variant
     failed = not outcome.measurements and outcome.status not in {PASSED, SKIPPED}
     if probe is Probe.ACCURACY and variant.batch_size:
-        failed = False  # beside a batch size, zeros would read as measured
+        failed = False  # with a batch size, zeros would look measured
     row = [
         variant.device,
         outcome.case.benchmark,

@@ -17,7 +17,7 @@ from torchstone.formats.torch.ci_name import BACKEND_OPTION, SHAPES, read_target
 KIND = "speedup-targets"
 MARGIN = 0.01
 WRAPPER = "wrapper"
-"""The axis that says in which language the code around the kernels is: ``default`` is Python."""
+"""The axis for the language of the wrapper code; ``default`` is Python."""
 _COLUMNS = ("name", "backend", "data_type", "shape", WRAPPER, "target")
 _LAYOUTS = {len(columns): columns for columns in (_COLUMNS, ("name", *_COLUMNS[2:]))}
 
@@ -38,9 +38,7 @@ def read_targets(path: str, text: str) -> Reading:
     outcomes: list[Outcome] = []
     name = read_targets_name(path)
     for line, cells in table.Rows(path, text):
-        if (
-            cells[0].lstrip().startswith("#")
-        ):  # the smoke test also takes a line for a comment that begins with spaces
+        if cells[0].lstrip().startswith("#"):  # the smoke test also treats indented lines as comments
             continue
         row = _Row(path, line, cells)
         case = Case(row.name("name"), Probe.PERFORMANCE.value, name.suite, row.variant(name.device))

@@ -57,7 +57,7 @@ from torchstone.formats.torch.pr_time_csv import ORIGINAL_COUNTER, RECORDS
 from torchstone.formats.torch.v3_environment import describe_run, read_environment
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
-_STATED = (COUNTER, DEFINITION)  # what a record says, in the benchmark's extra_info, of how it was measured
+_STATED = (COUNTER, DEFINITION)  # fields of the benchmark's extra_info that state how it was measured
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 
@@ -97,7 +97,7 @@ def read(path: str, text: str) -> Reading:
         )
     parts = [(key, part) for key, group in groups.items() for part in _split(group)]
     outcomes = tuple(_outcome(path, key, part) for key, part in parts)
-    # Of records from several machines, none of these is the file's.
+    # If records are from several machines, the file has no environment.
     environment = machines[0] if len(machines) == 1 else {}
     run = structs.replace(run_of(path, outcomes), environment=environment)
     return Reading(path, "v3", run, tuple(part.line for _, part in parts))
