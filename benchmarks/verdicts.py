@@ -21,10 +21,10 @@ from contextlib import ExitStack
 
 from run_suite import Silent, verdict
 
-from torchstone.analyze.compare import compare_trials
 from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
+from torchstone.analyze.two_samples import compare_trials
 from torchstone.cli.options.ab_options import OPTIONS, make_ab_request
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.measure.ab.contest import AbSettings

@@ -7,6 +7,9 @@ import importlib
 import importlib.util
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,12 @@ import click
 import pytest
 
 from conftest import Command
+from torchstone import api
 from torchstone.cli.group import torchstone as group
-from torchstone.cli.terminal.show import STYLES
 from torchstone.core.config import POLICIES, RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
+from torchstone.reporting.dialects.styles import STYLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -128,3 +132,78 @@ def test_the_readme_shows_what_the_example_prints(
         )[1]
         for part in shown.split("\n    ...")[0].strip("\n").splitlines():
             assert part.strip() in printed, part
+
+
+PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", (DOCS / "python.md").read_text(), re.DOTALL)
+
+
+def test_examples_of_the_python_page_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    text = "".join(block for block in PYTHON_BLOCKS if ">>>" in block)
+    test = doctest.DocTestParser().get_doctest(text, {}, "python.md", "python.md", 0)
+    ran = doctest.DocTestRunner().run(test)
+    assert ran.attempted > 15
+    assert not ran.failed
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_examples_of_the_python_page_measure(tmp_path: Path) -> None:
+    blocks = [block for block in PYTHON_BLOCKS if ">>>" not in block]
+    end = next(block for block in blocks if "__main__" in block)
+    (tmp_path / "bench_mine.py").write_text((ROOT / "examples" / "bench_mine.py").read_text() + end)
+    (tmp_path / "examples_of_docs.py").write_text("".join(block for block in blocks if block != end))
+    ran = subprocess.run(
+        [sys.executable, "examples_of_docs.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "softplus_sum speedup" in ran.stdout
+    assert (tmp_path / "run.jsonl").exists()
+
+
+def test_every_function_of_the_api_is_on_the_python_page() -> None:
+    page = (DOCS / "python.md").read_text()
+    for name in (name for name in api.__all__ if name.islower()):
+        assert f"`{name}`" in page or f"torchstone.{name}(" in page, name
+
+
+PACKAGE = ROOT / "src" / "torchstone"
+LONGEST_LINE = 120
+READ_AS_TEXT = [page for page in PAGES if page.name not in {"CHANGELOG.md", "architecture.md"}]
+
+
+@pytest.mark.parametrize("page", READ_AS_TEXT, ids=lambda page: page.name)
+def test_lines_are_short_enough_to_read_beside_code(page: Path) -> None:
+    in_code, long = False, []
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        in_code ^= line.startswith("```")
+        is_prose = not in_code and not line.startswith(("|", "    "))
+        if is_prose and len(line) > LONGEST_LINE:
+            long.append(number)
+    assert not long
+
+
+def rows_of(section: str) -> list[list[str]]:
+    """The cells of the tables in a section, without their headers."""
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [row for row in cells if row[0] not in {"word", "question"}]
+
+
+def test_the_contributors_guide_leads_to_modules_that_exist() -> None:
+    rows = rows_of((DOCS / "contributing.md").read_text())
+    assert len(rows) >= 20
+    for question, module, name in rows:
+        path = PACKAGE / module.strip("`")
+        assert path.is_file(), question
+        word = re.escape(name.strip("`"))
+        defined = rf"^ *(?:def |class ){word}\b|^{word}\b[^\n]*="
+        assert re.search(defined, path.read_text(), re.MULTILINE), question
+
+
+def test_the_glossary_begins_with_the_few_words_that_users_meet() -> None:
+    everybody, contributors = (DOCS / "glossary.md").read_text().split("## Words you meet as a contributor")
+    words = [row[0] for row in rows_of(everybody) + rows_of(contributors)]
+    assert len(rows_of(everybody)) <= 25
+    assert len(words) == len(set(words))

@@ -16,21 +16,117 @@ The flow, every arrow one typed function:
 The parent never imports torch: a gate works on any machine, and answers at once.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchstone.api import (
+        AcceptResult,
+        CachebenchResult,
+        Case,
+        CaseMeasured,
+        CaseStarted,
+        CheckResult,
+        CompareResult,
+        ConvertResult,
+        DoctorResult,
+        ExplainResult,
+        InputError,
+        MeasuredRun,
+        Measurement,
+        Notice,
+        Outcome,
+        PhaseEntered,
+        Planned,
+        Preparing,
+        PrTimeResult,
+        Reading,
+        ReportResult,
+        Run,
+        RunResult,
+        TorchstoneError,
+        UsageError,
+        accept,
+        cachebench,
+        check,
+        compare,
+        convert,
+        doctor,
+        explain,
+        main,
+        plan,
+        pr_time,
+        read,
+        report,
+        run,
+        stream,
+    )
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
     from torchstone.define.counted import Counted, counted
 
 __version__ = "0.1.0"
 
-__all__ = ["Benchmark", "Check", "Counted", "Suite", "Work", "__version__", "benchmark", "counted"]
+__all__ = [
+    "AcceptResult",
+    "Benchmark",
+    "CachebenchResult",
+    "Case",
+    "CaseMeasured",
+    "CaseStarted",
+    "Check",
+    "CheckResult",
+    "CompareResult",
+    "ConvertResult",
+    "Counted",
+    "DoctorResult",
+    "ExplainResult",
+    "InputError",
+    "MeasuredRun",
+    "Measurement",
+    "Notice",
+    "Outcome",
+    "PhaseEntered",
+    "Planned",
+    "PrTimeResult",
+    "Preparing",
+    "Reading",
+    "ReportResult",
+    "Run",
+    "RunResult",
+    "Suite",
+    "TorchstoneError",
+    "UsageError",
+    "Work",
+    "__version__",
+    "accept",
+    "benchmark",
+    "cachebench",
+    "check",
+    "compare",
+    "convert",
+    "counted",
+    "doctor",
+    "explain",
+    "main",
+    "plan",
+    "pr_time",
+    "read",
+    "report",
+    "run",
+    "stream",
+]
+
+_DEFINING = {
+    **dict.fromkeys(("Benchmark", "Check", "Suite", "Work", "benchmark"), "torchstone.define.benchmarks"),
+    **dict.fromkeys(("Counted", "counted"), "torchstone.define.counted"),
+}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  (what a benchmark file needs, loaded only when it asks)
-    if name in __all__:
-        from torchstone.define import benchmarks  # noqa: PLC0415
-        from torchstone.define import counted as counted_work  # noqa: PLC0415
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class; loaded only when it is asked for)
+    if name not in __all__:
+        raise AttributeError(f"module 'torchstone' has no attribute '{name}'")
+    return getattr(import_module(_DEFINING.get(name, "torchstone.api")), name)
 
-        return getattr(counted_work if name in {"Counted", "counted"} else benchmarks, name)
-    raise AttributeError(f"module 'torchstone' has no attribute '{name}'")
+
+def __dir__() -> list[str]:
+    return __all__

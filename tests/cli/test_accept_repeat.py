@@ -13,7 +13,7 @@ from torchstone.core.run_file import decode_run, encode_run
 CALLS = "python_calls"
 BENCHMARKS = '''
 from pathlib import Path
-from torchstone.counting import counted
+from torchstone.define.counted import counted
 
 
 def times_made(name: str) -> int:
@@ -124,7 +124,7 @@ def test_only_one_run_file_can_be_measured_again(torchstone: Command, write: Wri
     write("e.csv", f"a,{CALLS},1000,0.1\n")
     for files in (["r.csv"], ["run.jsonl", "r.csv"]):
         assert "--repeat needs one run file" in refused(torchstone, *files, "--baseline", "e.csv")
-    assert "--set has no place" in refused(
+    assert "--set cannot be used with --repeat" in refused(
         torchstone, "run.jsonl", "--baseline", "e.csv", "--set", "mode=training"
     )
 

@@ -195,7 +195,7 @@ def test_values_that_are_not_above_0_are_held_back(torchstone: Command, write: W
     write("new.jsonl", performance_run(13, 1.0, metric=metric))
     ran = accept(torchstone, "--learn-margins", "runs")
     assert ran.code == 0
-    assert "a value is not above 0: nothing can be a share of it" in ran.out
+    assert "a value is not positive, so a relative margin makes no sense" in ran.out
 
 
 def counts(**values: Number) -> str:
@@ -274,7 +274,7 @@ def test_a_pattern_in_quotation_marks_and_repeated_files_work_too(
         (["--learn-margins", "empty.csv"], "the file is empty"),
         (["--false-alarms", "1%"], "--false-alarms is for --learn-margins"),
         (["--learn-margins", "runs", "--false-alarms", "often"], "expected a share such as 1% or 0.01"),
-        (["--learn-margins", "runs", "--false-alarms", "60%"], "a gate that cries wolf"),
+        (["--learn-margins", "runs", "--false-alarms", "60%"], "expected a share of at most 0.5"),
         (["--learn-margins", "runs", "--repeat", "5"], "--repeat and --learn-margins both find margins"),
     ],
 )

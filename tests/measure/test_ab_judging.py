@@ -10,7 +10,6 @@ import pytest
 from junitparser import JUnitXml
 
 from torchstone.cli.options.ab_options import make_ab_policy
-from torchstone.cli.terminal.show import STYLES, render
 from torchstone.core.records import Case, Failure, Outcome, QuarantineEntry
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.tally import Exemptions
@@ -18,6 +17,7 @@ from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.judging import Unmatched, judge_contests
 from torchstone.measure.ab.pair import Played
+from torchstone.reporting.dialects.styles import STYLES, render_report
 from torchstone.reporting.views.comparison_rows import CompareReport
 
 SETTINGS = AbSettings(session="s")
@@ -109,7 +109,7 @@ def test_a_quarantine_entry_covers_a_regression_until_it_expires() -> None:
 def test_every_format_tells_each_case_with_its_verdict(style: str) -> None:
     entry = QuarantineEntry("slow", "known to be slow", "quarantine.toml", 3)
     report = CompareReport(judged(all_kinds(), entries=[entry]), ("a.jsonl",), ("b.jsonl",), command="ab")
-    text = render(report, style, color=False, width=80)
+    text = render_report(report, style)
     assert all(name in text for name in ("slow", "fast", "crash", "open"))
     assert "ended by SIGABRT" in " ".join(text.split())
     if style == "json":

@@ -82,7 +82,7 @@ BAD_FILES = [
     ),
     (
         "import torchstone\n@torchstone.benchmark\ndef m(width): ...\n",
-        "bench_it.py:2: m takes 'width', which nothing gives",
+        "bench_it.py:2: m takes 'width', but nothing provides it",
     ),
     (
         "import torchstone\n@torchstone.benchmark(modes=['sleep'])\ndef m(): ...\n",
@@ -249,7 +249,7 @@ def test_nothing_is_left_of_a_session(tmp_path: Path, monkeypatch: pytest.Monkey
 
 ABANDONED = """
 import subprocess, time
-from torchstone.measure.zygote import _in_child
+from torchstone.worker.zygote import _in_child
 
 def compile_for_long():
     subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -291,7 +291,7 @@ def test_a_keeper_whose_parent_is_gone_before_it_has_begun_cleans_up_and_goes(
     ours.close()
     with theirs:
         ran = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", f"torchstone.measure.{kind}", str(theirs.fileno())],
+            [sys.executable, "-X", "importtime", "-m", f"torchstone.worker.{kind}", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             capture_output=True,
             text=True,

@@ -18,7 +18,8 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from conftest import Command, WriteFile
 from profile_samples import ATTACK, case_of, outcome_of, profile, run_of, sample_profile, sample_run, stacks
-from torchstone.analyze.attribution import Frame, compare, read_profile
+from torchstone.analyze.attribution import Frame, compare
+from torchstone.analyze.profiles import read_profile
 from torchstone.core.records import Run
 from torchstone.core.run_file import encode_run
 from torchstone.reporting.html.page import hash_of, read_asset

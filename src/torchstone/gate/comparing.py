@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from torchstone.analyze.compare import mean_effect
 from torchstone.analyze.evidence import Comparison
+from torchstone.analyze.two_samples import mean_effect
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Rule, matches_metric
@@ -94,8 +94,9 @@ class _Comparing:
             detail = "BASE planned it, but has no outcome of it" if planned else "only NEW has this case"
             if not has_ended_well(new.outcome):
                 detail += f", and it failed: {new.outcome.status}{_told_by(new)}"
-            ruling, remarks = Ruling(Verdict.NEW, detail=detail), Remarks(new_place=new.place)
-            return [Row(ruling, case, _main_metric(new), _with_status(new.outcome), remarks=remarks)]
+            metric = _main_metric(new)
+            ruling, remarks = Ruling(Verdict.NEW, detail=detail), Remarks(new_place=new.place_of(metric))
+            return [Row(ruling, case, metric, _with_status(new.outcome), remarks=remarks)]
         base = self._base.of(match.row.outcome.case)
         if match.differences and not anyway:
             self._base.table.touch(match.row)
@@ -110,9 +111,9 @@ class _Comparing:
     def _claim(self, number: int, base: Gathered, new: Gathered) -> None:
         first = self._claimed.setdefault(number, new.outcome.case)
         if first != new.outcome.case:
-            path, _, line = new.place.rpartition(":")
+            path, _, line = new.place_of().rpartition(":")
             raise InputError(
-                f"{new.outcome.case.name}: {base.place} would have to be compared with two cases, {first.id} too",
+                f"{new.outcome.case.name}: {base.place_of()} would have to be compared with two cases, {first.id} too",
                 path=path,
                 line=int(line),
                 advice="compare one of them with --only, or state the axis that tells them apart with --set",
@@ -129,7 +130,7 @@ class _Comparing:
         outcomes = new.outcome, base.outcome
         if metric == ACCURACY:
             outcomes = _with_status(new.outcome), _with_status(base.outcome)
-        remarks = Remarks(new.place, base.place)
+        remarks = Remarks(new.place_of(metric), base.place_of(metric))
         return Row(Ruling(verdict, detail=detail), new.outcome.case, metric, *outcomes, remarks=remarks)
 
     def _standard(self, metric: str, case: Case) -> Standard:
@@ -230,7 +231,7 @@ class _Comparing:
             new.outcome,
             base.outcome,
             standard.rule,
-            Remarks(new.place, base.place),
+            Remarks(new.place_of(after.metric), base.place_of(after.metric)),
             comparison,
             criteria,
         )
@@ -267,9 +268,10 @@ class _Comparing:
             base = self._base.of(row.outcome.case)
             detail = planned if row.outcome.case in unmeasured else "only BASE has this case"
             unmeasured.discard(row.outcome.case)
-            ruling, remarks = Ruling(Verdict.MISSING, detail=detail), Remarks(base_place=base.place)
-            outcome = _with_status(base.outcome)
-            yield Row(ruling, row.outcome.case, _main_metric(base), base=outcome, remarks=remarks)
+            metric = _main_metric(base)
+            ruling = Ruling(Verdict.MISSING, detail=detail)
+            outcome, remarks = _with_status(base.outcome), Remarks(base_place=base.place_of(metric))
+            yield Row(ruling, row.outcome.case, metric, base=outcome, remarks=remarks)
         for case in sorted(unmeasured, key=lambda case: case.id):
             yield Row(Ruling(Verdict.MISSING, detail=planned), case, ACCURACY)
 

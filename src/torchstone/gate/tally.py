@@ -149,11 +149,11 @@ class Tally:
         self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None
     ) -> Row:
         """The same row, with the places that a person will look for."""
-        place = "" if reading is None else reading.path if index is None else reading.place(index)
+        place = "" if reading is None else reading.path if index is None else reading.place(index, row.metric)
         source = reading or self._only_reading
         fits = row.case.probe in {"", source.kind} and (reading or _is_measured_alike(row.case, source))
-        repro = source.repro if fits else ""
-        remarks = Remarks(place, expected.place if expected else "", row.remarks.quarantine, repro)
+        base_place = expected.place_of(row.metric) if expected else ""
+        remarks = Remarks(place, base_place, row.remarks.quarantine, source.repro if fits else "")
         return structs.replace(row, remarks=remarks)
 
     def note_unavailable(self, outcome: Outcome) -> None:

@@ -16,8 +16,8 @@ from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
 
 if TYPE_CHECKING:
-    from torchstone.analyze.compare import Mean
     from torchstone.analyze.scaling_curves import RoundChange
+    from torchstone.analyze.two_samples import Mean
     from torchstone.gate.criteria import Criteria
 
 QUIET = frozenset({Verdict.PASS, Verdict.SAME, Verdict.EXPECTED_FAILURE})
@@ -130,7 +130,7 @@ class Row(Struct, frozen=True, gc=False):
         levels = self.ruling.levels
         if self.comparison is None or self.criteria is None or levels is None:
             return None
-        from torchstone.analyze.compare import more_trials  # noqa: PLC0415  (a plain check does without the statistics)
+        from torchstone.analyze.two_samples import more_trials  # noqa: PLC0415  (a plain check does without the statistics)
 
         return more_trials(
             self.comparison, margin=self.criteria.margin, alpha=levels[0], certain_at=levels[1]

@@ -18,7 +18,7 @@ def weigh(base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = 
         return Comparison(base, new, obstacle=obstacle)
     if base.kind == new.kind == VALUE:
         return _weigh_values(base, new)
-    from torchstone.analyze.compare import compare_pairs, compare_trials  # noqa: PLC0415  (a plain check does without the statistics)
+    from torchstone.analyze.two_samples import compare_pairs, compare_trials  # noqa: PLC0415  (a plain check does without the statistics)
 
     if base.trials and new.trials:
         return compare_pairs(base, new, (base.trials, new.trials), alpha=alpha)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.text.redaction import redact, redact_values, without_half_a_word
+from torchstone.core.text.safe_text import summarise_error
 from torchstone.worker.channel import Channel, Message, decode, encode
 from torchstone.worker.process_tree import continue_if_stopped, has_ended, kill_group, kill_tree
 
@@ -305,7 +306,9 @@ class KeptLauncher:
     def _await_keeper(self) -> None:
         answer = self.wait_until_ready(_PRELOAD_TIMEOUT)
         if problem := answer.get("broken") or answer.get("blocked"):
-            raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)
+            raise CannotMeasureError(
+                f"no workers can be started any more: {summarise_error(str(problem))}", advice=_TRY_SPAWN
+            )
         self.preload(self._libraries)
 
     def poll(self) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
-from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import answer_of
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
@@ -26,6 +25,7 @@ from torchstone.measure.procedures.trials import TrialsCourse
 from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.targets import Targets, leave_out_empty
+from torchstone.measure.torch_loading import cannot_load, no_torch
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
 from torchstone.worker.channel import Message
@@ -160,10 +160,8 @@ class Session:
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
-            said = redact(file.read())
-        if "No module named 'torch'" in problem:
-            return _no_torch(self.world.python)
-        return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
+            said = file.read()
+        return cannot_load(problem, said, self.world.python)
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
@@ -175,14 +173,20 @@ class Session:
         return _without_errors(self._look(job, timeout))
 
     def survey_targets(
-        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT
+        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT, *, keeps_going: bool = False
     ) -> dict[str, Any]:
-        """The same for the targets of a command; files that are left out because they define no benchmark are told."""
+        """The same for the targets of a command; files that are left out because they define no benchmark are told.
+
+        With ``keeps_going`` so are files that cannot be imported, if there are others; they are in ``broken``.
+        """
         found = self._look({"sources": list(targets.sources.values()), **job}, timeout)
         found["sources"], empty = leave_out_empty(targets, found["sources"])
-        _without_errors(found)
-        for each in (*targets.skipped, *empty):
+        found["sources"], broken = _set_apart(found["sources"], keeps_going=keeps_going and targets.may_skip)
+        found["broken"] = [f"{error.place}: {error.message}" for error in broken]
+        for each in sorted((*targets.skipped, *empty), key=lambda skipped: skipped.path):
             self._tell(each.line)
+        for line in found["broken"]:
+            self._tell(f"error: {line}")
         return found
 
     def _look(self, job: Message, timeout: float) -> dict[str, Any]:
@@ -197,9 +201,12 @@ class Session:
             patience,
         )
         if "error" in answer:
-            if "No module named 'torch'" in str(answer["error"].get("message")):
-                raise _no_torch(self.world.python)
-            raise source_error(answer["error"])
+            told = answer["error"]
+            if told.get("is_of_torch"):
+                raise cannot_load(str(told["message"]), str(told["traceback"]), self.world.python)
+            if "No module named 'torch'" in str(told.get("message")):
+                raise no_torch(self.world.python)
+            raise source_error(told)
         found: dict[str, Any] = answer["survey"]
         return found
 
@@ -295,16 +302,23 @@ class Session:
         return Supervisor(self.launcher, limits, course, cleanup, watcher)
 
 
-def _no_torch(python: str) -> CannotMeasureError:
-    return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
-
-
 def _without_errors(found: dict[str, Any]) -> dict[str, Any]:
     """A survey, if nothing is wrong with any source."""
     for source in found["sources"]:
         if "error" in source:
             raise source_error(source["error"])
     return found
+
+
+def _set_apart(
+    sources: Sequence[dict[str, Any]], *, keeps_going: bool
+) -> tuple[list[dict[str, Any]], list[InputError]]:
+    """The sources that can be used, and what is wrong with the files that cannot; where that is all there is, it is raised."""
+    errors = [source_error(source["error"]) for source in sources if "error" in source]
+    broken = [error for error in errors if isinstance(error, InputError)]
+    if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
+        raise errors[0]
+    return [source for source in sources if "error" not in source], broken
 
 
 def source_error(told: Mapping[str, Any]) -> InputError | UsageError:

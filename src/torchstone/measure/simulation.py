@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Worker
+from torchstone.measure.torch_loading import cannot_load
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Message
 from torchstone.worker.probes.counting.available import find_valgrind_problem
@@ -85,10 +87,8 @@ def _require_ready(keeper: KeptLauncher, log: str, when: str) -> None:
     if problem := answer.get("broken") or answer.get("blocked"):
         said = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:
-            said = file.read()[-1000:].strip().replace("\n", " | ")
-        raise CannotMeasureError(
-            f"torch cannot be loaded {when}: {problem}", advice=said or "use another --counter"
-        )
+            said = file.read()
+        raise cannot_load(str(problem), said, sys.executable, f" {when}")
 
 
 class BothLaunchers:

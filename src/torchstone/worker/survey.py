@@ -24,6 +24,8 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
     """
     at_first = set(sys.modules)
     import_modules(job.get("imports", []), job.get("folder", "."))
+    if job.get("torch", True):
+        _load_torch()  # before any source does so, and fails: torch cannot be tried twice in one process
     before = set(sys.modules)
     answer: dict[str, Any] = {"sources": []}
     for source in job.get("sources", []):
@@ -36,7 +38,7 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         from torchstone.worker.probes.device import find_problem, list_devices  # noqa: PLC0415  (imports torch)
 
         if threads := job.get("threads") or sources.default_threads:
-            import torch  # noqa: PLC0415
+            import torch  # noqa: PLC0415  (a missing or broken torch is reported, not raised)
 
             torch.set_num_threads(threads)
         devices = job.get("devices") or list_devices()[-1:]
@@ -44,7 +46,7 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         answer["available"] = list_devices()
         answer["backends"] = list_backends()
         if job.get("scaling") and not answer["devices"][devices[0]]:
-            from torchstone.worker.ranks.collectives import find_collectives  # noqa: PLC0415
+            from torchstone.worker.ranks.collectives import find_collectives  # noqa: PLC0415  (only a survey that asks for it loads it)
 
             answer["collectives"] = find_collectives(devices[0])
         answer["refused"] = _try_compile(job.get("compile") or {}, answer["backends"])
@@ -56,18 +58,29 @@ def survey(job: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
     return answer
 
 
+class TorchLoadingError(Exception):
+    """Why torch cannot be loaded."""
+
+
+def _load_torch() -> None:
+    try:
+        import torch  # noqa: F401, PLC0415  (only tests whether torch can be imported)
+    except Exception as error:
+        raise TorchLoadingError(f"{type(error).__name__}: {error}") from error
+
+
 def list_backends() -> list[str]:
     """All names that ``torch.compile`` takes as a backend here, and ours for none."""
-    import torch._dynamo  # noqa: PLC0415
+    import torch._dynamo  # noqa: PLC0415  (loads torch)
 
-    from torchstone.worker.probes.subject import NO_COMPILER  # noqa: PLC0415
+    from torchstone.worker.probes.subject import NO_COMPILER  # noqa: PLC0415  (loads torch)
 
     return [*torch._dynamo.list_backends(exclude_tags=()), NO_COMPILER]
 
 
 def _try_compile(told: dict[str, Any], known: list[str]) -> dict[str, str]:
     """By backend, why ``torch.compile`` does not take a mode or an option: it says so before it compiles anything."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (a missing or broken torch is reported, not raised)
 
     refused = {}
     for backend in told.get("backends", []):

@@ -81,10 +81,7 @@ def do(job: Message, channel: Channel) -> Message:
     """Do a job; whatever goes wrong is part of the answer."""
     try:
         if job["job"] == "survey":
-            from torchstone.worker.survey import survey  # noqa: PLC0415  (only that job needs it)
-
-            _use_temporary(job)
-            return {"survey": survey(job, channel.send)}
+            return _survey(job, channel)
         if job["job"] == "prime":
             from torchstone.worker.cache_template import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
 
@@ -97,6 +94,17 @@ def do(job: Message, channel: Channel) -> Message:
         return {"error": error.told()}
     except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
         return {"error": {"message": tell(error), "traceback": trace_of(error)}}
+
+
+def _survey(job: Message, channel: Channel) -> Message:
+    from torchstone.worker.survey import TorchLoadingError, survey  # noqa: PLC0415  (only that job needs it)
+
+    _use_temporary(job)
+    try:
+        return {"survey": survey(job, channel.send)}
+    except TorchLoadingError as error:
+        cause = error.__cause__ or error
+        return {"error": {"message": str(error), "traceback": trace_of(cause), "is_of_torch": True}}
 
 
 def _use_temporary(job: Message) -> None:

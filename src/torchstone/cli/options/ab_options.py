@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec import structs
 
+from torchstone.api.judging.check import find_quarantine
 from torchstone.cli.options.plain import FILE, RUN_FILE, Option
-from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE, read_entries
+from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.quantities import parse_count, parse_seconds, parse_share
 from torchstone.cli.options.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.options.run_options import make_request
 from torchstone.cli.options.shared import CONFIG, parse_day
-from torchstone.cli.terminal.show import STYLES
 from torchstone.core.config import POLICIES, load_settings
 from torchstone.core.errors import UsageError
 from torchstone.core.vocabulary import Probe, Verdict
@@ -24,6 +24,7 @@ from torchstone.gate.tally import Exemptions
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.sides import KEYS, Spec
 from torchstone.measure.runner import Request
+from torchstone.reporting.dialects.styles import STYLES
 
 AB_STYLES = (*STYLES, "html")
 VERDICTS = ("missing", "regression", "inconclusive", "new", "improvement", "same")
@@ -145,6 +146,6 @@ def make_exemptions(given: dict[str, Any], policy: Policy) -> Exemptions:
     """The quarantine that is in force."""
     paths = given["quarantines"] or load_settings(given["config"]).quarantines
     # The list that comes with the policy upstream is about accuracy, which pairs do not test.
-    entries, _ = read_entries(paths, structs.replace(policy, name=POLICIES[0]))
+    entries, _ = find_quarantine(paths, structs.replace(policy, name=POLICIES[0]))
     today = parse_day("--as-of", given["as_of"]) or date.today()
     return Exemptions(policy, entries, today, frozenset(given["platforms"]))

@@ -17,14 +17,7 @@ from torchstone.cli.terminal.ab_display import (
     print_result,
     reason_of,
 )
-from torchstone.cli.terminal.show import (
-    STYLES,
-    WIDTH,
-    parse_reports,
-    print_report,
-    render,
-    write_reports,
-)
+from torchstone.cli.terminal.show import parse_reports, print_report, write_reports
 from torchstone.core.errors import printable
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.text.units import count_of, format_share
@@ -32,6 +25,7 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.sides import Side
+from torchstone.reporting.dialects.styles import STYLES, WIDTH, render_report
 from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
 from torchstone.reporting.views.comparison_rows import CompareReport
 
@@ -78,7 +72,7 @@ def _render(result: AbResult, display: AbDisplay, style: str, *, color: bool, wi
     if style == HTML:
         return render_ab(make_page(result, display))
     report = CompareReport(result.judgement, (result.files[0],), (result.files[1],), command="ab")
-    return render(report, style, color=color, width=width)
+    return render_report(report, style, color=color, width=width)
 
 
 def _say_quarantine(judgement: Judgement) -> None:

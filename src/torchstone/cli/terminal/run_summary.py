@@ -28,8 +28,16 @@ from torchstone.reporting.views.caches import (
     read_starts,
 )
 from torchstone.reporting.views.case_row import CaseRow, interval_of, make_rows
-from torchstone.reporting.views.counts import count_text, main_count, total_text
-from torchstone.reporting.views.summary import Group, Summary, group_rows, summarise, wrong_cases
+from torchstone.reporting.views.summary import (
+    Group,
+    Summary,
+    count_text,
+    group_rows,
+    main_count,
+    summarise,
+    total_text,
+    wrong_cases,
+)
 
 MOST_FAILURES = 20
 LONGEST_NAME = 34

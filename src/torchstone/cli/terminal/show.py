@@ -8,17 +8,17 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from torchstone.cli.options.plain import FILE, Option
-from torchstone.cli.terminal.output import write_colored, write_exactly
+from msgspec import Struct
+
+from torchstone.cli.options.plain import FILE, FILE_OR_STDOUT, Option
+from torchstone.cli.terminal.output import write_colored, write_data, write_exactly
 from torchstone.core.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
-from torchstone.reporting.views.report_view import ReportView
+from torchstone.reporting.dialects.styles import STYLES, WIDTH
 
-STYLES = ("text", "markdown", "junit", "json", "github")
 _HAVE_NO_FOREIGN_LINES = {"json", "github", "html"}  # foreign text is escaped where it enters these
-WIDTH = 80
 WIDEST = 140  # columns of a terminal that are used
 
 
@@ -36,7 +36,7 @@ REPORT_OPTIONS = (
         "FILE",
         "Write the report there, and print the text report as well.",
         short="-o",
-        writes=FILE,
+        writes=FILE_OR_STDOUT,
     ),
     Option(
         "--report",
@@ -76,10 +76,24 @@ def refuse_overwriting(outputs: Sequence[str], inputs: Sequence[str]) -> None:
             raise UsageError(f"{output} is one of the files to read", advice="name another file to write to")
 
 
-def show(render: Renderer, style: str, output: str | None, reports: Sequence[tuple[str, str]]) -> None:
+class Shown(Struct, frozen=True):
+    """The style of the report that is printed, or written to ``output``; and the reports that are written besides."""
+
+    style: str
+    output: str | None
+    reports: tuple[tuple[str, str], ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that are written."""
+        return [path for path in (self.output, *(path for _, path in self.reports)) if path]
+
+
+def show(render: Renderer, shown: Shown) -> None:
     """Write all reports, then print one: the one asked for, or the text where that went into a file."""
-    if output and output != "-":
-        reports = [*reports, (style, output)]
+    style, reports = shown.style, shown.reports
+    if shown.output and shown.output != "-":
+        reports = (*reports, (style, shown.output))
         style = "text"
     write_reports(render, reports)
     terminal = sys.stdout.isatty()
@@ -94,8 +108,7 @@ def write_reports(render: Renderer, reports: Sequence[tuple[str, str]]) -> None:
             advice = "'torchstone report' makes pages; or name a file that says what is in it"
             raise UsageError(f"{path}: there would be no page in it, but {style}", advice=advice)
     for style, path in reports:
-        text = render(style, color=False, width=WIDTH)
-        write_text(path, text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text))
+        write_text(path, _without_commands(style, render(style, color=False, width=WIDTH)))
 
 
 def print_report(text: str, style: str) -> None:
@@ -105,22 +118,8 @@ def print_report(text: str, style: str) -> None:
     elif style == "github":
         write_exactly(text)
     else:
-        sys.stdout.write(text)
+        write_data(_without_commands(style, text))
 
 
-def render(report: ReportView, style: str, *, color: bool, width: int) -> str:
-    """The report in one of the styles; color and width are for text."""
-    match style:
-        case "text":
-            from torchstone.reporting.dialects.text_report import render_text  # noqa: PLC0415
-
-            return render_text(report, color=color, width=width)
-        case "markdown":
-            from torchstone.reporting.dialects.markdown_report import render_markdown as renderer  # noqa: PLC0415
-        case "junit":
-            from torchstone.reporting.dialects.junit_xml import render_junit as renderer  # noqa: PLC0415
-        case "json":
-            from torchstone.reporting.dialects.json_report import render_json as renderer  # noqa: PLC0415
-        case _:
-            from torchstone.reporting.dialects.github_annotations import render_github as renderer  # noqa: PLC0415
-    return renderer(report)
+def _without_commands(style: str, text: str) -> str:
+    return text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text)

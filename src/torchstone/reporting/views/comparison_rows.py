@@ -9,8 +9,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import MOST_MORE, Mean
 from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
+from torchstone.analyze.two_samples import MOST_MORE, Mean
 from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command

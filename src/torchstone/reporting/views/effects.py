@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import MOST_MORE
 from torchstone.analyze.evidence import Comparison
+from torchstone.analyze.two_samples import MOST_MORE
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
 from torchstone.reporting.views.comparison_rows import (

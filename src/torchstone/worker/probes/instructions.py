@@ -1,7 +1,7 @@
-"""Probe ``instructions``: how much work is done, counted; all of it, or only what the compiler does.
+"""Probe ``instructions``: count all of the work, or only the compiler's part.
 
-Uncounted iterations come first, which pay for what happens only once: imports, caches, and the interpreter's own adapting to the code it runs. Then each
-iteration is counted by itself, and all counts are kept; the smallest stands for them.
+Uncounted iterations come first, for everything that happens only once: imports, caches, the interpreter's
+adaptive specialisation. Then each iteration is counted, and all counts are kept; the metric is their minimum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_AVAILABLE = "not_available"
 
 @dataclass(frozen=True)
 class CountPlan:
-    """How to count: ``folder`` is where valgrind writes; no ``iterations`` means the benchmark's own, or the counter's."""
+    """How to count: ``folder`` is for valgrind's files, ``iterations`` overrides the default."""
 
     counter: str
     iterations: int | None = None
@@ -40,7 +40,7 @@ class CountPlan:
 
 
 def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, result: Result) -> None:
-    """Count the work; whatever goes wrong is a status with a reason."""
+    """Count the work; any failure becomes a status with a reason."""
     result.extra |= {"category": counted.category, "description": counted.description}
     if problem := _why_not(counted, plan.counter):
         raise Stopped(NOT_AVAILABLE, problem)
@@ -72,7 +72,7 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
 
 
 def _why_not(counted: Counted, counter: str) -> str:
-    """Why it cannot be counted here; empty if it can."""
+    """Return why it cannot be counted here; empty if it can."""
     wanted = counted.device.partition(":")[0]
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if wanted != "cpu" and (accelerator is None or accelerator.type != wanted):
@@ -83,7 +83,7 @@ def _why_not(counted: Counted, counter: str) -> str:
 
 
 def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
-    """Count iteration by iteration, and keep all counts; what the work measures itself is kept instead of a count."""
+    """Count each iteration, and keep all counts; metrics measured by the work itself replace the counts."""
     counted, counter = counting.counted, counting.counter
     threads, others = threading.active_count(), _seconds_of_others()
     samples, own = _iterate(counting, plan.iterations or counted.iterations)
@@ -104,7 +104,7 @@ def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
 
 
 def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:
-    """What was counted, and what the work has measured itself: samples by metric."""
+    """Return the counts, and the metrics measured by the work itself, as samples by metric."""
     samples: Samples = {}
     own: Samples = {}
     for _ in range(asked or ITERATIONS[counting.counter.name]):
@@ -119,7 +119,7 @@ def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:
 
 
 def _seconds_of_others() -> float:
-    """Processor time of processes that this one has started, and that have ended."""
+    """Return the processor time of child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""One case in the worker: the job the parent sent, as records, handed to its probe."""
+"""Run one case in the worker: parse the job, build the benchmark, call the probe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_case(
     result: Result,
     exchange: Exchange | None = None,
 ) -> None:
-    """Build the benchmark as the job says, and measure what the job's probe measures; ``exchange`` is the way to take turns with another worker."""
+    """Build the benchmark, and run the job's probe; ``exchange`` is for taking turns with another worker."""
     if isinstance(benchmark, Counted):
         measure_instructions(benchmark, CountPlan(**job["counting"]), clock, result)
         return
@@ -62,7 +62,7 @@ def run_case(
 
 
 def read_target(variant: dict[str, Any]) -> Target:
-    """The axes of a case, as the parent sends them."""
+    """Parse the axes of a case."""
     return Target(
         Device(variant["device"]),
         variant["mode"],

@@ -1,4 +1,4 @@
-"""Taking turns with a worker of the other side: a case made ready, then as many calls as the parent says, whenever it says so."""
+"""Take turns with a worker of the other side: prepare a case, then time calls whenever the parent says so."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 def take_turns(
     work: Work, target: Target, job: Mapping[str, Any], clock: PhaseClock, result: Result, exchange: Exchange
 ) -> None:
-    """Compile and warm up, then time a block of calls at every turn, on the job's cores, until the parent wants no more.
+    """Compile and warm up, then time a block of calls at every turn, until the parent ends it.
 
-    Where the code should come from a worktree, the first message names the modules that do not.
+    If the code should come from a worktree, the first message names the modules that do not.
     """
     with gradient_mode(target.mode):
         clock.enter("compile")
@@ -56,7 +56,7 @@ def take_turns(
 
 
 def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, message: dict[str, Any]) -> None:
-    """Answer each turn with the nanoseconds that a call took. Garbage is collected when no turn is timed, on either side."""
+    """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
     gc.freeze()  # collecting all that torch has loaded would take half a second, and frees next to nothing
     gc.disable()
     try:
@@ -70,10 +70,11 @@ def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, messa
 
 
 def scatter_memory(seed: int | None) -> list[bytearray]:
-    """Hold blocks of memory of random sizes, between holes of random sizes, so that what comes after lies where chance puts it; nothing without a seed.
+    """Allocate blocks of random sizes with gaps, to randomise the memory layout; nothing without a seed.
 
-    All workers of one zygote find their memory as it left it. So without this, a model's buffers would lie alike in all trials of a side, and otherwise in all
-    trials of the other: how they happen to lie to each other would make one side faster, in every pair, by up to a percent or two.
+    All workers of one zygote inherit its memory layout. Without this, a model's buffers would lie alike in
+    all trials of a side, and differently in the other's, which alone can make one side 1 to 2 % faster in
+    every pair.
     """
     if seed is None:
         return []
@@ -83,7 +84,7 @@ def scatter_memory(seed: int | None) -> list[bytearray]:
 
 
 def pin(cores: list[int] | None) -> None:
-    """Keep all threads of this process, and what they will start, on these cores, if any are named and the system allows it."""
+    """Pin this process and its children to these cores, if any are given and the system allows it."""
     if not cores or not os.path.isdir(TASKS):
         return
     for thread in os.listdir(TASKS):
@@ -92,9 +93,10 @@ def pin(cores: list[int] | None) -> None:
 
 
 def look_at_code(job: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Where this process has its code from, if the sides differ in that.
+    """Report where this process imported its code from, if the sides differ in that.
 
-    ``strays`` are the modules from the repository's own folder, although the code under test is in a worktree of it; ``imported`` are the files of that worktree.
+    ``strays`` are modules imported from the repository although the code under test is in a worktree;
+    ``imported`` are files of that worktree.
     """
     if not job.get("tree"):
         return {}
@@ -109,7 +111,7 @@ def look_at_code(job: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _imported_files() -> Iterator[tuple[str, str]]:
-    """All modules with the files they come from, but for what is installed, and ours."""
+    """Yield all modules with their files, except installed ones and ours."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep)
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)

@@ -20,8 +20,8 @@ _WATCHING = 0.2
 
 def run_round(job: Mapping[str, Any], clock: PhaseClock, result: Result) -> None:
     """Start the ranks of a round that belong to this host, and wait for their end; what they measured is in their reports."""
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
-    from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415  (importing this module must not load torch)
+    from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415  (importing this module must not load torch)
 
     folder = job["round"]["files"]
     with open(os.path.join(folder, JOB), "w") as file:
@@ -44,8 +44,8 @@ def run_round(job: Mapping[str, Any], clock: PhaseClock, result: Result) -> None
 
 def _config(told: Mapping[str, Any]) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
     """What torchrun is told: this many ranks here, no second try, and where hosts meet."""
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415
-    from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415  (importing this module must not load torch)
+    from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415  (importing this module must not load torch)
 
     alone = told["hosts"] == 1
     own: dict[str, Any] = {"timeout": max(1, round(told["plan"]["timeout"]))}

@@ -59,8 +59,8 @@ def _train(job: dict[str, Any], local: int, progress: ProgressFile) -> dict[str,
             "model_fail_to_load", "it is made to be counted, and has no model that could be trained"
         )
     from torchstone.worker.probes.run_case import read_target  # noqa: PLC0415  (imports torch)
-    from torchstone.worker.probes.scaling import RoundPlan, train  # noqa: PLC0415
-    from torchstone.worker.probes.subject import build  # noqa: PLC0415
+    from torchstone.worker.probes.scaling import RoundPlan, train  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
+    from torchstone.worker.probes.subject import build  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
 
     variant = job["variant"]
     kind, _, index = variant["device"].partition(":")

@@ -1,4 +1,4 @@
-"""Where compile time went: torch's own timers, which lie within one another, as phases that add up."""
+"""Split compile time into phases that add up, from torch's nested timers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _TIMERS = {
 
 
 def read_phases() -> dict[str, float]:
-    """Seconds by phase since the timers were last cleared: they do not overlap, and add up to all of the time that dynamo saw.
+    """Return seconds by phase since the timers were cleared; they do not overlap, and add up to dynamo's total.
 
-    ``native`` is the C++ or Triton compiler and loading what it made; ``loading`` is reading a compiled graph back from the cache.
+    ``native`` is the C++ or Triton compiler and loading its output; ``loading`` is reading a compiled graph
+    from the cache.
     """
     spent = {part: _seconds(names) for part, names in _TIMERS.items()}
     frame = _positive(spent["frame"] - spent["backend"] - spent["guards"])
@@ -45,7 +46,7 @@ def read_phases() -> dict[str, float]:
 
 
 def _take_out(amount: float, *parts: float) -> list[float]:
-    """What is left of these parts of the time without an amount that lies within them: in the first, as far as it goes, then in the next."""
+    """Subtract an amount from nested parts: from the first as far as possible, then from the next."""
     left = []
     for part in parts:
         taken = min(amount, part)

@@ -1,7 +1,8 @@
-"""Requests to valgrind from a program that it executes: is it there, count from here, no further, write down what was counted.
+"""Send requests to the valgrind that executes this process: start or stop counting, dump counts.
 
-A request is a sequence of instructions that does nothing on a processor, and that valgrind knows when it meets it. Six numbers stand behind the pointer
-in the first argument: the request and what it is about. The sequence is written here as bytes, so that no compiler is needed.
+A request is a sequence of instructions that has no effect on a processor, and that valgrind recognises. The
+first argument points to six numbers: the request and its arguments. The sequence is given as bytes, so that
+no compiler is needed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _X86_64 = bytes.fromhex(
 
 
 class NoValgrindError(Exception):
-    """Raised in a process that valgrind does not execute, or that cannot talk to it."""
+    """Raised in a process that does not run under valgrind, or cannot talk to it."""
 
 
 class Valgrind:
-    """The way to the valgrind that executes this process."""
+    """Connection to the valgrind that executes this process."""
 
     def __init__(self) -> None:
         if platform.machine() not in {"x86_64", "AMD64"} or not sys.platform.startswith("linux"):
@@ -50,23 +51,23 @@ class Valgrind:
             raise NoValgrindError("this process is not executed by valgrind")
 
     def zero(self) -> None:
-        """Forget what was counted."""
+        """Reset the counts."""
         self._function(self._places[_ZERO], 0)
 
     def toggle(self) -> None:
-        """Count from here in this thread, or no further."""
+        """Start or stop counting in this thread."""
         self._function(self._places[_TOGGLE], 0)
 
     def begin(self) -> None:
-        """Be ready to count, which makes everything slow from here."""
+        """Turn instrumentation on, which makes everything slow."""
         self._function(self._places[_START], 0)
 
     def end(self) -> None:
-        """Count no more, which makes everything less slow."""
+        """Turn instrumentation off."""
         self._function(self._places[_STOP], 0)
 
     def dump(self, name: str) -> None:
-        """Write down what was counted since the last time, under a name, and forget it."""
+        """Write the counts since the last dump under a name, and reset them."""
         text = ctypes.create_string_buffer(name.encode())
         self._ask(_DUMP, ctypes.addressof(text))
 

@@ -1,0 +1,254 @@
+"""Compare two sets of trials: the ratio new / base with its confidence interval. Standard library only.
+
+The independent unit is the trial, which is one process. Samples within a process share its addresses, its
+core and its moment; a thousand of them say no more about the next process than a few do. So each trial
+contributes one number.
+
+Costs are compared as logarithms, because they multiply rather than add. Trials that took turns are compared
+in pairs (``analyze.sequential``), others with Welch's t-test, which allows different variances (Welch, "The
+generalization of Student's problem when several different population variances are involved", Biometrika 34,
+1947). If one side has far fewer trials, its degrees of freedom are limited further: otherwise a few trials
+that agree by luck would count as much as the many of the other side (Hsu, "Contribution to the theory of
+Student's t-test as applied to the problem of two samples", Statistical Research Memoirs 2, 1938). Values
+without variation are compared exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
+from torchstone.analyze.sequential import PairedTest
+from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quantile
+
+MOST_MORE = 200
+"""The largest number of trials that is forecast."""
+_LEAST_MARGIN = 1e-9  # the paired test needs a margin
+
+ONE_TRIAL = (
+    "one trial {side} cannot tell a change from the difference between two processes; "
+    "measure more: torchstone run --trials 5, or use torchstone ab"
+)
+ONE_PAIR = "one pair says nothing: it takes more to tell a change from the difference between two processes"
+NO_SPREAD = (
+    "all trials of {side} have exactly the same value, which real times never have: was each trial measured?"
+)
+
+
+Trials = tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]
+
+
+def compare_trials(
+    base: Evidence, new: Evidence, *, alpha: float, counted: bool = False, repeats: bool = False
+) -> Comparison:
+    """Compare independent trials.
+
+    ``counted`` marks counts, for which one trial is enough; ``repeats`` marks trials that may agree exactly.
+    """
+    values = (*base.values, *new.values)
+    if not all(map(math.isfinite, values)):
+        return Comparison(base, new, obstacle="a value is not finite", wrong=True)
+    least = min(values)
+    if least < 0:
+        return Comparison(base, new, obstacle="a ratio needs positive values, and one is negative")
+    if counted and not (_varies(base) and _varies(new) and least > 0):
+        exact = _compare_exactly(base, new)
+        if not exact.low <= 1 <= exact.high or not _can_be_tested(base, new):
+            return exact
+    if least == 0:
+        return Comparison(base, new, obstacle="a ratio needs positive values, and one is 0")
+    if why := _too_thin(base, new, repeats=counted or repeats):
+        return Comparison(base, new, ratio=new.middle / base.middle, obstacle=why)
+    return _compare_by_welch(base, new, alpha) if _can_be_tested(base, new) else _compare_exactly(base, new)
+
+
+def compare_pairs(base: Evidence, new: Evidence, trials: Trials, *, alpha: float) -> Comparison:
+    """Compare trials in pairs that took turns; ``trials`` holds the samples of each, by side."""
+    if not all(0 < value < math.inf for side in trials for samples in side for value in samples):
+        return Comparison(base, new, obstacle="a ratio needs finite positive values", wrong=True)
+    logs = tuple(
+        _pair_log_ratio(*samples)
+        if len(samples[0]) == len(samples[1])
+        else math.log(after) - math.log(before)
+        for *samples, before, after in zip(*trials, base.values, new.values, strict=True)
+    )
+    if len(logs) < 2:
+        return Comparison(base, new, ratio=new.middle / base.middle, obstacle=ONE_PAIR)
+    test = PairedTest(_LEAST_MARGIN, alpha)
+    for log in logs:
+        test.add(log)
+    effect = test.effect()
+    return Comparison(base, new, PAIRED, effect.ratio, effect.low, effect.high, test.p_value, logs)
+
+
+def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
+    """Return the log ratio of a pair: the median over exchanges, in which each side had a turn."""
+    logs = sorted(math.log(after) - math.log(before) for before, after in zip(base, new, strict=True))
+    middle = len(logs) // 2
+    return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
+
+
+def _varies(side: Evidence) -> bool:
+    """Return whether trials differ by more than floating-point precision."""
+    low, high = min(side.values), max(side.values)
+    return low < high and (low <= 0 or math.log(low) < math.log(high))
+
+
+def _can_be_tested(base: Evidence, new: Evidence) -> bool:
+    """Return whether there is variation to test a change against."""
+    if len(base.values) < 2 or len(new.values) < 2 or min(*base.values, *new.values) <= 0:
+        return False
+    return _varies(base) or _varies(new)
+
+
+def _compare_exactly(base: Evidence, new: Evidence) -> Comparison:
+    """Return the range of ratios of any two trials: a single number if neither side varies."""
+    ratio = _ratio(new.middle, base.middle)
+    low, high = (
+        _ratio(min(new.values), max(base.values)),
+        _ratio(max(new.values), min(base.values)),
+    )
+    return Comparison(base, new, EXACT, ratio, low, high)
+
+
+def _ratio(new: float, base: float) -> float:
+    """Return new / base; 1 if both are 0, infinite if only the base is."""
+    if base == 0:
+        return 1.0 if new == 0 else math.inf
+    return new / base
+
+
+def _too_thin(base: Evidence, new: Evidence, *, repeats: bool) -> str:
+    """Return why there are too few trials for a test; empty if there are enough."""
+    sides = ("BASE", base), ("NEW", new)
+    short = [name for name, side in sides if len(side.values) < 2]
+    if short:
+        return ONE_TRIAL.format(side="a side" if len(short) == 2 else f"of {short[0]}")
+    flat = [] if repeats else [name for name, side in sides if not _varies(side)]
+    return NO_SPREAD.format(side=" and ".join(flat)) if flat else ""
+
+
+def _compare_by_welch(base: Evidence, new: Evidence, alpha: float) -> Comparison:
+    before, after = _log_moments(base.values), _log_moments(new.values)
+    effect = after[0] - before[0]
+    parts = before[1] / len(base.values), after[1] / len(new.values)
+    error = math.sqrt(sum(parts))
+    freedom = sum(parts) ** 2 / (
+        parts[0] ** 2 / (len(base.values) - 1) + parts[1] ** 2 / (len(new.values) - 1)
+    )
+    freedom = min(freedom, _most_freedom(len(base.values), len(new.values)))
+    reach = t_quantile(alpha, freedom, _near_quantile(alpha, freedom)) * error
+    return Comparison(
+        base,
+        new,
+        WELCH,
+        _exp(effect),
+        _exp(effect - reach),
+        _exp(effect + reach),
+        two_sided_p(effect / error, freedom),
+    )
+
+
+def _near_quantile(alpha: float, freedom: float) -> float:
+    """Approximate the t quantile by interpolation over 1 / freedom between whole numbers."""
+    below = max(1, int(freedom))
+    low, high = whole_t_quantile(alpha, below), whole_t_quantile(alpha, below + 1)
+    return low + (high - low) * (below + 1) * max(0.0, 1 - below / freedom)
+
+
+def _most_freedom(ours: int, theirs: int) -> float:
+    """Limit the degrees of freedom: all for equal numbers of trials, close to the smaller side's if very unequal."""
+    fewer, more = sorted((ours, theirs))
+    return (fewer - 1) * (1 + fewer / more)
+
+
+def _log_moments(values: Sequence[float]) -> tuple[float, float]:
+    """Return mean and variance of the logarithms."""
+    logs = [math.log(value) for value in values]
+    mean = math.fsum(logs) / len(logs)
+    return mean, math.fsum([(log - mean) ** 2 for log in logs]) / (len(logs) - 1)
+
+
+def more_trials(
+    found: Comparison, *, margin: float, alpha: float, certain_at: float | None = None
+) -> int | None:
+    """Estimate how many more trials per side give a certain answer if they continue as before.
+
+    Certain means ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many
+    comparisons. Return ``MOST_MORE`` + 1 if even that many are too few; None if the variation is unknown or
+    no more are needed.
+    """
+    if certain_at is None and _is_settled(found, margin):
+        return None
+    if found.method == PAIRED:
+        return _more_pairs(found.logs, margin, alpha, certain_at or alpha)
+    if found.method == WELCH:
+        return _more_trials(found.base, found.new, margin, alpha, certain_at or alpha)
+    return None
+
+
+def _is_settled(found: Comparison, margin: float) -> bool:
+    within = 1 / (1 + margin) < found.low and found.high < 1 + margin
+    return within or not found.low <= 1 <= found.high
+
+
+def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: float) -> int:
+    """Return the smallest number of further pairs that decide, repeating those seen in the same order."""
+    margin = max(margin, _LEAST_MARGIN)
+    same, changed = PairedTest(margin, alpha), PairedTest(margin, certain_at)
+    ahead = itertools.islice(itertools.cycle(logs), len(logs) + MOST_MORE)
+    for number, log in enumerate(ahead, 1):
+        same.add(log)
+        changed.add(log)
+        if number > len(logs) and (same.decision() == "same" or changed.decision()):
+            return number - len(logs)
+    return MOST_MORE + 1
+
+
+def _more_trials(base: Evidence, new: Evidence, margin: float, alpha: float, certain_at: float) -> int:
+    """Return the smallest number of further trials per side whose interval lies within the margin or excludes 1."""
+    before, after = _log_moments(base.values), _log_moments(new.values)
+    effect, room = abs(after[0] - before[0]), math.log1p(margin)
+    share = (before[1] + after[1]) ** 2 / (before[1] ** 2 + after[1] ** 2)
+    counts = len(base.values), len(new.values)
+
+    def settles(more: int) -> bool:
+        ours, theirs = counts[0] + more, counts[1] + more
+        error = math.sqrt(before[1] / ours + after[1] / theirs)
+        freedom = max(1, int(min(share * (min(ours, theirs) - 1), _most_freedom(ours, theirs))))
+        certain, within = (whole_t_quantile(level, freedom) * error for level in (certain_at, alpha))
+        return effect > certain or effect + within < room
+
+    low, high = 1, MOST_MORE + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if settles(middle) else (middle + 1, high)
+    return low
+
+
+class Mean(Struct, frozen=True):
+    """Geometric mean of ratios over cases, with its confidence interval; unbounded for fewer than two cases."""
+
+    cases: int
+    ratio: float
+    low: float
+    high: float
+
+
+def mean_effect(ratios: Sequence[float], alpha: float) -> Mean:
+    """Return the geometric mean of the cases' ratios, with Student's t interval over the cases."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = math.fsum(logs) / len(logs)
+    if len(logs) < 2:
+        return Mean(len(logs), _exp(mean), 0.0, math.inf)
+    _, variance = _log_moments(ratios)
+    reach = whole_t_quantile(alpha, len(logs) - 1) * math.sqrt(variance / len(logs))
+    return Mean(len(logs), _exp(mean), _exp(mean - reach), _exp(mean + reach))
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf
