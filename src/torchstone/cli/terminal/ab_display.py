@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from torchstone.analyze.sequential import Effect
-from torchstone.cli.terminal.case_label import Labels
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_display import Display, clock_text
 from torchstone.cli.terminal.tables import print_table
@@ -23,6 +22,7 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Row
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner
+from torchstone.reporting.dialects.case_label import Labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

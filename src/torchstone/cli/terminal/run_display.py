@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchstone.cli.options.shared import patience
-from torchstone.cli.terminal.case_label import Labels
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_summary import print_summary, result_line
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.text.safe_text import escape_line
+from torchstone.reporting.dialects.case_label import Labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

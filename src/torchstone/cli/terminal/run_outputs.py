@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from torchstone.api.measuring.run_files import refuse_taken
-from torchstone.cli.terminal.case_label import round_words
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.records import Run
 from torchstone.core.text.units import count_of
+from torchstone.reporting.dialects.case_label import round_words
 
 __all__ = ["print_plan", "refuse_taken"]
 

@@ -13,7 +13,6 @@ from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.consent import TRUST, ask
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count
-from torchstone.cli.terminal.case_label import Labels
 from torchstone.cli.terminal.run_display import make_display
 from torchstone.cli.terminal.run_summary import result_line
 from torchstone.core.disk import read_text
@@ -27,6 +26,7 @@ from torchstone.measure.measuring import check_artifacts, settings_of_run
 from torchstone.measure.runner import check_hosts, check_stated, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor
+from torchstone.reporting.dialects.case_label import Labels
 
 OPTIONS = (
     Option(

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from torchstone.cli.terminal.case_label import Labels
 from torchstone.cli.terminal.run_display import Display
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.reporting.dialects.case_label import Labels
 
 
 def case(name: str = "mlp", suite: str = "smoke", probe: str = "performance", **axes: object) -> Case:
