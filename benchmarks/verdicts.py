@@ -25,7 +25,7 @@ from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
 from torchstone.analyze.two_samples import compare_trials
-from torchstone.cli.options.ab_options import OPTIONS, make_ab_request
+from torchstone.api.measuring.ab_request import SelftestRequest, prepare_pairs
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.pair import Played
@@ -214,8 +214,7 @@ def simulate_compare(tables: int) -> bool:
 
 def real(same: int, slowed: int) -> bool:
     """The smoke suite against itself on this machine, as it is and with real work added to every call of one side."""
-    unset = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
-    request = make_ab_request((SUITE,), unset, (Spec(), Spec()))
+    request = prepare_pairs(SelftestRequest(targets=(SUITE,)), (Spec(), Spec()))
     terms = AbSettings(budget=SECONDS_A_CASE, seed=1)
     tried = []
     with ExitStack() as stack:

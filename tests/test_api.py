@@ -34,7 +34,7 @@ CAPABILITIES = {
         "read",
         "convert",
     ),
-    *("cachebench", "pr_time", "main"),
+    *("ab", "selftest", "cachebench", "pr_time", "main"),
 }
 HOSTILE = "<script>alert(1)</script>"
 

@@ -9,7 +9,8 @@ The flow, every arrow one typed function:
     Journal.append(outcome)                                one JSON line, on disk before the next case starts
     read_file(path)                 -> Reading             a run, or what is expected, from any file
     merge(readings)                 -> Results             shards as one, the same case twice refused
-    judge(results, baseline, conditions) -> Judgement      the gate; also decides the exit code
+    weigh(base, new)                -> Comparison          effect, interval, certainty: no judgement
+    judge(comparison, rule, policy, metric) -> Ruling      the gate: a verdict, and whether it blocks
     propose(baseline, text, readings, ...) -> Proposal     what accepting the results would change
     render_*(report)                -> str                 terminal, Markdown, JUnit, JSON, GitHub
 
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchstone.api import (
+        AbResult,
         AcceptResult,
         CachebenchResult,
         Case,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
         Measurement,
         Notice,
         Outcome,
+        PairMeasured,
         PhaseEntered,
         Planned,
         Preparing,
@@ -44,8 +47,11 @@ if TYPE_CHECKING:
         ReportResult,
         Run,
         RunResult,
+        SelfCompared,
+        SelftestResult,
         TorchstoneError,
         UsageError,
+        ab,
         accept,
         cachebench,
         check,
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
         read,
         report,
         run,
+        selftest,
         stream,
     )
     from torchstone.define.benchmarks import Benchmark, Check, Suite, Work, benchmark
@@ -67,6 +74,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AbResult",
     "AcceptResult",
     "Benchmark",
     "CachebenchResult",
@@ -85,6 +93,7 @@ __all__ = [
     "Measurement",
     "Notice",
     "Outcome",
+    "PairMeasured",
     "PhaseEntered",
     "Planned",
     "PrTimeResult",
@@ -93,11 +102,14 @@ __all__ = [
     "ReportResult",
     "Run",
     "RunResult",
+    "SelfCompared",
+    "SelftestResult",
     "Suite",
     "TorchstoneError",
     "UsageError",
     "Work",
     "__version__",
+    "ab",
     "accept",
     "benchmark",
     "cachebench",
@@ -113,6 +125,7 @@ __all__ = [
     "read",
     "report",
     "run",
+    "selftest",
     "stream",
 ]
 

@@ -23,7 +23,8 @@ from junitparser import JUnitXml
 from conftest import Command, WriteFile, start_on_terminal
 from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
 from torchstone.analyze.sequential import Effect
-from torchstone.cli.terminal.ab_display import draw_interval, effect_text, headline_of
+from torchstone.api.measuring.ab_result import effect_text, headline_of
+from torchstone.cli.terminal.ab_display import draw_interval
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Ruling
@@ -419,7 +420,7 @@ def test_another_interpreter_measures_its_own_side(
         (["bench_ab.py", "--output-a", "x.jsonl", "--output-b", "x.jsonl"], "both name x.jsonl"),
         (["bench_ab.py", "--output-b", "x.jsonl", "-o", "./x.jsonl"], "--output-b and --output both name"),
         (["nothing.py"], "no such file"),
-        ([], "what is to be measured?"),
+        ([], "no targets given"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_started(

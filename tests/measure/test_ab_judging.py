@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 from junitparser import JUnitXml
 
-from torchstone.cli.options.ab_options import make_ab_policy
+from torchstone.api.measuring.ab_request import AbRequest, make_ab_policy
 from torchstone.core.records import Case, Failure, Outcome, QuarantineEntry
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.tally import Exemptions
@@ -56,7 +56,7 @@ def judged(
     entries: Sequence[QuarantineEntry] = (),
     unmatched: Unmatched | None = None,
 ) -> Judgement:
-    policy = policy or make_ab_policy({"block": (), "allow": (), "strict": False, "policy": None})
+    policy = policy or make_ab_policy(AbRequest())
     exemptions = Exemptions(policy, entries, TODAY)
     return judge_contests(
         contests,
@@ -83,7 +83,7 @@ def test_only_regressions_block_unless_more_is_asked_for() -> None:
         "open": ("inconclusive", False),
         "gone": ("missing", False),
     }
-    strict = make_ab_policy({"block": (), "allow": (), "strict": True, "policy": None})
+    strict = make_ab_policy(AbRequest(strict=True))
     blocking = {
         name for name, (_, blocks) in verdicts(judged(all_kinds(), strict, (), unmatched)).items() if blocks
     }

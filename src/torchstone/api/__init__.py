@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from torchstone.api.judging.check import CheckResult, check
     from torchstone.api.judging.compare import CompareResult, compare
     from torchstone.api.judging.explain import ExplainResult, explain
+    from torchstone.api.measuring.ab import ab
+    from torchstone.api.measuring.ab_result import AbResult
     from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
     from torchstone.api.measuring.doctor import DoctorResult, doctor
     from torchstone.api.measuring.events import (
         CaseMeasured,
         CaseStarted,
         Notice,
+        PairMeasured,
         PhaseEntered,
         Planned,
         Preparing,
+        SelfCompared,
     )
     from torchstone.api.measuring.pr_time import PrTimeResult, pr_time
     from torchstone.api.measuring.run import MeasuredRun, plan, run, stream
+    from torchstone.api.measuring.selftest import SelftestResult, selftest
     from torchstone.api.results import RunResult
     from torchstone.api.script import main
     from torchstone.core.errors import InputError, TorchstoneError, UsageError
@@ -33,6 +38,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "torchstone.api.measuring.run": ("MeasuredRun", "plan", "run", "stream"),
+    "torchstone.api.measuring.ab": ("ab",),
+    "torchstone.api.measuring.ab_result": ("AbResult",),
+    "torchstone.api.measuring.selftest": ("SelftestResult", "selftest"),
     "torchstone.api.measuring.cachebench": ("CachebenchResult", "cachebench"),
     "torchstone.api.measuring.pr_time": ("PrTimeResult", "pr_time"),
     "torchstone.api.script": ("main",),
@@ -40,9 +48,11 @@ _HOMES = {
         "CaseMeasured",
         "CaseStarted",
         "Notice",
+        "PairMeasured",
         "PhaseEntered",
         "Planned",
         "Preparing",
+        "SelfCompared",
     ),
     "torchstone.core.records": ("Case", "Measurement", "Outcome", "Reading", "Run"),
     "torchstone.api.files.convert": ("ConvertResult", "convert"),
@@ -59,6 +69,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AbResult",
     "AcceptResult",
     "CachebenchResult",
     "Case",
@@ -74,6 +85,7 @@ __all__ = [
     "Measurement",
     "Notice",
     "Outcome",
+    "PairMeasured",
     "PhaseEntered",
     "Planned",
     "PrTimeResult",
@@ -82,8 +94,11 @@ __all__ = [
     "ReportResult",
     "Run",
     "RunResult",
+    "SelfCompared",
+    "SelftestResult",
     "TorchstoneError",
     "UsageError",
+    "ab",
     "accept",
     "cachebench",
     "check",
@@ -97,6 +112,7 @@ __all__ = [
     "read",
     "report",
     "run",
+    "selftest",
     "stream",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec import Struct, structs
 
+from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
-from torchstone.core.config import POLICIES, QUARANTINE_NAME, Settings, load_settings, parse_rule
+from torchstone.core.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.core.errors import UsageError
-from torchstone.core.records import QuarantineEntry, Reading
-from torchstone.core.upstream import find_version, platforms_of, tell_idle, without_removed
+from torchstone.core.records import Reading
+from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import Results, merge, no_match, require_results
 from torchstone.gate import checking
@@ -309,7 +309,7 @@ def _in_order(request: CheckRequest) -> Iterator[tuple[str, object]]:
 
 def _policy(settings: Settings, request: CheckRequest) -> Policy:
     """The policy: a request comes before the configuration file."""
-    block, allow = (set(map(_verdict, names)) for names in (request.block, request.allow))
+    block, allow = map(parse_verdicts, (request.block, request.allow))
     if both := block & allow or set(settings.block) & set(settings.allow) - block - allow:
         raise UsageError(f"block and allow both name {', '.join(both)}")
     blocked, allowed = {*settings.block, *block} - allow, {*settings.allow, *allow} - block
@@ -322,32 +322,6 @@ def _policy(settings: Settings, request: CheckRequest) -> Policy:
         return make_policy(name, blocked, allowed)
     version = find_version(request.upstream_version or settings.upstream_version)
     return make_policy(name, blocked, allowed, version.name)
-
-
-def _verdict(name: str) -> Verdict:
-    try:
-        return Verdict(name)
-    except ValueError:
-        raise UsageError(f"{name}: no such verdict", advice=f"there are {', '.join(Verdict)}") from None
-
-
-def find_quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[str, ...]]:
-    """The entries of the named files, else those of quarantine.toml, and cautions about them.
-
-    The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.
-    """
-    default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
-    if not (chosen := paths or default) and not policy.is_upstream:
-        return [], ()
-    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML takes its time to import)
-
-    entries = [entry for path in chosen for entry in read_quarantine(path)]
-    if not policy.is_upstream:
-        return entries, ()
-    removals = [removal for path in chosen for removal in read_removals(path)]
-    shipped, idle = without_removed(find_version(policy.upstream_version), removals)
-    told = (tell_idle(removal, policy.upstream_version) for removal in idle)
-    return [*entries, *shipped], tuple(told)
 
 
 def _rounds_of(readings: Sequence[Reading], expected: Sequence[Reading]) -> RoundTable | None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec import Struct, structs
 
+from torchstone.api.judging.blocking import parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_inputs
 from torchstone.core.config import POLICIES, load_settings
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
-from torchstone.core.vocabulary import Verdict
 from torchstone.gate.comparing import compare_files
 from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
 from torchstone.gate.policy import Policy, comparison_policy
@@ -122,7 +122,7 @@ class CompareResult(Struct, frozen=True):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
-        return [_record(row) for row in self.rows]
+        return [record_of(row) for row in self.rows]
 
     def __str__(self) -> str:
         return self.render().rstrip("\n")
@@ -138,7 +138,8 @@ class CompareResult(Struct, frozen=True):
         return show_html(ResultTable(self.headline, header, shown, (*notes, *self.cautions)))
 
 
-def _record(row: Row) -> dict[str, Any]:
+def record_of(row: Row) -> dict[str, Any]:
+    """Return a row as a dictionary: case, metric, verdict, both values, the ratio new/base and its interval."""
     comparison = row.comparison
     return {
         "case": row.case.id,
@@ -269,14 +270,7 @@ def _settings(request: CompareRequest) -> CompareSettings:
 
 
 def _policy(request: CompareRequest) -> Policy:
-    block, allow = (set(map(_verdict, names)) for names in (request.block, request.allow))
+    block, allow = map(parse_verdicts, (request.block, request.allow))
     if both := block & allow:
         raise UsageError(f"block and allow both name {', '.join(sorted(both))}")
     return comparison_policy(request.policy, block, allow)
-
-
-def _verdict(name: str) -> Verdict:
-    try:
-        return Verdict(name)
-    except ValueError:
-        raise UsageError(f"{name}: no such verdict", advice=f"there are {', '.join(Verdict)}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.text.units import count_of
+from torchstone.measure.ab.contest import AbSettings, Contest
+from torchstone.measure.ab.self_comparison import SelfComparison
+from torchstone.measure.supervisor import Watcher
 
 
 class Notice(Struct, frozen=True):
@@ -68,7 +71,30 @@ class CaseMeasured(Struct, frozen=True):
         return f"{self.outcome.status}: {self.outcome.case.id}"
 
 
-Event = Notice | Preparing | Planned | CaseStarted | PhaseEntered | CaseMeasured
+class PairMeasured(Struct, frozen=True):
+    """A pair of a case of ``ab`` has been measured. ``ratio`` is B's cost over A's; ``verdict`` is empty until the case is decided."""
+
+    case: Case
+    pairs: int
+    verdict: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        return f"{self.verdict or 'open'} after {count_of(self.pairs, 'pair')}: {self.case.id}"
+
+
+class SelfCompared(Struct, frozen=True):
+    """A comparison of ``selftest`` has ended."""
+
+    comparison: SelfComparison
+
+    def __str__(self) -> str:
+        return str(self.comparison)
+
+
+Event = Notice | Preparing | Planned | CaseStarted | PhaseEntered | CaseMeasured | PairMeasured | SelfCompared
 OnEvent = Callable[[Event], None]
 
 
@@ -95,6 +121,38 @@ class RunWatcher(Protocol):
 
     def finished(self, outcome: Outcome) -> None:
         """A case has its outcome."""
+
+
+class AbWatcher(Watcher, Protocol):
+    """Is told how a comparison of two sides goes on."""
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """While something takes long and measures nothing yet."""
+
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> AbstractContextManager[None]:
+        """While pairs are measured."""
+
+    def measured(self, contest: Contest) -> None:
+        """A pair of a case has been measured, or the case was given up."""
+
+
+class SelftestWatcher(Watcher, Protocol):
+    """Is told how a self-test goes on."""
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """While something takes long and measures nothing yet."""
+
+    def trying(self, run: Run, total: int) -> AbstractContextManager[None]:
+        """While this many comparisons are made."""
+
+    def tried(self, each: SelfComparison) -> None:
+        """A comparison has ended."""
 
 
 class EventWatcher:
@@ -129,6 +187,27 @@ class EventWatcher:
 
     def tick(self) -> None:
         """Time alone is no event."""
+
+    @contextmanager
+    def comparing(self, contests: Sequence[Contest], _settings: AbSettings) -> Iterator[None]:
+        """While pairs are measured."""
+        self._tell(Planned(Run("", tuple(contest.case for contest in contests), ())))
+        yield
+
+    def measured(self, contest: Contest) -> None:
+        """A pair of a case has been measured, or the case was given up."""
+        effect = contest.effect or (None, None, None)
+        self._tell(PairMeasured(contest.case, contest.pairs, contest.verdict or "", *effect))
+
+    @contextmanager
+    def trying(self, run: Run, _total: int) -> Iterator[None]:
+        """While comparisons are made."""
+        self._tell(Planned(run))
+        yield
+
+    def tried(self, each: SelfComparison) -> None:
+        """A comparison has ended."""
+        self._tell(SelfCompared(each))
 
     def finished(self, outcome: Outcome) -> None:
         """A case has its outcome."""

@@ -5,36 +5,29 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torchstone.analyze.sequential import Effect
+from torchstone.api.measuring.ab_result import AbResult, CaseOfBoth, cells_of, effect_text
 from torchstone.cli.terminal.output import make_console
-from torchstone.cli.terminal.run_display import Display, clock_text
+from torchstone.cli.terminal.run_display import Display
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
-from torchstone.core.text.units import count_of, format_change, format_share, format_value, join_alike
+from torchstone.core.text.units import clock_text, count_of, format_share
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Row
 from torchstone.measure.ab.contest import AbSettings, Contest
-from torchstone.measure.ab.experiment import PairRunner
 from torchstone.reporting.dialects.case_label import Labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-VERDICTS = (
-    *(Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.SAME),
-)
-_CHANGES = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 BAR = 33
 _NOTICED = 0.01
-_NAMES_SHOWN = 5
 SPAN = 4  # margins to either side of no change that a bar shows
 _STYLES = {
     Verdict.REGRESSION: "bold red",
@@ -65,8 +58,7 @@ class AbDisplay(Display):
 
     def name(self, case: Case) -> str:
         """A case in few words."""
-        label = self._labels.of(case).strip()
-        return printable(f"{case.benchmark} {case.variant.mode} {label}".strip())
+        return self._labels.name_of(case)
 
     def measured(self, contest: Contest) -> None:
         """A pair has been measured: a line, if it was the last one."""
@@ -198,100 +190,24 @@ def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str
     return f"[{''.join(cells)}]"
 
 
-def effect_text(effect: Effect | None) -> str:
-    """``+5.1% [+3.2%, +7.4%]``: how much more B costs than A; nothing is said where nothing is known."""
-    if effect is None:
-        return "-"
-    low = format_change(effect.low, 1.0) if effect.low > 0 else "?"
-    high = format_change(effect.high, 1.0) if effect.high < math.inf else "?"
-    return f"{format_change(effect.ratio, 1.0)} [{low}, {high}]"
-
-
-def costs_of(contest: Contest, settings: AbSettings) -> tuple[str, str]:
-    """What a case costs A and B, with the unit."""
-    unit = "s" if settings.metric == "compile" else "ms"
-    return format_value(contest.cost(0), unit), format_value(contest.cost(1), unit)
-
-
-Decided = tuple[Contest, Row]
-"""A contest, and its row under policy and quarantine."""
-
-
-def pair_rows(contests: Sequence[Contest], rows: Sequence[Row]) -> list[Decided]:
-    """Each contest with its row: regressions first, what is the same last."""
-    of_case = {row.case: row for row in rows}
-    both = [(contest, of_case[contest.case]) for contest in contests]
-    return sorted(both, key=lambda each: VERDICTS.index(each[1].verdict))
-
-
-class HasVerdict(Protocol):
-    """A row, or a contest."""
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """Its verdict."""
-
-
-def headline_of(decided: Iterable[HasVerdict]) -> str:
-    """``2 regressions, 3 same``."""
-    counts = Counter(each.verdict for each in decided)
-    return ", ".join(_count(counts[verdict], verdict) for verdict in VERDICTS if counts[verdict])
-
-
-def _count(number: int, verdict: Verdict) -> str:
-    return count_of(number, verdict) if verdict in _CHANGES else f"{number:,} {verdict}"
-
-
-def _looks_otherwise(contest: Contest) -> bool:
-    """Whether the costs that are shown suggest another change than the one that was found."""
-    before, after, effect = contest.cost(0), contest.cost(1), contest.effect
-    if not before or not after or effect is None:
+def _looks_otherwise(case: CaseOfBoth) -> bool:
+    """Return whether the costs that are shown suggest another change than the one that was found."""
+    before, after = case.costs
+    if not before or not after or case.effect is None:
         return False
-    return abs(after / before / effect.ratio - 1) > _NOTICED
+    return abs(after / before / case.effect.ratio - 1) > _NOTICED
 
 
-def print_result(
-    decided: Sequence[Decided], display: AbDisplay, settings: AbSettings, seconds: float
-) -> None:
-    """The table at the end: regressions first."""
-    rows = [
-        [
-            row.verdict.value,
-            display.name(contest.case),
-            effect_text(contest.effect),
-            str(contest.pairs or ""),
-            *costs_of(contest, settings),
-        ]
-        for contest, row in decided
-    ]
+def print_result(result: AbResult) -> None:
+    """Print the table at the end: regressions first."""
+    settings = result.settings
+    rows = [[each.verdict.value, each.name, *cells_of(each, settings)] for each in result.cases]
     judged = f"margin {format_share(settings.margin)}, alpha {format_share(settings.alpha)}"
     print()
-    title = f"{headline_of(row for _, row in decided)} ({judged}) in {clock_text(seconds)}"
+    title = f"{result.headline} ({judged}) in {clock_text(result.seconds)}"
     print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
-    if any(_looks_otherwise(contest) for contest, _ in decided):
+    if any(map(_looks_otherwise, result.cases)):
         print("A and B are middles of all pairs; the change is that within pairs, and need not be B over A")
-    for contest, row in decided:
-        if told := reason_of(row):
-            print(f"{row.verdict}: {display.name(contest.case)}: {printable(told, 400)}")
-
-
-def reason_of(row: Row) -> str:
-    """Why a row has its verdict, and why it is in quarantine if it is."""
-    entry = row.remarks.quarantine if row.verdict is Verdict.QUARANTINED else None
-    return "; ".join(part for part in (row.detail, entry.reason if entry else "") if part)
-
-
-def cautions_of(contests: Sequence[Contest], runner: PairRunner, display: AbDisplay) -> list[str]:
-    """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
-    told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
-    notes = [
-        f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
-        for text, places in join_alike(text for text, _ in told)
-    ]
-    notes += [runner.caution()] if runner.caution() else []
-    return [f"caution: {printable(note, 400)}" for note in notes]
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first of some names."""
-    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    for case in result.cases:
+        if case.reason:
+            print(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")

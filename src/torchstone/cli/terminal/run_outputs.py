@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from torchstone.api.measuring.run_files import refuse_taken
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.records import Run
 from torchstone.core.text.units import count_of
 from torchstone.reporting.dialects.case_label import round_words
-
-__all__ = ["print_plan", "refuse_taken"]
 
 
 def print_plan(run: Run) -> None:

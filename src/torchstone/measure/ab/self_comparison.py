@@ -10,6 +10,8 @@ from collections.abc import Generator, Sequence
 from msgspec import Struct, structs
 
 from torchstone.analyze.proportion import lower_limit, upper_limit
+from torchstone.core.errors import printable
+from torchstone.core.text.units import count_of, format_share
 from torchstone.core.vocabulary import Verdict
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner, make_contests
@@ -19,8 +21,8 @@ from torchstone.measure.supervisor import Limits, Watcher
 SLOWER, FASTER, SAME = Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SAME
 
 
-class Tried(Struct, frozen=True):
-    """One comparison of a side with itself: how much work was added, and what came of it."""
+class SelfComparison(Struct, frozen=True):
+    """One comparison of a side with itself: how much work was added, and the verdict."""
 
     case: str
     slow_down: float
@@ -31,6 +33,16 @@ class Tried(Struct, frozen=True):
     low: float | None
     high: float | None
     reason: str = ""
+
+    def __str__(self) -> str:
+        """Describe it in one line: ``mlp  5% slower: regression  +5.1% [+3.2%, +7.4%]  9 pairs, 31 s``."""
+        what = f"{format_share(self.slow_down)} slower" if self.slow_down else "as it is"
+        found = ""
+        if self.ratio is not None and self.low is not None and self.high is not None and self.high < 100:
+            found = f"{self.ratio - 1:+.1%} [{self.low - 1:+.1%}, {self.high - 1:+.1%}]  "
+        name = printable(self.case.partition("[")[0])
+        spent = f"{count_of(self.pairs, 'pair')}, {self.seconds:.0f} s {self.reason}"
+        return f"{name}  {what}: {self.verdict}  {found}{spent}".rstrip()
 
 
 class Score(Struct, frozen=True):
@@ -69,7 +81,7 @@ def try_verdicts(
     repeat: int,
     limits: Limits,
     watcher: Watcher,
-) -> Generator[Tried, None, None]:
+) -> Generator[SelfComparison, None, None]:
     """Compare a side with itself, over and over: every case, with each of these shares of work added; ``settings.budget`` is that of one comparison."""
     chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
     for _ in range(repeat):
@@ -81,7 +93,7 @@ def try_verdicts(
                 yield _decide(contest, runner)
 
 
-def _decide(contest: Contest, runner: PairRunner) -> Tried:
+def _decide(contest: Contest, runner: PairRunner) -> SelfComparison:
     """One comparison, from its first pair to its verdict, or to the end of its budget."""
     began = time.monotonic()
     while not contest.verdict:
@@ -90,7 +102,7 @@ def _decide(contest: Contest, runner: PairRunner) -> Tried:
         else:
             contest.give_up()
     effect = contest.effect
-    return Tried(
+    return SelfComparison(
         contest.case.id,
         runner.settings.slow_down,
         contest.verdict.value,
@@ -103,7 +115,7 @@ def _decide(contest: Contest, runner: PairRunner) -> Tried:
     )
 
 
-def score(tried: Sequence[Tried]) -> list[Score]:
+def score(tried: Sequence[SelfComparison]) -> list[Score]:
     """What came of all comparisons, by the work that was added; what could not be measured at all is left out."""
     scores = []
     for share in dict.fromkeys(each.slow_down for each in tried):

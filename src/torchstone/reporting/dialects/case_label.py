@@ -31,6 +31,10 @@ class Labels:
         """``aot_eager static``; empty where name, probe and mode are enough."""
         return " ".join(_word(axis, case).ljust(width) for axis, width in self._widths.items())
 
+    def name_of(self, case: Case) -> str:
+        """Return name, mode and label of a case: ``mlp inference aot_eager``."""
+        return printable(f"{case.benchmark} {case.variant.mode} {self.of(case).strip()}".strip())
+
 
 def _telling_axes(cases: Collection[Case]) -> list[str]:
     told = [(case.benchmark, _axes(case)) for case in cases]
