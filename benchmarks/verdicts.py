@@ -21,12 +21,13 @@ from contextlib import ExitStack
 
 from run_suite import Silent, verdict
 
+from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
-from torchstone.analyze.two_samples import Side, compare_trials
-from torchstone.cli.commands.measuring.ab import OPTIONS, make_ab_request
+from torchstone.analyze.two_samples import compare_trials
+from torchstone.api.measuring.ab_request import SelftestRequest, prepare_pairs
 from torchstone.gate.criteria import USUAL_ALPHA
-from torchstone.measure.ab.experiment import Terms
+from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.pair import Played
 from torchstone.measure.ab.self_comparison import score, try_verdicts
 from torchstone.measure.ab.sides import Spec, open_sides
@@ -145,7 +146,7 @@ def compare_once(noise: Noise, chance: random.Random) -> tuple[int, int]:
                 statistics.median(next(calls) for _ in range(20))
                 for calls in (noise(chance) for _ in range(TRIALS))
             ]
-            sides.append(Side(tuple(trials), 20 * TRIALS))
+            sides.append(Evidence(tuple(trials), 20 * TRIALS))
         found = compare_trials(*sides, alpha=USUAL_ALPHA)
         p_values.append(1.0 if found.p_value is None else found.p_value)
         ratios.append(found)
@@ -213,9 +214,8 @@ def simulate_compare(tables: int) -> bool:
 
 def real(same: int, slowed: int) -> bool:
     """The smoke suite against itself on this machine, as it is and with real work added to every call of one side."""
-    unset = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
-    request = make_ab_request((SUITE,), unset, (Spec(), Spec()))
-    terms = Terms(budget=SECONDS_A_CASE, seed=1)
+    request = prepare_pairs(SelftestRequest(targets=(SUITE,)), (Spec(), Spec()))
+    terms = AbSettings(budget=SECONDS_A_CASE, seed=1)
     tried = []
     with ExitStack() as stack:
         sides = stack.enter_context(open_sides((Spec(), Spec()), request, print))

@@ -7,6 +7,9 @@ import importlib
 import importlib.util
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,12 @@ import click
 import pytest
 
 from conftest import Command
+from torchstone import api
 from torchstone.cli.group import torchstone as group
-from torchstone.cli.terminal.show import STYLES
 from torchstone.core.config import POLICIES, RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
+from torchstone.reporting.dialects.styles import STYLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -128,6 +132,40 @@ def test_the_readme_shows_what_the_example_prints(
         )[1]
         for part in shown.split("\n    ...")[0].strip("\n").splitlines():
             assert part.strip() in printed, part
+
+
+PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", (DOCS / "python.md").read_text(), re.DOTALL)
+
+
+def test_examples_of_the_python_page_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    text = "".join(block for block in PYTHON_BLOCKS if ">>>" in block)
+    test = doctest.DocTestParser().get_doctest(text, {}, "python.md", "python.md", 0)
+    ran = doctest.DocTestRunner().run(test)
+    assert ran.attempted > 15
+    assert not ran.failed
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_examples_of_the_python_page_measure(tmp_path: Path) -> None:
+    blocks = [block for block in PYTHON_BLOCKS if ">>>" not in block]
+    end = next(block for block in blocks if "__main__" in block)
+    (tmp_path / "bench_mine.py").write_text((ROOT / "examples" / "bench_mine.py").read_text() + end)
+    (tmp_path / "examples_of_docs.py").write_text("".join(block for block in blocks if block != end))
+    ran = subprocess.run(
+        [sys.executable, "examples_of_docs.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "softplus_sum speedup" in ran.stdout
+    assert (tmp_path / "run.jsonl").exists()
+
+
+def test_every_function_of_the_api_is_on_the_python_page() -> None:
+    page = (DOCS / "python.md").read_text()
+    for name in (name for name in api.__all__ if name.islower()):
+        assert f"`{name}`" in page or f"torchstone.{name}(" in page, name
 
 
 PACKAGE = ROOT / "src" / "torchstone"

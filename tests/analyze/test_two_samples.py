@@ -10,25 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.two_samples import (
-    EXACT,
-    MOST_MORE,
-    PAIRED,
-    WELCH,
-    Comparison,
-    Side,
-    compare_pairs,
-    compare_trials,
-    mean_effect,
-    more_trials,
-)
+from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
+from torchstone.analyze.two_samples import MOST_MORE, compare_pairs, compare_trials, mean_effect, more_trials
 
 
-def side(*values: float) -> Side:
-    return Side(values, 10 * len(values))
+def side(*values: float) -> Evidence:
+    return Evidence(values, 10 * len(values))
 
 
-def compare(base: Side, new: Side, *, counted: bool = False, repeats: bool = False) -> Comparison:
+def compare(base: Evidence, new: Evidence, *, counted: bool = False, repeats: bool = False) -> Comparison:
     return compare_trials(base, new, alpha=0.01, counted=counted, repeats=repeats)
 
 
@@ -36,7 +26,7 @@ def more(found: Comparison, margin: float = 0.02) -> int | None:
     return more_trials(found, margin=margin, alpha=0.01)
 
 
-def noisy(chance: random.Random, level: float, count: int, spread: float = 0.01) -> Side:
+def noisy(chance: random.Random, level: float, count: int, spread: float = 0.01) -> Evidence:
     return side(*(level * math.exp(chance.gauss(0, spread)) for _ in range(count)))
 
 
@@ -106,7 +96,7 @@ LAST_BIT = side(1000.0, math.nextafter(1000.0, math.inf))  # of which logarithms
         (LAST_BIT, LAST_BIT, "all trials of BASE and NEW have exactly the same value"),
     ],
 )
-def test_too_thin_data_is_told_and_not_tested(base: Side, new: Side, said: str) -> None:
+def test_too_thin_data_is_told_and_not_tested(base: Evidence, new: Evidence, said: str) -> None:
     found = compare(base, new)
     assert said in found.obstacle
     assert found.p_value is None
@@ -185,7 +175,7 @@ def test_more_trials_settle_it_when_they_are_added() -> None:
     assert not settled(max(0, number // 4))
 
 
-def _stretched(short: Side, count: int) -> Side:
+def _stretched(short: Evidence, count: int) -> Evidence:
     """The same middle and spread, of more trials."""
     logs = [math.log(value) for value in short.values]
     mean = math.fsum(logs) / len(logs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import signal
@@ -17,15 +18,19 @@ from typing import Any
 
 import pexpect
 import pytest
+from junitparser import JUnitXml
 
 from conftest import Command, WriteFile, start_on_terminal
 from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
 from torchstone.analyze.sequential import Effect
-from torchstone.cli.terminal.ab_display import draw_interval, effect_text, headline_of
+from torchstone.api.measuring.ab_result import effect_text, headline_of
+from torchstone.cli.terminal.ab_display import draw_interval
 from torchstone.core.records import Case
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.verdicts import Ruling
 from torchstone.measure.ab import experiment as ab
 from torchstone.measure.ab import pair as turns
-from torchstone.measure.ab.experiment import Contest, Terms
+from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.session import Session
 
@@ -415,7 +420,7 @@ def test_another_interpreter_measures_its_own_side(
         (["bench_ab.py", "--output-a", "x.jsonl", "--output-b", "x.jsonl"], "both name x.jsonl"),
         (["bench_ab.py", "--output-b", "x.jsonl", "-o", "./x.jsonl"], "--output-b and --output both name"),
         (["nothing.py"], "no such file"),
-        ([], "what is to be measured?"),
+        ([], "no targets given"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_started(
@@ -529,6 +534,62 @@ def test_the_headline_counts_what_changed_in_the_plural() -> None:
     case = Case("steps", "performance")
     contests = []
     for number, verdict in enumerate(["same", "regression", "improvement", "regression", "same"]):
-        contests.append(Contest(case, (case, case), number, Terms()))
-        contests[-1].verdict = verdict
+        contests.append(Contest(case, (case, case), number, AbSettings()))
+        contests[-1].ruling = Ruling(Verdict(verdict))
     assert headline_of(contests) == "2 regressions, 1 improvement, 2 same"
+
+
+REPORTS = ("--report", "json=ab.json", "--report", "junit=ab.xml", "--report", "markdown=ab.md")
+
+
+@pytest.mark.slow
+def test_a_regression_is_in_every_report_and_a_quarantine_entry_takes_it_out_of_the_exit_code(
+    torchstone: Command, write: WriteFile, tmp_path: Path
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    slower = ("ab", "bench_ab.py::waits", "--b", "env:STEPS=400", *QUICK)
+    ran = torchstone(*slower, *FILES, *REPORTS, "--report", "github=ab.txt", "--report", "html=ab.html")
+    assert ran.code == 1
+    told = json.loads((tmp_path / "ab.json").read_text())
+    (row,) = told["rows"]
+    assert told["exit_code"] == 1
+    assert (row["verdict"], row["blocks"], row["method"]) == ("regression", True, "paired")
+    assert 1 < row["low"] < row["ratio"] < row["high"]
+    assert row["new_place"] == "b.jsonl"
+    assert row["reproduce"].startswith("torchstone ab bench_ab.py::waits")
+    suite = JUnitXml.fromfile(str(tmp_path / "ab.xml"))
+    assert (suite.tests, suite.failures) == (1, 1)
+    assert "**regression**" in (tmp_path / "ab.md").read_text()
+    assert (tmp_path / "ab.txt").read_text().startswith("::error title=torchstone::FAIL: 1 regression")
+    assert "B against A: 1 regression" in (tmp_path / "ab.html").read_text()
+    # The same two files say the same to compare, at the same level of significance.
+    again = torchstone("compare", "a.jsonl", "b.jsonl", "--alpha", "0.25%", "--format", "json")
+    (same,) = json.loads(again.out)["rows"]
+    assert [same[key] for key in ("verdict", "ratio", "low", "high", "p_value")] == [
+        row[key] for key in ("verdict", "ratio", "low", "high", "p_value")
+    ]
+    write("quarantine.toml", '[[quarantine]]\ncase = "waits"\nreason = "waits too long"\n')
+    covered = torchstone(*slower, "--format", "json")
+    assert covered.code == 0
+    (row,) = json.loads(covered.out)["rows"]
+    assert (row["verdict"], row["quarantine"]["reason"]) == ("quarantined", "waits too long")
+    assert "regression" in covered.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--report", "pdf=x.pdf"], "--report pdf=x.pdf"),
+        (["--block", "inconclusive", "--allow", "inconclusive"], "block and allow both name inconclusive"),
+        (["--quarantine", "absent.toml"], "absent.toml"),
+        (["--report", "json=x", "-o", "x"], "both name x"),
+        (["--as-of", "tomorrow"], "--as-of tomorrow"),
+    ],
+)
+def test_what_to_block_and_to_report_is_refused_before_anything_is_started(
+    torchstone: Command, write: WriteFile, arguments: list[str], said: str
+) -> None:
+    write("bench_ab.py", BENCHMARKS)
+    refused = torchstone("ab", "bench_ab.py::waits", *arguments)
+    assert refused.code == 2
+    assert said in refused.err

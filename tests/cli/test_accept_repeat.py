@@ -124,7 +124,7 @@ def test_only_one_run_file_can_be_measured_again(torchstone: Command, write: Wri
     write("e.csv", f"a,{CALLS},1000,0.1\n")
     for files in (["r.csv"], ["run.jsonl", "r.csv"]):
         assert "--repeat needs one run file" in refused(torchstone, *files, "--baseline", "e.csv")
-    assert "--set has no place" in refused(
+    assert "--set cannot be used with --repeat" in refused(
         torchstone, "run.jsonl", "--baseline", "e.csv", "--set", "mode=training"
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Command
 from live_processes import read_run
-from torchstone.cli.commands.measuring.cachebench import MODELS, find_free_name
+from torchstone.api.measuring.cachebench import MODELS, find_free_name
 
 
 def test_records_are_the_originals_and_the_run_file_lies_beside_them(

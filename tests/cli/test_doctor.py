@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, start_on_terminal
-from torchstone.cli.commands.measuring import doctor
+from torchstone.api.measuring import doctor
 from torchstone.measure.doctor import diagnosis
 from torchstone.measure.doctor.diagnosis import Finding, Level, diagnose
 from torchstone.measure.doctor.facts import Facts, Noise, TorchFacts
-from torchstone.reporting.dialects.check_text import Page
+from torchstone.reporting.dialects.doctor_text import render_findings
+from torchstone.reporting.dialects.text_page import TextPage
 
 FACTS = Facts(torch=TorchFacts("2.13.0", 1.25), governor="powersave", noise=Noise(200, 0.004, 0.03))
 
@@ -52,7 +53,7 @@ def test_without_torch_the_exit_code_is_3(torchstone: Command, monkeypatch: pyte
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_lines_are_no_wider_than_the_terminal(width: int) -> None:
-    text = doctor.render(diagnose(FACTS), Page(width))
+    text = render_findings(diagnose(FACTS), TextPage(width))
     assert [line for line in text.splitlines() if len(line) > width] == []
 
 
@@ -62,8 +63,8 @@ def test_the_headline_counts() -> None:
         Finding("b", Level.NOTE, "so so"),
         Finding("c", Level.NOTE, "x"),
     ]
-    assert doctor.render(findings, Page(80)).startswith("2 notes, 1 ok\n")
-    assert doctor.render(findings[:1], Page(80)) == "1 ok\n\nok       fine\n"
+    assert render_findings(findings, TextPage(80)).startswith("2 notes, 1 ok\n")
+    assert render_findings(findings[:1], TextPage(80)) == "1 ok\n\nok       fine\n"
 
 
 def test_doctor_works_on_a_real_machine_and_a_real_terminal(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from msgspec import structs
 from conftest import Command, start_on_terminal
 from hostile_files import EMOJI, HOSTILE, NAMES, forbidden, hostile_outcome, hostile_run
 from profile_samples import profile, stacks
-from torchstone.cli.commands.measuring.pr_time import write_rows as write_pr_time
+from torchstone.api.measuring.run_files import write_outputs
+from torchstone.cli.commands.measuring.pr_time import show_rows as write_pr_time
 from torchstone.cli.commands.measuring.repro import show
 from torchstone.cli.terminal.output import SafeStream, safe_streams
-from torchstone.cli.terminal.run_outputs import write_outputs
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 

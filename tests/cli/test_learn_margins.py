@@ -274,7 +274,7 @@ def test_a_pattern_in_quotation_marks_and_repeated_files_work_too(
         (["--learn-margins", "empty.csv"], "the file is empty"),
         (["--false-alarms", "1%"], "--false-alarms is for --learn-margins"),
         (["--learn-margins", "runs", "--false-alarms", "often"], "expected a share such as 1% or 0.01"),
-        (["--learn-margins", "runs", "--false-alarms", "60%"], "a gate that cries wolf"),
+        (["--learn-margins", "runs", "--false-alarms", "60%"], "expected a share of at most 0.5"),
         (["--learn-margins", "runs", "--repeat", "5"], "--repeat and --learn-margins both find margins"),
     ],
 )

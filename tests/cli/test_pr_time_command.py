@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Command
 from live_processes import PATIENCE, read_run, start_torchstone, wait_until
-from torchstone.cli.commands.measuring.pr_time import file_name
+from torchstone.api.measuring.pr_time import file_name
 
 ADDITIONS = """\
 import gc

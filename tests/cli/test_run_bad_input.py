@@ -72,7 +72,7 @@ USAGE = [
     (["bench_a.py", "-o", "/dev/null"], "/dev/null: a device, expected a regular file\n  choose another"),
     (["bench_a.py", "-o", "/dev/full"], "/dev/full: a device, expected a regular file\n  choose another"),
     (["bench_a.py", "-o", "pipe"], "pipe: a pipe, expected a regular file\n  choose another --output"),
-    (["--repeat", "3"], "what is to be measured?"),
+    (["--repeat", "3"], "no targets given"),
     (
         ["bench_a.py", "--resume", "run.jsonl"],
         "--resume takes the cases from the file, so bench_a.py has no place",

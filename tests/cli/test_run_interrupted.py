@@ -267,7 +267,7 @@ def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: 
 # Lets the run file grow by one outcome, and no further: as a full disk would.
 FULL_DISK = """
 import os, resource, sys
-import torchstone.cli.commands.measuring.run as command
+import torchstone.api.measuring.run as command
 from torchstone.cli.main import run
 from torchstone.measure.journal import create_journal
 

@@ -23,10 +23,10 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
-from torchstone.cli.terminal.case_label import Labels, round_words
 from torchstone.cli.terminal.run_summary import print_summary, result_line
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.reporting.dialects.case_label import Labels, round_words
 from torchstone.reporting.views.scaling_view import (
     bucket_words,
     conditions_of,

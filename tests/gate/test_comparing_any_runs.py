@@ -24,18 +24,17 @@ from record_strategies import (
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Run
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, Verdict
-from torchstone.gate.compared import Compared
 from torchstone.gate.comparing import compare_files
-from torchstone.gate.criteria import Terms
-from torchstone.gate.policy import Policy
+from torchstone.gate.criteria import CompareSettings
+from torchstone.gate.policy import comparison_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.trials_of_sides import Files
-from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT
-from torchstone.reporting.dialects.comparison_github import render_compare_github
-from torchstone.reporting.dialects.comparison_json import render_compare_json
-from torchstone.reporting.dialects.comparison_junit import render_compare_junit
-from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown
-from torchstone.reporting.dialects.comparison_text import render_compare_text
+from torchstone.gate.verdicts import Judgement
+from torchstone.reporting.dialects.github_annotations import render_github
+from torchstone.reporting.dialects.json_report import render_json
+from torchstone.reporting.dialects.junit_xml import render_junit
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT, render_markdown
+from torchstone.reporting.dialects.text_report import render_text
 from torchstone.reporting.views.comparison_rows import CompareReport
 
 RUNS = st.one_of(
@@ -48,21 +47,28 @@ def reading_of(path: str, run: Run) -> Reading:
     return Reading(path, "run", run, tuple(range(2, 2 + len(run.outcomes))))
 
 
-def compare(base: Run, new: Run) -> Compared:
-    terms = Terms(Policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True)
+def compare(base: Run, new: Run) -> Judgement:
+    settings = CompareSettings(
+        comparison_policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True
+    )
     sides = Files([reading_of("base.jsonl", base)]), Files([reading_of("new.jsonl", new)])
-    return compare_files(*sides, terms)
+    return compare_files(*sides, settings)
 
 
-def expect_readable(compared: Compared) -> None:
+def matched_in(compared: Judgement) -> int:
+    assert compared.overview is not None
+    return compared.overview.matched
+
+
+def expect_readable(compared: Judgement) -> None:
     report = CompareReport(compared, ("base.jsonl",), ("new.jsonl",))
-    document = json.loads(render_compare_json(report))
+    document = json.loads(render_json(report))
     assert sum(document["summary"].values()) == len(document["rows"])
     assert document["exit_code"] == int(any(row["blocks"] for row in document["rows"]))
-    assert render_compare_text(report)
-    assert render_compare_github(report)
-    assert render_compare_junit(report)
-    assert len(render_compare_markdown(report).encode()) <= GITHUB_LIMIT
+    assert render_text(report)
+    assert render_github(report)
+    assert render_junit(report)
+    assert len(render_markdown(report).encode()) <= GITHUB_LIMIT
 
 
 def cases_of(run: Run) -> set[Case]:
@@ -125,7 +131,7 @@ def test_runs_that_share_cases_are_compared_whatever_is_in_them(runs: tuple[Run,
     expect_readable(compared)
     rows = {(row.case, row.metric): row for row in compared.rows}
     assert len(rows) == len(compared.rows)
-    assert compared.matched == len(cases_of(base) & cases_of(new))
+    assert matched_in(compared) == len(cases_of(base) & cases_of(new))
     absent = {each.case for each in base.outcomes if each.status == NOT_AVAILABLE}  # nobody misses these
     for verdict, alone in (
         (Verdict.MISSING, cases_of(base) - cases_of(new) - absent),
@@ -170,9 +176,9 @@ def test_any_two_runs_can_be_compared_or_are_refused_for_a_reason_that_holds(bas
 def test_a_run_compared_with_itself_has_neither_regressions_nor_improvements(run: Run) -> None:
     run = with_outcomes(run, {outcome.case: outcome for outcome in run.outcomes}.values())
     compared = compare(run, run)
-    assert compared.matched == len(run.outcomes)
+    assert matched_in(compared) == len(run.outcomes)
     assert {row.verdict for row in compared.rows} <= {
-        Verdict.PASS,
+        Verdict.SAME,
         Verdict.EXPECTED_FAILURE,
         Verdict.INCONCLUSIVE,
         Verdict.INVALID,

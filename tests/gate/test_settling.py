@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from comparison_files import case_of
-from torchstone.analyze.two_samples import WELCH, Comparison, Side
+from torchstone.analyze.evidence import WELCH, Comparison, Evidence
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import ComparedRow
-from torchstone.gate.criteria import Terms
-from torchstone.gate.multiple_testing import settle
-from torchstone.gate.policy import Policy
-from torchstone.gate.rules import RuleBook
+from torchstone.gate.criteria import USUAL_ALPHA, Criteria
+from torchstone.gate.judge import judge_together
+from torchstone.gate.policy import comparison_policy
+from torchstone.gate.verdicts import Row, Ruling
 
-TERMS = Terms(Policy(), RuleBook())
-SIDE = Side((1.0, 1.1), 2)
+SIDE = Evidence((1.0, 1.1), 2)
 
 
-def row_of(low: float, high: float, p_value: float) -> ComparedRow:
+def row_of(low: float, high: float, p_value: float) -> Row:
     found = Comparison(SIDE, SIDE, WELCH, (low * high) ** 0.5, low, high, p_value)
-    return ComparedRow(
-        Verdict.INCONCLUSIVE, case_of("a"), "abs_latency", comparison=found, margin=0.02, better="lower"
-    )
+    criteria = Criteria(0.02, USUAL_ALPHA, "lower")
+    ruling = Ruling(Verdict.INCONCLUSIVE)
+    return Row(ruling, case_of("a"), "abs_latency", comparison=found, criteria=criteria)
+
+
+def settle(rows: Sequence[Row]) -> list[Row]:
+    return judge_together(rows, comparison_policy(), USUAL_ALPHA)
 
 
 def test_certain_changes_within_the_margin_do_not_make_others_more_believable() -> None:
@@ -31,16 +34,16 @@ def test_certain_changes_within_the_margin_do_not_make_others_more_believable() 
         row_of(1.0001 if p_value < 0.01 else 0.95, 1.1, p_value)
         for p_value in ((n + 0.5) / 500 for n in range(500))
     ]
-    rows = settle([*tiny, *unchanged], TERMS)
-    assert Counter(row.verdict for row in rows[:500]) == {Verdict.PASS: 500}
-    assert all(row.is_significant for row in rows[:500])
+    rows = settle([*tiny, *unchanged])
+    assert Counter(row.verdict for row in rows[:500]) == {Verdict.SAME: 500}
+    assert all(row.ruling.is_significant for row in rows[:500])
     assert Counter(row.verdict for row in rows[500:]) == {Verdict.INCONCLUSIVE: 500}
 
 
 def test_changes_beyond_the_margin_do() -> None:
     large = [row_of(1.05, 1.07, 1e-9)] * 500
     slight = [row_of(1.001, 1.1, 0.004)]
-    assert [row.verdict for row in settle(slight, TERMS)] == [Verdict.REGRESSION]
+    assert [row.verdict for row in settle(slight)] == [Verdict.REGRESSION]
     rest = [row_of(0.95, 1.1, 0.5)] * 499
-    assert settle([*large, *slight, *rest], TERMS)[500].verdict is Verdict.REGRESSION
-    assert settle([*slight, *rest, *rest], TERMS)[0].verdict is Verdict.INCONCLUSIVE
+    assert settle([*large, *slight, *rest])[500].verdict is Verdict.REGRESSION
+    assert settle([*slight, *rest, *rest])[0].verdict is Verdict.INCONCLUSIVE

@@ -10,7 +10,7 @@ import pytest
 
 from live_processes import Bench
 from torchstone.core.records import Case, Failure, Outcome
-from torchstone.measure.ab.experiment import Contest, Terms
+from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.pair import Played
 from torchstone.worker.machine.external_programs import ask
 
@@ -24,8 +24,8 @@ def pair(ratio: float = 1.0, *, a: bool = True, b: bool = True) -> Played:
     return Played(times, (GOOD if a else CRASHED, GOOD if b else CRASHED))
 
 
-def decided(pairs: Iterable[Played], terms: Terms | None = None) -> Contest:
-    contest = Contest(CASE, (CASE, CASE), 0, terms or Terms())
+def decided(pairs: Iterable[Played], terms: AbSettings | None = None) -> Contest:
+    contest = Contest(CASE, (CASE, CASE), 0, terms or AbSettings())
     for played in pairs:
         if not contest.verdict:
             contest.take(played)
@@ -52,7 +52,7 @@ def test_without_failures_there_is_nothing_to_tell() -> None:
 
 
 def test_a_contest_that_waits_for_more_pairs_says_for_how_many() -> None:
-    contest = decided((pair() for _ in range(20)), Terms(fewest_pairs=100))
+    contest = decided((pair() for _ in range(20)), AbSettings(fewest_pairs=100))
     contest.give_up()
     assert contest.reason == "about 80 more pairs would settle it"
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from live_processes import Bench
-from torchstone.cli.commands.measuring.run import _exit_code as exit_code_of
+from torchstone.api.measuring.run import exit_code_of
 from torchstone.cli.options.run_options import OPTIONS, make_request
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Case, Run, Variant
@@ -235,7 +235,7 @@ def test_a_shard_without_cases_is_said_and_is_no_failure(prepare: Prepare, bench
     shards = [prepare("bench_it.py::fixed", probes=("accuracy",), shard=f"{part}/2") for part in (1, 2)]
     assert sorted(len(run.plan) for run in shards) == [0, 1]
     assert any("has no cases: all are in others" in caution for caution in bench.session.cautions)
-    assert exit_code_of([], Settings(), {"exit_zero": False}) == 0
+    assert exit_code_of([]) == 0
 
 
 def round_of(ranks: int) -> Case:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import run_torchstone
-from torchstone.measure.ab.self_comparison import Tried, score
+from torchstone.measure.ab.self_comparison import SelfComparison, score
 
 BENCH = """
 import torch, torchstone
@@ -23,8 +23,8 @@ def broken():
 """
 
 
-def tried(slow_down: float, verdict: str, *, pairs: int = 9, seconds: float = 20.0) -> Tried:
-    return Tried("net::performance", slow_down, verdict, pairs, seconds, 1.0, 0.9, 1.1)
+def tried(slow_down: float, verdict: str, *, pairs: int = 9, seconds: float = 20.0) -> SelfComparison:
+    return SelfComparison("net::performance", slow_down, verdict, pairs, seconds, 1.0, 0.9, 1.1)
 
 
 def test_comparisons_are_counted_by_the_work_that_was_added() -> None:

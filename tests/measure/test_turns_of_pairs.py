@@ -56,7 +56,7 @@ FAIL = {"surroundings": {"FAIL": "1"}}
 def test_both_sides_have_equally_many_turns_and_pass(play: Play) -> None:
     played = play("steps")
     one, other = played.times
-    assert len(one) == len(other) >= turns.FEWEST_ROUNDS
+    assert len(one) == len(other) >= turns.FEWEST_EXCHANGES
     assert all(time > 0 for time in (*one, *other))
     assert [outcome.status for outcome in played.outcomes] == ["pass", "pass"]
     assert math.isfinite(played.log_ratio)

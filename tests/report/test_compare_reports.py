@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from comparison_files import case_of, failed, passed, times, write_run
 from conftest import Command
 from torchstone.core.records import Measurement
-from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT
 
 
 @pytest.fixture

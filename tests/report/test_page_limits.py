@@ -13,7 +13,7 @@ from conftest import Command, WriteFile
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run
 from torchstone.core.run_file import encode_run
 from torchstone.formats.merge import merge
-from torchstone.reporting.dialects.check_text import MOST_RED
+from torchstone.reporting.dialects.text_report import MOST_RED
 from torchstone.reporting.html import case_table as page_table
 from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
 from torchstone.reporting.html.page import fit_page, render_page

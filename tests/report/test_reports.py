@@ -11,8 +11,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from markdown_it import MarkdownIt
 
 from conftest import Command, WriteFile
-from torchstone.reporting.dialects.check_markdown import GITHUB_LIMIT, code, escape
-from torchstone.reporting.dialects.check_text import Page
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT, code, escape
+from torchstone.reporting.dialects.text_page import TextPage
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -86,7 +86,7 @@ class TestText:
     def test_a_command_that_is_wrapped_can_be_pasted(self, name: str) -> None:
         words = ["printf", "%s|", *(f"--only={name}_{n}" for n in range(20))]
         command = " ".join(shlex.quote(word) for word in words)
-        lines = Page(80).wrap_command(command, " " * 13)
+        lines = TextPage(80).wrap_command(command, " " * 13)
         assert len(lines) > 1
         assert all(len(line) <= 80 for line in lines)
         pasted = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
@@ -94,10 +94,10 @@ class TestText:
 
     def test_a_command_whose_quotes_do_not_close_is_left_as_it_is(self) -> None:
         command = "python run.py --name it's --fast " + "x" * 80
-        assert Page(80).wrap_command(command, " " * 13) == [" " * 13 + command]
+        assert TextPage(80).wrap_command(command, " " * 13) == [" " * 13 + command]
 
     def test_a_command_cannot_control_the_terminal(self) -> None:
-        assert "\x1b" not in "".join(Page(80).wrap_command("python \x1b[31m", ""))
+        assert "\x1b" not in "".join(TextPage(80).wrap_command("python \x1b[31m", ""))
 
 
 class TestMarkdown:

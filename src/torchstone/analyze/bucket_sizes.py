@@ -17,9 +17,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
 from torchstone.analyze.scaling_curves import Point, ScalingSweep, bucket_size
-from torchstone.analyze.two_samples import Comparison, Side, compare_trials, mean_effect, more_trials
+from torchstone.analyze.two_samples import compare_trials, mean_effect, more_trials
 from torchstone.core.records import RANKS, Case, Measurement, Number
 
 ALPHA = 0.05
@@ -165,7 +166,7 @@ def _interval(values: Sequence[float], seconds: float) -> tuple[float, float] | 
 def _against(ours: Sequence[float], best: Sequence[float], alpha: float) -> Comparison | None:
     if not ours or not best:
         return None
-    sides = (Side(tuple(values), len(values)) for values in (best, ours))
+    sides = (Evidence(tuple(values), len(values)) for values in (best, ours))
     return compare_trials(*sides, alpha=alpha)
 
 

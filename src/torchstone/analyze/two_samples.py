@@ -21,10 +21,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
 from torchstone.analyze.sequential import PairedTest
 from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quantile
 
-WELCH, PAIRED, EXACT = "Welch's t", "paired", "exact"
 MOST_MORE = 200
 """The largest number of trials that is forecast."""
 _LEAST_MARGIN = 1e-9  # the paired test needs a margin
@@ -42,43 +42,8 @@ NO_SPREAD = (
 Trials = tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]
 
 
-class Side(Struct, frozen=True, gc=False):
-    """The trials of one side, one number each, and how many samples they summarise."""
-
-    values: tuple[float, ...]
-    samples: int
-
-    @property
-    def middle(self) -> float:
-        """Return the geometric mean of the trials; the arithmetic mean if one is zero."""
-        if min(self.values) <= 0:
-            return math.fsum(value / len(self.values) for value in self.values)
-        if min(self.values) == max(self.values):
-            return self.values[0]
-        return math.exp(math.fsum(map(math.log, self.values)) / len(self.values))
-
-
-class Comparison(Struct, frozen=True, gc=False):
-    """Ratio new / base with its confidence interval and method; limits are infinite if unknown.
-
-    ``p_value`` is None if nothing was tested, and ``obstacle`` says why. ``logs`` are the log ratios of
-    pairs.
-    """
-
-    base: Side
-    new: Side
-    method: str = ""
-    ratio: float = math.nan
-    low: float = 0.0
-    high: float = math.inf
-    p_value: float | None = None
-    logs: tuple[float, ...] = ()
-    obstacle: str = ""
-    wrong: bool = False
-
-
 def compare_trials(
-    base: Side, new: Side, *, alpha: float, counted: bool = False, repeats: bool = False
+    base: Evidence, new: Evidence, *, alpha: float, counted: bool = False, repeats: bool = False
 ) -> Comparison:
     """Compare independent trials.
 
@@ -101,7 +66,7 @@ def compare_trials(
     return _compare_by_welch(base, new, alpha) if _can_be_tested(base, new) else _compare_exactly(base, new)
 
 
-def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Comparison:
+def compare_pairs(base: Evidence, new: Evidence, trials: Trials, *, alpha: float) -> Comparison:
     """Compare trials in pairs that took turns; ``trials`` holds the samples of each, by side."""
     if not all(0 < value < math.inf for side in trials for samples in side for value in samples):
         return Comparison(base, new, obstacle="a ratio needs finite positive values", wrong=True)
@@ -121,26 +86,26 @@ def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Com
 
 
 def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
-    """Return the log ratio of a pair: the median over rounds, in which each side had a turn."""
+    """Return the log ratio of a pair: the median over exchanges, in which each side had a turn."""
     logs = sorted(math.log(after) - math.log(before) for before, after in zip(base, new, strict=True))
     middle = len(logs) // 2
     return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
-def _varies(side: Side) -> bool:
+def _varies(side: Evidence) -> bool:
     """Return whether trials differ by more than floating-point precision."""
     low, high = min(side.values), max(side.values)
     return low < high and (low <= 0 or math.log(low) < math.log(high))
 
 
-def _can_be_tested(base: Side, new: Side) -> bool:
+def _can_be_tested(base: Evidence, new: Evidence) -> bool:
     """Return whether there is variation to test a change against."""
     if len(base.values) < 2 or len(new.values) < 2 or min(*base.values, *new.values) <= 0:
         return False
     return _varies(base) or _varies(new)
 
 
-def _compare_exactly(base: Side, new: Side) -> Comparison:
+def _compare_exactly(base: Evidence, new: Evidence) -> Comparison:
     """Return the range of ratios of any two trials: a single number if neither side varies."""
     ratio = _ratio(new.middle, base.middle)
     low, high = (
@@ -157,7 +122,7 @@ def _ratio(new: float, base: float) -> float:
     return new / base
 
 
-def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
+def _too_thin(base: Evidence, new: Evidence, *, repeats: bool) -> str:
     """Return why there are too few trials for a test; empty if there are enough."""
     sides = ("BASE", base), ("NEW", new)
     short = [name for name, side in sides if len(side.values) < 2]
@@ -167,7 +132,7 @@ def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
     return NO_SPREAD.format(side=" and ".join(flat)) if flat else ""
 
 
-def _compare_by_welch(base: Side, new: Side, alpha: float) -> Comparison:
+def _compare_by_welch(base: Evidence, new: Evidence, alpha: float) -> Comparison:
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect = after[0] - before[0]
     parts = before[1] / len(base.values), after[1] / len(new.values)
@@ -244,7 +209,7 @@ def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: 
     return MOST_MORE + 1
 
 
-def _more_trials(base: Side, new: Side, margin: float, alpha: float, certain_at: float) -> int:
+def _more_trials(base: Evidence, new: Evidence, margin: float, alpha: float, certain_at: float) -> int:
     """Return the smallest number of further trials per side whose interval lies within the margin or excludes 1."""
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect, room = abs(after[0] - before[0]), math.log1p(margin)

@@ -124,7 +124,7 @@ def _line_of(text: str, name: str) -> int:
 
 def _verdicts(names: tuple[str, ...], error: MakeError, key: str) -> tuple[Verdict, ...]:
     for name in names:
-        if name not in list(Verdict):
+        if name not in list(Verdict) or name == Verdict.SAME:
             raise error(f"no such verdict: {name}", key, f"expected one of {', '.join(Verdict)}")
     return tuple(Verdict(name) for name in names)
 

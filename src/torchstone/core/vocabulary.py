@@ -21,6 +21,7 @@ class Verdict(StrEnum):
     IMPROVEMENT = "improvement"
     QUARANTINED = "quarantined"
     EXPECTED_FAILURE = "expected_failure"
+    SAME = "same"
     PASS = "pass"  # noqa: S105  (a verdict, not a password)
 
 
@@ -33,6 +34,7 @@ VERDICTS: dict[Verdict, str] = {
     Verdict.IMPROVEMENT: "better than the baseline by more than the rule calls equal",
     Verdict.QUARANTINED: "would block, but a quarantine entry says that it may not",
     Verdict.EXPECTED_FAILURE: "fails exactly as the baseline says it does",
+    Verdict.SAME: "in a comparison: unchanged, or changed by less than the margin for certain",
     Verdict.PASS: "as the baseline says, within the rule",
 }
 

@@ -1,4 +1,4 @@
-"""Comparing: every case of either side gets its rows, all of them are weighed together, and each gets a verdict."""
+"""Compare the files of two sides: every case of either side gets its rows, and all of them are judged together."""
 
 from __future__ import annotations
 
@@ -8,50 +8,51 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from torchstone.analyze.two_samples import Comparison, compare_pairs, compare_trials, mean_effect
+from torchstone.analyze.evidence import Comparison
+from torchstone.analyze.two_samples import mean_effect
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, unknowns
-from torchstone.core.records import COUNTER, Case, Measurement, Number, Rule, matches_metric
+from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Rule, matches_metric
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 from torchstone.formats.merge import is_same_run
 from torchstone.gate.baseline import has_ended_well, has_numbers
-from torchstone.gate.comparable import Apart, Comparability, depends_on_environment, may_repeat
-from torchstone.gate.compared import Compared, ComparedRow, MetricMean, PassRate
-from torchstone.gate.criteria import Standard, Terms
-from torchstone.gate.multiple_testing import settle
+from torchstone.gate.comparable import Apart, Comparability
+from torchstone.gate.criteria import CompareSettings, Criteria, Standard
+from torchstone.gate.judge import judge_together
 from torchstone.gate.rules import decide_status
 from torchstone.gate.trials_of_sides import (
     MIXED,
     Files,
     Gathered,
-    are_paired,
+    count_passing,
     find_contradictions,
     is_count,
-    side_of,
 )
-from torchstone.gate.verdicts import Conditions
+from torchstone.gate.verdicts import Conditions, Judgement, MetricMean, Overview, Remarks, Row, Ruling
+from torchstone.gate.weigh import are_paired, evidence_of, weigh
 
+_OPEN = Ruling(Verdict.INCONCLUSIVE)
 _STATUS_RULE = Rule("status_equal")
 _PASSED = frozenset({PASSED, ""})
 _PASSING = _PASSED | {SKIPPED}
 
 
-def compare_files(base: Files, new: Files, terms: Terms) -> Compared:
+def compare_files(base: Files, new: Files, settings: CompareSettings) -> Judgement:
     """Compare all cases of two sides."""
-    return _Comparing(base, new, terms).finish()
+    return _Comparing(base, new, settings).finish()
 
 
 class _Comparing:
-    """What is known while cases are compared."""
+    """State while cases are compared."""
 
-    def __init__(self, base: Files, new: Files, terms: Terms) -> None:
-        self._base, self._new, self._terms = base, new, terms
+    def __init__(self, base: Files, new: Files, settings: CompareSettings) -> None:
+        self._base, self._new, self._settings = base, new, settings
         conditions = Conditions(
-            terms.policy,
-            terms.rules,
-            compare_anyway=terms.compare_anyway,
-            cross_environment=terms.cross_environment,
+            settings.policy,
+            settings.rules,
+            compare_anyway=settings.compare_anyway,
+            cross_environment=settings.cross_environment,
         )
         self._comparability = Comparability(conditions)
         # Another one, for cautions about counters alone: environments have a place of their own in the report.
@@ -63,29 +64,28 @@ class _Comparing:
         self._is_held_back = False
         self._exactly = frozenset(base.cases) & frozenset(new.cases)
         self._standards: dict[str, Standard] = {}
-        self._counts: dict[tuple[str, Number, Number], tuple[Comparison, float]] = {}
+        self._counts: dict[tuple[str, Number, Number], tuple[Comparison, Criteria]] = {}
 
-    def finish(self) -> Compared:
-        """All rows, weighed together; and what they come to."""
+    def finish(self) -> Judgement:
+        """All rows, judged together; and what they come to."""
         drafts = [row for case in self._new.cases for row in self._rows_of(case)]
         drafts += self._missing()
         self._refuse_nothing_compared(drafts)
-        rows = settle(drafts, self._terms)
-        return Compared(
-            self._terms.policy,
-            self._terms.alpha,
-            rows,
+        policy, alpha = self._settings.policy, self._settings.alpha
+        rows = judge_together(drafts, policy, alpha)
+        overview = Overview(
+            alpha,
             len(self._pairs),
-            self._means(rows),
-            _pass_rate(self._pairs),
-            self._environment(),
+            tuple(self._means(rows)),
+            count_passing(self._pairs),
+            tuple(self._environment()),
             self._is_held_back,
-            self._cautions(),
         )
+        return Judgement(policy, rows, self._cautions(), overview=overview)
 
-    def _rows_of(self, case: Case) -> list[ComparedRow]:
+    def _rows_of(self, case: Case) -> list[Row]:
         """The rows of one case of the new side."""
-        new, anyway = self._new.of(case), self._terms.compare_anyway
+        new, anyway = self._new.of(case), self._settings.compare_anyway
         match = self._base.table.find(case, by_name_only=anyway)
         if match is not None and (found := match.row.outcome.case) != case and found in self._exactly:
             match = None  # another case of NEW is the very one
@@ -94,8 +94,9 @@ class _Comparing:
             detail = "BASE planned it, but has no outcome of it" if planned else "only NEW has this case"
             if not has_ended_well(new.outcome):
                 detail += f", and it failed: {new.outcome.status}{_told_by(new)}"
-            row = ComparedRow(Verdict.NEW, case, _main_metric(new), new=new.outcome, detail=detail)
-            return [structs.replace(row, new_place=new.place_of(row.metric))]
+            metric = _main_metric(new)
+            ruling, remarks = Ruling(Verdict.NEW, detail=detail), Remarks(new_place=new.place_of(metric))
+            return [Row(ruling, case, metric, _with_status(new.outcome), remarks=remarks)]
         base = self._base.of(match.row.outcome.case)
         if match.differences and not anyway:
             self._base.table.touch(match.row)
@@ -125,36 +126,28 @@ class _Comparing:
         base: Gathered,
         new: Gathered,
         detail: str = "",
-        comparison: Comparison | None = None,
-    ) -> ComparedRow:
-        return ComparedRow(
-            verdict,
-            new.outcome.case,
-            metric,
-            base.outcome,
-            new.outcome,
-            comparison,
-            better=self._standard(metric, new.outcome.case).better,
-            detail=detail,
-            base_place=base.place_of(metric),
-            new_place=new.place_of(metric),
-        )
+    ) -> Row:
+        outcomes = new.outcome, base.outcome
+        if metric == ACCURACY:
+            outcomes = _with_status(new.outcome), _with_status(base.outcome)
+        remarks = Remarks(new.place_of(metric), base.place_of(metric))
+        return Row(Ruling(verdict, detail=detail), new.outcome.case, metric, *outcomes, remarks=remarks)
 
     def _standard(self, metric: str, case: Case) -> Standard:
         """What a metric is held to; looked up once, unless rules are for some cases only."""
         found = self._standards.get(metric)
         if found is None:
-            found = self._terms.standard_of(metric, case)
-            if not self._terms.rules.depends_on_case(metric):
+            found = self._settings.standard_of(metric, case)
+            if not self._settings.rules.depends_on_case(metric):
                 self._standards[metric] = found
         return found
 
-    def _status_rows(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
+    def _status_rows(self, base: Gathered, new: Gathered) -> Iterator[Row]:
         """One row for a case that ended otherwise than before, or that failed both times; of accuracy, always one."""
         was, now = base.outcome.status or PASSED, new.outcome.status or PASSED
         of_accuracy = new.outcome.case.probe == Probe.ACCURACY
         self._seen |= {ACCURACY} if of_accuracy else set()
-        is_news = was != PASSED or now != PASSED or ACCURACY in self._terms.metrics
+        is_news = was != PASSED or now != PASSED or ACCURACY in self._settings.metrics
         if not is_news and not (of_accuracy and self._standard(ACCURACY, new.outcome.case).is_wanted):
             return
         if now == NOT_AVAILABLE != was:
@@ -168,9 +161,11 @@ class _Comparing:
         else:
             detail = "" if now in {PASSED, SKIPPED} else f"the case failed{_told_by(new)}"
             detail = "not available on either side" if now == NOT_AVAILABLE else detail
-            yield self._row(decide_status(_STATUS_RULE, now, was), ACCURACY, base, new, detail)
+            verdict = decide_status(_STATUS_RULE, now, was)
+            verdict = Verdict.SAME if verdict is Verdict.PASS else verdict
+            yield self._row(verdict, ACCURACY, base, new, detail)
 
-    def _number_rows(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
+    def _number_rows(self, base: Gathered, new: Gathered) -> Iterator[Row]:
         """A row for each metric that both sides have, or only the base; none where the new side failed."""
         if not has_numbers(new.outcome):
             return
@@ -199,7 +194,7 @@ class _Comparing:
             yield self._compare(base, new, measured, there[metric], apart)
         self._counters.note_counters(new.readings[0], new.outcome, base.readings[0], base.outcome)
 
-    def _numbers_of_failed(self, base: Gathered, new: Gathered) -> Iterator[ComparedRow]:
+    def _numbers_of_failed(self, base: Gathered, new: Gathered) -> Iterator[Row]:
         """The rows of what a base measured before it failed: too little to compare with, and too much to say nothing of."""
         there = {measurement.metric for measurement in new.outcome.measurements}
         self._seen |= there
@@ -219,58 +214,51 @@ class _Comparing:
 
     def _compare(
         self, base: Gathered, new: Gathered, before: Measurement, after: Measurement, apart: Apart | None
-    ) -> ComparedRow:
+    ) -> Row:
         """A row with its comparison, without a verdict as yet."""
         standard = self._standard(after.metric, new.outcome.case)
         if apart is None and is_count(before) and is_count(after) and after.metric in self._standards:
             key = after.metric, before.samples[0], after.samples[0]
             if key not in self._counts:
                 self._counts[key] = self._weigh(standard, before, after, apart)
-            comparison, margin = self._counts[key]
+            comparison, criteria = self._counts[key]
         else:
-            comparison, margin = self._weigh(standard, before, after, apart)
-        return ComparedRow(
-            Verdict.INCONCLUSIVE,
+            comparison, criteria = self._weigh(standard, before, after, apart)
+        return Row(
+            _OPEN,
             new.outcome.case,
             after.metric,
-            base.outcome,
             new.outcome,
+            base.outcome,
+            standard.rule,
+            Remarks(new.place_of(after.metric), base.place_of(after.metric)),
             comparison,
-            margin,
-            standard.tolerance,
-            standard.better,
-            base_place=base.place_of(after.metric),
-            new_place=new.place_of(after.metric),
+            criteria,
         )
 
     def _weigh(
         self, standard: Standard, before: Measurement, after: Measurement, apart: Apart | None
-    ) -> tuple[Comparison, float]:
-        """The comparison of two measurements, and the margin it has."""
-        metric, alpha = after.metric, self._terms.alpha
-        margin = self._terms.margin_of(standard, before)
-        sides = side_of(before), side_of(after)
-        paired = are_paired(before, after)
+    ) -> tuple[Comparison, Criteria]:
+        """The comparison of two measurements, and what it is judged by."""
         # What took turns on one machine differs in what is compared, and in nothing else.
-        why = self._comparability.obstacle(None if paired else apart, metric, after, before)
+        why = self._comparability.obstacle(
+            None if are_paired(before, after) else apart, after.metric, after, before
+        )
         self._is_held_back = self._is_held_back or bool(apart and why == apart.why)
         why = why or self._mixed(before) or self._mixed(after)
-        if why:
-            return Comparison(*sides, obstacle=f"not comparable: {why}"), margin
-        if paired:
-            return compare_pairs(*sides, (before.trials, after.trials), alpha=alpha), margin
-        counted, repeats = not depends_on_environment(metric), may_repeat(metric, before, after)
-        return compare_trials(*sides, alpha=alpha, counted=counted, repeats=repeats), margin
+        obstacle = f"not comparable: {why}" if why else ""
+        found = weigh(*evidence_of(before, after), alpha=self._settings.alpha, obstacle=obstacle)
+        return found, self._settings.criteria_of(standard, before)
 
     def _mixed(self, measurement: Measurement) -> str:
         """How the trials of one side were measured in different ways; of counters that matters whatever is asked for."""
         mixed = measurement.extra.get(MIXED) if measurement.extra else None
         for way, why in (mixed or {}).items():
-            if way == COUNTER or not self._terms.compare_anyway:
+            if way == COUNTER or not self._settings.compare_anyway:
                 return str(why)
         return ""
 
-    def _missing(self) -> Iterator[ComparedRow]:
+    def _missing(self) -> Iterator[Row]:
         """The rows of cases that the new side should have: those of the base, and those that it planned itself."""
         unmeasured = set(self._new.unmeasured)
         planned = "planned, but NEW has no outcome of it"
@@ -280,36 +268,31 @@ class _Comparing:
             base = self._base.of(row.outcome.case)
             detail = planned if row.outcome.case in unmeasured else "only BASE has this case"
             unmeasured.discard(row.outcome.case)
-            yield ComparedRow(
-                Verdict.MISSING,
-                row.outcome.case,
-                _main_metric(base),
-                base.outcome,
-                detail=detail,
-                base_place=base.place_of(_main_metric(base)),
-            )
+            metric = _main_metric(base)
+            ruling = Ruling(Verdict.MISSING, detail=detail)
+            outcome, remarks = _with_status(base.outcome), Remarks(base_place=base.place_of(metric))
+            yield Row(ruling, row.outcome.case, metric, base=outcome, remarks=remarks)
         for case in sorted(unmeasured, key=lambda case: case.id):
-            yield ComparedRow(Verdict.MISSING, case, ACCURACY, detail=planned)
+            yield Row(Ruling(Verdict.MISSING, detail=planned), case, ACCURACY)
 
-    def _means(self, rows: Sequence[ComparedRow]) -> list[MetricMean]:
+    def _means(self, rows: Sequence[Row]) -> list[MetricMean]:
         """The geometric mean of each metric that scatters, over the cases that passed on both sides."""
         ratios: dict[str, list[float]] = {}
         better: dict[str, str] = {}
         for row in rows:
-            if row.comparison is None or self._is_exact(row):
+            if row.comparison is None or row.criteria is None or self._is_exact(row):
                 continue
             ratio = row.ratio
             if ratio and ratio > 0 and _both_passed(row):
                 ratios.setdefault(row.metric, []).append(ratio)
-                better.setdefault(row.metric, row.better)
+                better.setdefault(row.metric, row.criteria.better)
         return [
-            MetricMean(metric, better[metric], mean_effect(found, self._terms.alpha))
+            MetricMean(metric, better[metric], mean_effect(found, self._settings.alpha))
             for metric, found in ratios.items()
         ]
 
-    def _is_exact(self, row: ComparedRow) -> bool:
-        rule = self._standard(row.metric, row.case).rule
-        return rule is not None and rule.kind == "count"
+    def _is_exact(self, row: Row) -> bool:
+        return row.rule is not None and row.rule.kind == "count"
 
     def _environment(self) -> list[str]:
         """In what the environments of the two sides differ, and then those of the files of one side."""
@@ -346,7 +329,7 @@ class _Comparing:
             cautions.append(f"only NEW has, and nothing can be said about: {named}")
         return cautions
 
-    def _refuse_nothing_compared(self, drafts: Sequence[ComparedRow]) -> None:
+    def _refuse_nothing_compared(self, drafts: Sequence[Row]) -> None:
         """No case in common, or a metric that nobody has, is a mistake rather than a result; of a selection, what is missing is a result too."""
         if not self._pairs and all(
             row.verdict is Verdict.NEW or not self._new.is_selection for row in drafts
@@ -358,8 +341,8 @@ class _Comparing:
             examples = f"BASE has {_example(ours)}, NEW has {_example(theirs)}"
             advice = f"{examples}; name, probe and all axes that both state have to agree, unless --compare-anyway is given"
             raise UsageError("no case can be compared: none stands in both", advice=advice)
-        named = (name for name, _ in (*self._terms.margins, *self._terms.better))
-        for pattern in dict.fromkeys((*self._terms.metrics, *named)):
+        named = (name for name, _ in (*self._settings.margins, *self._settings.better))
+        for pattern in dict.fromkeys((*self._settings.metrics, *named)):
             if not any(matches_metric(pattern, metric) for metric in self._seen):
                 self._refuse_pattern(pattern)
         if all(row.verdict is Verdict.NEW for row in drafts):
@@ -390,7 +373,7 @@ def _no_outcome(side: Files) -> UsageError:
     )
 
 
-def _both_passed(row: ComparedRow) -> bool:
+def _both_passed(row: Row) -> bool:
     return bool(row.base and row.base.status in _PASSED and row.new and row.new.status in _PASSED)
 
 
@@ -398,6 +381,11 @@ def _main_metric(found: Gathered) -> str:
     """The metric that stands for a case that only one side has."""
     outcome = found.outcome
     return outcome.measurements[0].metric if outcome.measurements and outcome.status in _PASSING else ACCURACY
+
+
+def _with_status(outcome: Outcome) -> Outcome:
+    """The outcome with the status it stands for: a file that states none has cases that passed."""
+    return outcome if outcome.status else structs.replace(outcome, status=PASSED)
 
 
 def _example(cases: Sequence[Case]) -> str:
@@ -408,16 +396,3 @@ def _told_by(found: Gathered) -> str:
     """The reason that a failure gives, after a colon."""
     failure = found.outcome.failure
     return f": {failure.message}" if failure and failure.message else ""
-
-
-def _pass_rate(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:
-    """How many of the cases of both sides pass, where both could be measured at all."""
-    statuses = [(new.outcome.case, base.outcome.status, new.outcome.status) for base, new in pairs]
-    statuses = [each for each in statuses if NOT_AVAILABLE not in each[1:]]
-    return PassRate(
-        len(statuses),
-        sum(was in _PASSED for _, was, _ in statuses),
-        sum(now in _PASSED for _, _, now in statuses),
-        tuple((case, now) for case, was, now in statuses if was in _PASSED and now not in _PASSED),
-        tuple((case, was) for case, was, now in statuses if was not in _PASSED and now in _PASSED),
-    )

@@ -1,4 +1,4 @@
-"""What a comparison is asked: which metrics, how much of a change matters, how certain it has to be."""
+"""Comparison criteria: which metrics are compared, how large a change has to be to matter, and how certain."""
 
 from __future__ import annotations
 
@@ -24,8 +24,29 @@ class Standard(Struct, frozen=True):
     tolerance: float
 
 
-class Terms(Struct, frozen=True):
-    """What is compared, and by what measure. ``margin`` is for all metrics that may scatter, ``margins`` for those that match a pattern; ``better`` says of metrics which way is better."""
+class Family(Struct, frozen=True, gc=False):
+    """How one comparison stands among all that are judged together: its adjusted p-value, and the level at which one more change would be certain."""
+
+    adjusted: float | None
+    level: float
+
+
+class Criteria(Struct, frozen=True, gc=False):
+    """What one comparison is judged by.
+
+    ``margin`` is how large a change has to be to matter, as a share; ``alpha`` is the significance level. ``tolerance`` is how far a count may be off, in its own unit.
+    Without a ``family`` the comparison is judged by itself.
+    """
+
+    margin: float
+    alpha: float = USUAL_ALPHA
+    better: str = ""
+    tolerance: float = 0.0
+    family: Family | None = None
+
+
+class CompareSettings(Struct, frozen=True):
+    """What is compared, and by which criteria. ``margin`` is for all metrics that may scatter, ``margins`` for those that match a pattern; ``better`` says which direction is better."""
 
     policy: Policy
     rules: RuleBook
@@ -45,6 +66,10 @@ class Terms(Struct, frozen=True):
         # By how much a count may be off is in its own unit, unless a margin is asked for by name.
         tolerance = rule.tolerance if rule is not None and rule.kind == "count" and margin is None else 0.0
         return Standard(self.wants(metric, case), self.better_of(metric, case), rule, margin, tolerance)
+
+    def criteria_of(self, standard: Standard, base: Measurement) -> Criteria:
+        """What a comparison with this measurement of the base is judged by."""
+        return Criteria(self.margin_of(standard, base), self.alpha, standard.better, standard.tolerance)
 
     def margin_of(self, standard: Standard, base: Measurement) -> float:
         """How much of a change matters: as asked, or as the gate would have it. Counts that capture makes may not change at all unless asked by name."""

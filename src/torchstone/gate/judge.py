@@ -1,459 +1,170 @@
-"""Judging: every case that was planned, expected or measured gets its verdicts, and all rules run even when one fails."""
+"""Judge comparisons: a rule or criteria, and a policy, turn each into a ruling. Every command comes through here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
-from torchstone.core.errors import InputError, UsageError, printable
-from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_metric
-from torchstone.core.vocabulary import (
-    ACCURACY,
-    FAILED,
-    METRICS,
-    NOT_AVAILABLE,
-    PASSED,
-    SKIPPED,
-    Probe,
-    Verdict,
-)
-from torchstone.formats.merge import Results
-from torchstone.gate.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
-from torchstone.gate.comparable import Apart, Comparability, counter_of
-from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
-from torchstone.gate.rules import (
-    BY_OWN_MARGIN,
-    NEEDS_NO_BASELINE,
-    SHARES,
-    decide_number,
-    decide_status,
-    ended_alike,
-    is_our_ratio,
-    limits_of,
-    numbers_count,
-    use_own_margin,
-)
-from torchstone.gate.sanity import contradictions
-from torchstone.gate.tally import Tally
-from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Remarks, Row
+from torchstone.analyze.evidence import EXACT, Comparison
+from torchstone.analyze.multiple_comparisons import adjust
+from torchstone.core.records import Rule
+from torchstone.core.vocabulary import METRICS, Verdict
+from torchstone.gate.baseline import has_ended_well
+from torchstone.gate.criteria import Criteria, Family
+from torchstone.gate.policy import Policy
+from torchstone.gate.rules import SHARES, AllowedRange, decide_number, limits_of
+from torchstone.gate.verdicts import Row, Ruling
 
-_NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
+WITHIN, BEYOND, UNCLEAR = "within", "beyond", "unclear"
+"""Where an interval lies relative to the margin: inside, outside, or across its edge."""
 NEAR_EDGE = 0.8
 """The share of what a rule allows from which on a value that passes is worth a caution."""
-_NO_READING = Reading("", "", Run("", (), ()), ())
+_PASSES = Ruling(Verdict.PASS)
+_SLACK = 1e-12  # so that 1.02 is within a margin of 2 %, whatever the last binary digit says
+_LEAST_ALPHA = 1e-12
+_UNSETTLED = "its trials do not agree with each other, and some are as those of the other side"
+_AMONG_MANY = "certain by itself, but not among so many comparisons"
+_NO_DIRECTION = (
+    "changed for certain, but nothing says which way is better: --better {metric}=lower, or higher"
+)
 
 
-def judge(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
-    """Judge plan, baseline and results together, so that nothing can vanish and stay green."""
-    judging = _Judging(results, baseline, conditions)
-    tally = judging.tally
-    for number, (reading, index, outcome) in enumerate(results, 1):
-        rows = judging.rows_of(outcome, reading, index, number)
-        if invalid := judging.invalid_rows(outcome, reading, index):
-            wrong = {row.metric for row in invalid}
-            rows = [row for row in rows if row.metric not in wrong] + invalid
-        tally.take(rows, planned=reading.kind == "run")
-    for reading, case in results.unmeasured():
-        tally.take([judging.unmeasured_row(case, reading)], planned=True)
-    for row in baseline.unclaimed():
-        tally.take(judging.missing_rows(row))
-    return tally.finish(results, baseline, [*judging.comparability.cautions(), *judging.near_edges()])
+def judge(
+    comparison: Comparison, rule: Rule | Criteria, policy: Policy, metric: str, margin: float | None = None
+) -> Ruling:
+    """Decide on one comparison: by the limits of a gate's rule, on values; or by criteria, on the interval and its certainty.
+
+    ``margin`` is the one that the baseline states for a value.
+    """
+    if isinstance(rule, Criteria):
+        return _by_criteria(comparison, rule, policy, metric)
+    verdict = Verdict.INCONCLUSIVE
+    if not comparison.obstacle:
+        verdict = _by_limits(comparison, rule, policy, metric, margin)
+    if verdict is Verdict.PASS and not policy.block:
+        return _PASSES
+    return Ruling(verdict, policy.blocks(verdict, rule), comparison.obstacle)
 
 
-class _Judging:
-    """What is known while rows are judged."""
-
-    def __init__(self, results: Results, baseline: Baseline, conditions: Conditions) -> None:
-        self._results = results
-        self._baseline = baseline
-        self._conditions = conditions
-        self._rules = conditions.rules
-        self._upstream = conditions.policy.is_upstream
-        self._alone = conditions.rules.metrics_without_baseline()
-        self._sane: set[int] = set()  # ids of measurements, which many results share, already looked at
-        self._asked = self._asked_metrics()
-        self._wanted = (
-            upstream_metrics(self._expected_metrics())
-            if self._upstream and self._asked is None
-            else self._asked
-        )
-        self._spoken_of: list[str] | None = None
-        self._near: list[tuple[Case, str, Number, Number, float]] = []  # what passed, but only just
-        self._only_reading = results.readings[0] if len(results.readings) == 1 else _NO_READING
-        devices = (
-            frozenset(outcome.case.variant.device for _, _, outcome in results)
-            if conditions.quarantine
-            else frozenset()
-        )
-        self.tally = Tally(conditions, devices)
-        self.comparability = Comparability(conditions)
-
-    def _expected_metrics(self) -> dict[str, None]:
-        """The metrics that the baselines speak of, in their order."""
-        known = dict.fromkeys([ACCURACY] if Probe.ACCURACY in self._baseline.probes else [])
-        for reading in self._baseline.whole:
-            for outcome in reading.run.outcomes:
-                known.update(dict.fromkeys(m.metric for m in outcome.measurements))
-        return known
-
-    def _asked_metrics(self) -> set[str] | None:
-        """The metrics that ``--metric`` chooses; None where it was not given."""
-        asked = self._conditions.metrics
-        if not asked:
-            return None
-        measured = {m.metric for _, _, outcome in self._results for m in outcome.measurements}
-        known = [*self._expected_metrics(), *sorted(measured), ACCURACY]
-        chosen = {metric for metric in known if any(matches_metric(pattern, metric) for pattern in asked)}
-        for pattern in asked:
-            if not any(matches_metric(pattern, metric) for metric in chosen):
-                advice = f"there are: {', '.join(dict.fromkeys(known))}"
-                raise UsageError(f"--metric {pattern}: neither results nor baseline have it", advice=advice)
-        return chosen
-
-    def rows_of(self, outcome: Outcome, reading: Reading, index: int, number: int) -> list[Row]:
-        """All rows of one result."""
-        anyway = self._conditions.compare_anyway
-        match = self._baseline.find(outcome.case, by_name_only=self._upstream or anyway)
-        if match is None:
-            return self._rows_without_baseline(outcome, reading, index)
-        if match.differences and not anyway:
-            self._baseline.touch(match.row)
-            metric = main_metric(match.row.outcome)
-            detail = "not comparable: " + "; ".join(match.differences)
-            row = self._row(
-                Verdict.INCONCLUSIVE, outcome.case, metric, outcome, match.row.outcome, detail=detail
-            )
-            return [self._place(row, reading, index, match.row)]
-        if before := self._baseline.claim(match.row, number):
-            self._refuse_second(match.row, reading, index, before)
-        apart = self.comparability.between(reading, match.row.reading)
-        self.comparability.note_counters(reading, outcome, match.row.reading, match.row.outcome)
-        rows = self._judge_expected(outcome, match.row.outcome, apart)
-        return [
-            row if row.verdict in QUIET and not row.blocks else self._place(row, reading, index, match.row)
-            for row in rows
-        ]
-
-    def _refuse_second(self, expected: ExpectedRow, reading: Reading, index: int, before: int) -> None:
-        first = next((r, i) for number, (r, i, _) in enumerate(self._results, 1) if number == before)
-        name = expected.outcome.case.name
-        raise InputError(
-            f"{name}: a second result for the baseline row {expected.place}; the first is in {first[0].place(first[1])}",
-            path=reading.path,
-            line=reading.lines[index],
-            column="name",
-            advice="judge one of them with --only, or use a baseline that tells them apart",
-        )
-
-    def _judge_expected(self, outcome: Outcome, expected: Outcome, apart: Apart | None) -> list[Row]:
-        """The rows of a result with an expected one: each metric, or one for a case that failed before it could be measured."""
-        unavailable = expected.status == NOT_AVAILABLE and outcome.status != NOT_AVAILABLE
-        if unavailable or (not expected.status and not expected.measurements):
-            detail = "its baseline row expects nothing"
-            detail += ": it was not available there" if unavailable else ""
-            return [
-                self._row(Verdict.NEW, outcome.case, self._main_metric(outcome), outcome, None, detail=detail)
-            ]
-        metrics = self._metrics_of(outcome, expected)
-        alike = ended_alike(outcome.status, expected.status)
-        failed = outcome.status not in _NOT_FAILED and not alike
-        of_accuracy = outcome.case.probe == Probe.ACCURACY
-        if failed and (not of_accuracy or not (self._upstream or has_numbers(outcome))):
-            return [self._failed_row(outcome, expected, metrics)]
-        told = alike or ACCURACY in metrics or self._upstream
-        rows = [
-            row
-            for metric in metrics
-            if (row := self._judge_metric(outcome, expected, metric, apart, told=told))
-        ]
-        return [*rows, *self._unexpected_counts(outcome, expected)]
-
-    def _failed_row(self, outcome: Outcome, expected: Outcome | None, metrics: Sequence[str]) -> Row:
-        """One row for a case that failed otherwise than expected: its numbers, if it has any, mean nothing.
-
-        What cannot be measured here did not fail: it is missing, and so stays neither green nor a regression.
-        """
-        metric = metrics[0] if metrics else ACCURACY
-        rule = self._rules.find(metric, outcome.case)
-        if outcome.status == NOT_AVAILABLE:
-            why = f"not available here{_told_by(outcome)}"
-            return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, why, of=ACCURACY)
-        why = (
-            "the file does not say why" if outcome.status == FAILED else f"the case failed: {outcome.status}"
-        )
-        detail = "" if metric == ACCURACY else why
-        return self._row(
-            Verdict.REGRESSION, outcome.case, metric, outcome, expected, rule, detail, of=ACCURACY
-        )
-
-    def _metrics_of(self, outcome: Outcome, expected: Outcome) -> list[str]:
-        """The metrics to judge of one result: those expected, and those whose rule needs no baseline."""
-        metrics = [ACCURACY] if expects_status(expected) else []
-        metrics += [measurement.metric for measurement in expected.measurements]
-        if self._wanted is not None:
-            metrics = [metric for metric in metrics if metric in self._wanted]
-        if self._alone:
-            metrics += [metric for metric in self._metrics_alone(outcome) if metric not in metrics]
-        return [metric for metric in metrics if not self._rules.ignores(metric, outcome.case)]
-
-    def _metrics_alone(self, outcome: Outcome) -> list[str]:
-        """The metrics of a result that some rule judges without a baseline."""
-        probe = outcome.case.probe
-        has = {m.metric for m in outcome.measurements} | {ACCURACY}
-        due = {name for name, metric in METRICS.items() if probe in metric.probes}
-        found = {metric: self._rules.find(metric, outcome.case) for metric in sorted(has | due)}
-        alone = [metric for metric, rule in found.items() if rule and rule.kind in NEEDS_NO_BASELINE]
-        return [metric for metric in alone if self._asked is None or metric in self._asked]
-
-    def _unexpected_counts(self, outcome: Outcome, expected: Outcome) -> Iterator[Row]:
-        """Of instruction counts each metric is a row of the baseline: one that has none is new."""
-        if outcome.case.probe == Probe.INSTRUCTIONS:
-            known = {measurement.metric for measurement in expected.measurements} | set(
-                self._metrics_alone(outcome)
-            )
-            for measurement in outcome.measurements:
-                if (
-                    measurement.metric not in known
-                    and (self._wanted is None or measurement.metric in self._wanted)
-                    and not self._rules.ignores(measurement.metric, outcome.case)
-                ):
-                    rule = self._rules.find(measurement.metric, outcome.case) or BY_OWN_MARGIN
-                    detail = "no baseline row for this metric"
-                    yield self._row(
-                        Verdict.NEW, outcome.case, measurement.metric, outcome, None, rule, detail
-                    )
-
-    def _rows_without_baseline(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
-        alone = self._metrics_alone(outcome) if self._alone else []
-        if outcome.status == NOT_AVAILABLE and not alone:
-            self.tally.note_unavailable(outcome)
-            return []
-        rows: list[Row | None] = []
-        if alone and outcome.status not in _NOT_FAILED and outcome.case.probe != Probe.ACCURACY:
-            rows.append(self._failed_row(outcome, None, alone))
-        else:
-            rows += [self._judge_metric(outcome, None, metric) for metric in alone]
-        if outcome.case.probe in self._baseline.probes or "" in self._baseline.probes:
-            metric = self._main_metric(outcome)
-            rule = self._rules.find(metric, outcome.case)
-            row = self._row(Verdict.NEW, outcome.case, metric, outcome, None, rule, "no baseline row")
-            rows.append(self._refuse_failure(row, outcome))
-        elif not rows and self._is_unexpected_failure(outcome):
-            detail = "it failed, and no baseline says that it does"
-            row = self._row(Verdict.NEW, outcome.case, ACCURACY, outcome, None, None, detail)
-            rows.append(self._refuse_failure(row, outcome))
-        return [self._place(row, reading, index, None) for row in rows if row is not None]
-
-    def _refuse_failure(self, row: Row, outcome: Outcome) -> Row:
-        """What is new and failed blocks as any failure does, whoever lets new cases pass."""
-        fails = row.verdict is Verdict.NEW and outcome.status not in _NOT_FAILED and not self._upstream
-        policy = self._conditions.policy
-        return structs.replace(row, blocks=policy.blocks(Verdict.REGRESSION, row.rule)) if fails else row
-
-    def _is_unexpected_failure(self, outcome: Outcome) -> bool:
-        """Whether a case of a probe that no baseline speaks of failed, unless its accuracy is expected to fail anyway."""
-        if outcome.status in _NOT_FAILED or self._upstream or self._asked is not None:
-            return False
-        of_accuracy = self._baseline.find(structs.replace(outcome.case, probe=Probe.ACCURACY.value))
-        return of_accuracy is None or of_accuracy.row.outcome.status in _NOT_FAILED
-
-    def _main_metric(self, outcome: Outcome) -> str:
-        """The metric that stands for a result without a baseline: one that the baselines speak of, else one that it has."""
-        if self._spoken_of is None:
-            self._spoken_of = [*(self._expected_metrics() if self._wanted is None else sorted(self._wanted))]
-        of_case = [ACCURACY] * (outcome.case.probe == Probe.ACCURACY) + [
-            m.metric for m in outcome.measurements
-        ]
-        known = [metric for metric in of_case if metric in self._spoken_of]
-        if known:
-            return known[0]
-        has_others = outcome.measurements and self._asked is None
-        return main_metric(outcome) if has_others or not self._spoken_of else self._spoken_of[0]
-
-    def _judge_metric(
-        self,
-        outcome: Outcome,
-        expected: Outcome | None,
-        metric: str,
-        apart: Apart | None = None,
-        *,
-        told: bool = True,
-    ) -> Row | None:
-        """The row of one metric; None where it is not there, and the status says why: as expected, or in a row of its own (``told``)."""
-        rule = self._rules.find(metric, outcome.case)
-        if metric == ACCURACY and rule:
-            verdict = decide_status(rule, outcome.status, expected.status if expected else "")
-            return self._row(verdict, outcome.case, metric, outcome, expected, rule)
-        wanted, found = _measurement(expected, metric), _measurement(outcome, metric)
-        rule = self._with_own_margin(rule, metric, wanted)
-        if rule is None:
-            detail = f"no rule for {metric}"
-            return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, None, detail)
-        if (
-            self._upstream
-            and metric in UPSTREAM_COUNTS
-            and (not found or outcome.value("unique_graphs") == 0)
-        ):
-            detail = "nothing was compiled, which the original lets pass"
-            return self._row(Verdict.PASS, outcome.case, metric, outcome, expected, rule, detail)
-        if found is None:
-            if outcome.status not in {PASSED, ""} and told:
-                return None
-            if left_out := outcome.why_left_out(metric):
-                detail = f"not measured: {left_out}"
-                return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
-            why = f"it was skipped{_told_by(outcome)}: " if outcome.status == SKIPPED else ""
-            detail = f"{why}the result has no {metric}{_counted_instead(outcome)}"
-            return self._row(Verdict.MISSING, outcome.case, metric, outcome, expected, rule, detail)
-        if wanted and expected and not self._upstream and not numbers_count(outcome, expected.status):
-            return None
-        detail = self._hindrance(rule, metric, found, wanted, apart)
-        if detail:
-            return self._row(Verdict.INCONCLUSIVE, outcome.case, metric, outcome, expected, rule, detail)
-        verdict = self._decide(rule, outcome.case, metric, found, wanted)
-        return self._row(verdict, outcome.case, metric, outcome, expected, rule)
-
-    def _with_own_margin(self, rule: Rule | None, metric: str, wanted: Measurement | None) -> Rule | None:
-        """The rule for a number of which the baseline may state a margin. Of the original's ratios only that of speedups is stated with the target."""
-        if wanted is None or (rule and (not is_our_ratio(rule) or (self._upstream and metric != "speedup"))):
-            return rule
-        return use_own_margin(rule, wanted.margin)
-
-    def _hindrance(
-        self, rule: Rule, metric: str, found: Measurement, wanted: Measurement | None, apart: Apart | None
-    ) -> str:
-        """Why a number cannot be held against the expected one; empty where it can, or need not be."""
-        if wanted is None or rule.kind in NEEDS_NO_BASELINE:
-            return ""
-        if rule.kind in SHARES and wanted.value <= 0 and found.value != wanted.value and not self._upstream:
-            return "nothing can be a share of what is expected"
-        why = self.comparability.obstacle(apart, metric, found, wanted)
-        return f"not comparable: {why}" if why else ""
-
-    def _decide(
-        self, rule: Rule, case: Case, metric: str, found: Measurement, wanted: Measurement | None
-    ) -> Verdict:
-        value = wanted.value if wanted else None
-        if found.value == value and (rule.kind == "count" or (rule.kind in SHARES and value <= 0)):
-            return Verdict.PASS
-        limits = limits_of(rule, value, wanted.margin if wanted else None)
-        better = METRICS[metric].better if metric in METRICS else "lower"
-        verdict = decide_number(rule, found.value, value, limits, better)
-        if self._upstream:
-            unnoticed = verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio")
-            return Verdict.PASS if unnoticed else verdict
-        if verdict is Verdict.PASS and value is not None and rule.kind in SHARES:
-            edge = limits.high if found.value > value else limits.low
-            if edge is not None and abs(found.value - value) > NEAR_EDGE * abs(edge - value):
-                self._near.append((case, metric, found.value, value, edge))
-        return verdict
-
-    def near_edges(self) -> list[str]:
-        """The cautions about values that passed, but only just."""
-        if not self._near:
-            return []
-        from torchstone.gate.near_misses import tell_near  # noqa: PLC0415  (most values are nowhere near)
-
-        return tell_near(self._near)
-
-    def invalid_rows(self, outcome: Outcome, reading: Reading, index: int) -> list[Row]:
-        """The rows of a result that contradicts itself; the original does not look."""
-        shared = id(outcome.measurements)
-        if self._upstream or shared in self._sane:
-            return []
-        rows = []
-        for metric, why in contradictions(outcome.measurements):
-            row = self._row(Verdict.INVALID, outcome.case, metric, outcome, None, None, why)
-            rows.append(self._place(row, reading, index, None))
-        if not rows:
-            self._sane.add(shared)
-        return rows
-
-    def unmeasured_row(self, case: Case, reading: Reading) -> Row:
-        """The row of a case that was planned, but has no outcome."""
-        match = self._baseline.find(case, by_name_only=self._upstream)
-        expected = match.row if match else None
-        if expected:
-            self._baseline.touch(expected)
-        metric = main_metric(expected.outcome) if expected else ACCURACY
-        rule = self._rules.find(metric, case)
-        detail = "planned, but the run has no outcome of it"
-        row = self._row(
-            Verdict.MISSING, case, metric, None, expected.outcome if expected else None, rule, detail
-        )
-        return self._place(row, reading, None, expected)
-
-    def missing_rows(self, expected: ExpectedRow) -> list[Row]:
-        """The rows of a case that is expected, but has no result."""
-        case, outcome = expected.outcome.case, expected.outcome
-        each = case.probe == Probe.INSTRUCTIONS
-        metrics = [m.metric for m in outcome.measurements] if each else []
-        metrics = metrics or [main_metric(outcome)]
-        rows = []
-        for metric in metrics:
-            wanted = _measurement(outcome, metric)
-            rule = self._with_own_margin(self._rules.find(metric, case), metric, wanted)
-            rule = rule or (BY_OWN_MARGIN if wanted else None)
-            row = self._row(Verdict.MISSING, case, metric, None, outcome, rule)
-            rows.append(self._place(row, None, None, expected))
-        return rows
-
-    def _row(
-        self,
-        verdict: Verdict,
-        case: Case,
-        metric: str,
-        actual: Outcome | None,
-        expected: Outcome | None,
-        rule: Rule | None = None,
-        detail: str = "",
-        *,
-        of: str = "",
-    ) -> Row:
-        """A row, with quarantine and policy applied. ``of`` is what it speaks of, if that is more than its metric: an entry about one number covers no crash."""
-        conditions = self._conditions
-        if not conditions.quarantine and verdict in QUIET and not detail:
-            return Row(verdict, case, metric, actual, expected, rule, verdict in conditions.policy.block)
-        entry, verdict, detail = self.tally.apply_quarantine(verdict, case, of or metric, rule, detail)
-        blocks = conditions.policy.blocks(verdict, rule)
-        return Row(verdict, case, metric, actual, expected, rule, blocks, Remarks(detail, quarantine=entry))
-
-    def _place(
-        self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None
-    ) -> Row:
-        """The same row, with the places that a person will look for."""
-        place = "" if reading is None else reading.path if index is None else reading.place(index, row.metric)
-        source = reading or self._only_reading
-        fits = row.case.probe in {"", source.kind} and (reading or _is_measured_alike(row.case, source))
-        told, repro = row.remarks, source.repro if fits else ""
-        expected_place = expected.place_of(row.metric) if expected else ""
-        remarks = Remarks(told.detail, place, expected_place, told.quarantine, repro)
-        return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
+def _by_limits(
+    comparison: Comparison, rule: Rule, policy: Policy, metric: str, margin: float | None
+) -> Verdict:
+    """The verdict on a value that a rule has limits for."""
+    base, new = comparison.base.values, comparison.new.values[0]
+    expected = base[0] if base else None
+    if new == expected and (rule.kind == "count" or (rule.kind in SHARES and new <= 0)):
+        return Verdict.PASS
+    better = METRICS[metric].better if metric in METRICS else "lower"
+    verdict = decide_number(rule, new, expected, limits_of(rule, expected, margin), better)
+    unnoticed = policy.is_upstream and verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio")
+    return Verdict.PASS if unnoticed else verdict
 
 
-def _is_measured_alike(case: Case, reading: Reading) -> bool:
-    """Whether a file's own command measures a case that it lacks: it does, if what the case states is what the file is of."""
-    measured = reading.run.outcomes[0].case.variant.axes() if reading.run.outcomes else {}
-    return all(
-        measured.get(axis) == value for axis, value in case.variant.axes().items() if axis != "batch_size"
-    )
-
-
-def _told_by(outcome: Outcome) -> str:
-    """The reason that a failure gives, after a colon."""
-    return f": {outcome.failure.message}" if outcome.failure and outcome.failure.message else ""
-
-
-def _counted_instead(outcome: Outcome) -> str:
-    """Which counter a result is from, where that may be why it lacks what another one counts."""
-    counters = {counter_of(measurement) for measurement in outcome.measurements} - {""}
-    return f": it was counted by the {printable(min(counters), 40)} counter" if counters else ""
-
-
-def _measurement(outcome: Outcome | None, metric: str) -> Measurement | None:
-    if outcome is not None:
-        for measurement in outcome.measurements:
-            if measurement.metric == metric:
-                return measurement
+def find_near_edge(comparison: Comparison, rule: Rule, margin: float | None) -> float | None:
+    """The limit that a passing value came near to; None where it is not near one."""
+    if rule.kind not in SHARES or not comparison.base.values:
+        return None
+    expected, value = comparison.base.values[0], comparison.new.values[0]
+    if value == expected:
+        return None
+    limits: AllowedRange = limits_of(rule, expected, margin)
+    edge = limits.high if value > expected else limits.low
+    if edge is not None and abs(value - expected) > NEAR_EDGE * abs(edge - expected):
+        return edge
     return None
+
+
+def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: str) -> Ruling:
+    """``same`` within the margin, else better or worse if that is certain, else open."""
+    if found.obstacle:
+        verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
+        return Ruling(verdict, policy.blocks(verdict), found.obstacle)
+    family = criteria.family or Family(found.p_value, criteria.alpha)
+    certain = found.low > 1 or found.high < 1
+    if found.method != EXACT:
+        certain = family.adjusted is not None and family.adjusted <= criteria.alpha
+    relevance = relevance_of(found, criteria)
+    verdict, detail, levels = Verdict.INCONCLUSIVE, "", None
+    if relevance == WITHIN:
+        verdict = Verdict.SAME
+    elif not certain and found.method == EXACT:
+        detail = _UNSETTLED
+    elif not certain:
+        detail = "" if found.low <= 1 <= found.high else _AMONG_MANY
+        levels = criteria.alpha, family.level
+    elif not criteria.better:
+        detail = _NO_DIRECTION.format(metric=metric)
+    else:
+        is_better = (found.ratio < 1) == (criteria.better == "lower") and criteria.better != "equal"
+        verdict = Verdict.IMPROVEMENT if is_better else Verdict.REGRESSION
+    return Ruling(verdict, policy.blocks(verdict), detail, certain, relevance, levels)
+
+
+def relevance_of(comparison: Comparison, criteria: Criteria) -> str:
+    """Where the interval lies relative to the margin; for counts whose rule has a tolerance, where the differences lie relative to that."""
+    interval, limits = (comparison.low, comparison.high), (1 / (1 + criteria.margin), 1 + criteria.margin)
+    if comparison.method == EXACT and criteria.tolerance:
+        base, new = comparison.base.values, comparison.new.values
+        interval = min(new) - max(base), max(new) - min(base)
+        limits = -criteria.tolerance, criteria.tolerance
+    low, high = limits[0] - _SLACK, limits[1] + _SLACK
+    if low <= interval[0] and interval[1] <= high:
+        return WITHIN
+    return BEYOND if interval[1] < low or interval[0] > high else UNCLEAR
+
+
+def judge_together(drafts: Sequence[Row], policy: Policy, alpha: float) -> list[Row]:
+    """Judge rows as one family, so that the number of comparisons does not raise the number of false alarms. Rows without a comparison keep their verdicts."""
+    adjusted = _adjust(drafts)
+    # The level for the next change: one of as many as are certain, and itself, among all that were tested.
+    called = sum(value <= alpha for value in adjusted.values())
+    level = max(_LEAST_ALPHA, alpha * (called + 1) / max(called + 1, len(adjusted)))
+    untested = Family(None, level)
+    decided: dict[
+        tuple[object, ...], tuple[Ruling, Criteria]
+    ] = {}  # rows of equal counts share one comparison
+    rows = []
+    for number, row in enumerate(drafts):
+        found, criteria = row.comparison, row.criteria
+        if found is None or criteria is None:
+            rows.append(_with_policy(row, policy))
+            continue
+        key = id(found), row.metric, criteria.better, criteria.margin, criteria.tolerance
+        if (judged := decided.get(key)) is None:
+            p_value = adjusted.get(number)
+            family = untested if p_value is None else Family(p_value, level)
+            criteria = Criteria(criteria.margin, criteria.alpha, criteria.better, criteria.tolerance, family)
+            judged = decided[key] = judge(found, criteria, policy, row.metric), criteria
+        ruling, criteria = judged
+        rows.append(
+            Row(ruling, row.case, row.metric, row.new, row.base, row.rule, row.remarks, found, criteria)
+        )
+    return rows
+
+
+def _with_policy(row: Row, policy: Policy) -> Row:
+    """A row that has its verdict already, and whether it blocks: a new case that failed is as bad as any failure."""
+    failed = row.verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
+    if not policy.blocks(Verdict.REGRESSION if failed else row.verdict):
+        return row
+    return structs.replace(row, ruling=structs.replace(row.ruling, blocks=True))
+
+
+def _adjust(drafts: Sequence[Row]) -> dict[int, float]:
+    """The adjusted p-value of every row that was tested, by its index.
+
+    A change within the margin is called ``same``, however certain: it counts as one of the many, and makes no other change more believable. Otherwise a thousand certain changes of
+    0.1 % would allow ten false alarms among as many rows that did not change.
+    """
+    tested = {
+        number: (found.p_value, relevance_of(found, row.criteria) == WITHIN)
+        for number, row in enumerate(drafts)
+        if (found := row.comparison) and row.criteria and found.p_value is not None
+    }
+    among_all = adjust([p_value for p_value, _ in tested.values()])
+    among_called = adjust([1.0 if within else p_value for p_value, within in tested.values()])
+    return {
+        number: ours if within else called
+        for (number, (_, within)), ours, called in zip(tested.items(), among_all, among_called, strict=True)
+    }

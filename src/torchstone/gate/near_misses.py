@@ -29,7 +29,7 @@ def tell_not_deterministic(rows: Sequence[Row], version: str) -> list[str]:
     unsure = {SKIPPED, "eager_two_runs_differ"}
     told = []
     for row in rows:
-        if row.blocks and row.metric == ACCURACY and {row.actual_value, row.expected_value} & unsure:
+        if row.blocks and row.metric == ACCURACY and {row.new_value, row.expected_value} & unsure:
             skipping = [
                 each.name
                 for each in upstream_versions()
@@ -109,7 +109,7 @@ def _tell_drift(
 
     if row.rule is None:
         return
-    measured = _measurement(row.actual, row.metric)
+    measured = _measurement(row.new, row.metric)
     margin = allowance(row.rule, row.margin)
     series = list(_series(row.metric, measured, past, apart)) if measured else []
     values = [value for _, value in series]

@@ -13,6 +13,9 @@ STRICT_BLOCKS = frozenset(
     {Verdict.INVALID, Verdict.MISSING, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NEW}
 )
 
+COMPARE_BLOCKS = frozenset({Verdict.REGRESSION, Verdict.MISSING, Verdict.INVALID})
+"""What blocks when two runs are compared. An open question does not: thin data on a branch is no reason to stop it, and never reads as ``same`` either."""
+
 _TWO_SIDED = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INVALID})
 _UPSTREAM_BLOCKS: dict[str, frozenset[Verdict]] = {
     "status_equal": _TWO_SIDED | {Verdict.NEW},
@@ -36,6 +39,8 @@ class Policy(Struct, frozen=True):
     allow: frozenset[Verdict] = frozenset()
     upstream_version: str = ""
     """The version of the original whose flaky list counts, under the policy upstream."""
+    of_comparison: bool = False
+    """Whether two runs are compared, rather than results judged by a baseline."""
 
     @property
     def title(self) -> str:
@@ -49,12 +54,14 @@ class Policy(Struct, frozen=True):
         """Whether decisions follow the original scripts."""
         return self.name == "upstream"
 
-    def blocks(self, verdict: Verdict, rule: Rule | None) -> bool:
+    def blocks(self, verdict: Verdict, rule: Rule | None = None) -> bool:
         """Whether a row with this verdict makes the exit code 1."""
         if verdict in self.allow:
             return False
         if verdict in self.block:
             return True
+        if self.of_comparison:  # the original only prints comparisons, and lets everything pass
+            return verdict in COMPARE_BLOCKS and not self.is_upstream
         if self.is_upstream:
             return verdict in _UPSTREAM_BLOCKS.get(
                 rule.kind if rule else "", frozenset({Verdict.REGRESSION, Verdict.INVALID})
@@ -67,6 +74,13 @@ def make_policy(
 ) -> Policy:
     """A policy by its name."""
     return Policy(name, frozenset(block), frozenset(allow), upstream_version)
+
+
+def comparison_policy(
+    name: str = "strict", block: Iterable[Verdict] = (), allow: Iterable[Verdict] = ()
+) -> Policy:
+    """A policy for the comparison of two runs."""
+    return Policy(name, frozenset(block), frozenset(allow), of_comparison=True)
 
 
 def upstream_metrics(metrics: Iterable[str]) -> set[str]:

@@ -167,30 +167,30 @@ def _is_for(scoped: ScopedRule, metric: str) -> bool:
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 
 
-class Limits(Struct, frozen=True):
+class AllowedRange(Struct, frozen=True):
     """The range of values that a rule allows; None means no limit on that side."""
 
     low: float | None = None
     high: float | None = None
 
 
-def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> Limits:
+def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> AllowedRange:
     """The allowed range. ``margin`` is what the baseline row says; a rule's own margin comes first."""
     value = 0 if expected is None else expected
     match rule.kind:
         case "ratio_floor":
-            return Limits(low=value * _given(rule.ratio))
+            return AllowedRange(low=value * _given(rule.ratio))
         case "ratio_ceiling":
-            return Limits(high=value * _given(rule.ratio))
+            return AllowedRange(high=value * _given(rule.ratio))
         case "margin":
             share = margin_of(rule, margin)
-            return Limits(value * (1 - share), value * (1 + share))
+            return AllowedRange(value * (1 - share), value * (1 + share))
         case "count":
             below = None if rule.better == "lower" else value - rule.tolerance
             above = None if rule.better == "higher" else value + rule.tolerance
-            return Limits(below, above)
+            return AllowedRange(below, above)
         case _:
-            return Limits(rule.low, rule.high)
+            return AllowedRange(rule.low, rule.high)
 
 
 def is_our_ratio(rule: Rule) -> bool:
@@ -209,7 +209,7 @@ def _given(number: float | None) -> float:
 
 
 def decide_number(
-    rule: Rule, actual: Number, expected: Number | None, limits: Limits, better: str = "lower"
+    rule: Rule, actual: Number, expected: Number | None, limits: AllowedRange, better: str = "lower"
 ) -> Verdict:
     """The verdict on a number; ``better`` is the metric's own direction, for rules with two sides."""
     too_low = limits.low is not None and actual < limits.low

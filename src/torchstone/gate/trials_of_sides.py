@@ -10,14 +10,16 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.two_samples import Side
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
-from torchstone.core.vocabulary import PASSED
+from torchstone.core.records import COUNTER, TRIALS, Case, Measurement, Outcome, Reading
+from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
 from torchstone.gate.comparable import WAYS
 from torchstone.gate.sanity import contradictions
+from torchstone.gate.verdicts import PassRate
+
+_PASSED = frozenset({PASSED, ""})
 
 MIXED = "mixed"
 """The key of a measurement's ``extra`` that says, by way, how the trials of one side differ in the way they were measured."""
@@ -172,19 +174,6 @@ def _join_trials(found: Sequence[Measurement]) -> Measurement:
     return Measurement(found[0].metric, tuple(sample for trial in trials for sample in trial), extra)
 
 
-def side_of(measurement: Measurement) -> Side:
-    """The numbers of a measurement, as a comparison takes them."""
-    return Side(measurement.trial_values, len(measurement.samples))
-
-
-def are_paired(base: Measurement, new: Measurement) -> bool:
-    """Whether the trials of two measurements took turns: both name the same session, and there are equally many."""
-    ours, theirs = (new.extra or {}).get(PAIRS), (base.extra or {}).get(PAIRS)
-    if not isinstance(ours, str) or not ours or ours != theirs:
-        return False
-    return len(base.trials) == len(new.trials)
-
-
 def find_contradictions(found: Gathered, side: str) -> dict[str, str]:
     """The metrics of one side that cannot be right, and why."""
     measured = found.outcome.measurements
@@ -201,3 +190,16 @@ def is_count(measurement: Measurement) -> bool:
     """Whether a measurement is one whole number, and nothing more is said of it: runs have the same ones again and again."""
     samples = measurement.samples
     return len(samples) == 1 and type(samples[0]) is int and measurement.extra is None
+
+
+def count_passing(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:
+    """How many of the cases of both sides pass, where both could be measured at all."""
+    statuses = [(new.outcome.case, base.outcome.status, new.outcome.status) for base, new in pairs]
+    statuses = [each for each in statuses if NOT_AVAILABLE not in each[1:]]
+    return PassRate(
+        len(statuses),
+        sum(was in _PASSED for _, was, _ in statuses),
+        sum(now in _PASSED for _, _, now in statuses),
+        tuple((case, now) for case, was, now in statuses if was in _PASSED and now not in _PASSED),
+        tuple((case, was) for case, was, now in statuses if was not in _PASSED and now in _PASSED),
+    )

@@ -1,28 +1,51 @@
-"""The records of a judgement: a verdict a row, the counts, and what the rows were judged by."""
+"""Records of a judgement, the same for every command: a ruling for each row, the counts, and the conditions of judging."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from datetime import date
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from torchstone.analyze.evidence import VALUE, Comparison
 from torchstone.core.records import Case, Outcome, QuarantineEntry, Rule
-from torchstone.core.vocabulary import PASSED, Verdict
+from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
 
-QUIET = frozenset({Verdict.PASS, Verdict.EXPECTED_FAILURE})
+if TYPE_CHECKING:
+    from torchstone.analyze.scaling_curves import RoundChange
+    from torchstone.analyze.two_samples import Mean
+    from torchstone.gate.criteria import Criteria
+
+QUIET = frozenset({Verdict.PASS, Verdict.SAME, Verdict.EXPECTED_FAILURE})
+
+
+class Ruling(Struct, frozen=True, gc=False):
+    """The decision on one row: the verdict, whether it blocks, and why.
+
+    ``is_significant`` is about certainty alone, ``relevance`` about the margin alone. ``levels`` are the two at which more trials would
+    decide a row that was left open: as ``same``, and as changed.
+    """
+
+    verdict: Verdict
+    blocks: bool = False
+    detail: str = ""
+    is_significant: bool = False
+    relevance: str = ""
+    levels: tuple[float, float] | None = None
 
 
 class Remarks(Struct, frozen=True, gc=False):
-    """What only a row that somebody will look at has: why, where, under which quarantine entry, how to measure it again.
+    """Where a row comes from, its quarantine entry, and the command that measures it again; only rows that are shown have them.
 
-    ``repro`` has ``{name}`` where the case's name goes.
+    ``repro`` has ``{name}`` in place of the name of the case.
     """
 
-    detail: str = ""
-    place: str = ""
-    expected_place: str = ""
+    new_place: str = ""
+    base_place: str = ""
     quarantine: QuarantineEntry | None = None
     repro: str = ""
 
@@ -31,36 +54,96 @@ _NO_REMARKS = Remarks()
 
 
 class Row(Struct, frozen=True, gc=False):
-    """The verdict on one metric of one case, and all that led to it."""
+    """One metric of one case, judged: the ruling, and everything that led to it.
 
-    verdict: Verdict
+    ``base`` is what the new outcome is held against: an expected row, a run, or side A. ``rule`` is the gate's rule, ``criteria`` those of a
+    comparison of intervals.
+    """
+
+    ruling: Ruling
     case: Case
     metric: str
-    actual: Outcome | None
-    expected: Outcome | None
-    rule: Rule | None
-    blocks: bool = False
+    new: Outcome | None = None
+    base: Outcome | None = None
+    rule: Rule | None = None
     remarks: Remarks = _NO_REMARKS
+    comparison: Comparison | None = None
+    criteria: Criteria | None = None
 
     @property
-    def actual_value(self) -> str | int | float | None:
-        """What was measured, or the status of a case that failed before anything could be."""
-        if self.actual is None:
-            return None
-        value = self.actual.value(self.metric)
-        return self.actual.status if value is None and self.actual.status != PASSED else value
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        return self.ruling.verdict
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the row makes the exit code 1."""
+        return self.ruling.blocks
+
+    @property
+    def detail(self) -> str:
+        """Why the verdict is what it is, where the numbers do not say it."""
+        return self.ruling.detail
+
+    @property
+    def new_value(self) -> str | float | None:
+        """What was measured, or the status of a case that failed before anything was."""
+        found = self.comparison
+        if found is not None and found.method != VALUE:
+            return found.new.middle
+        return _value(self.new, self.metric)
+
+    @property
+    def base_value(self) -> str | float | None:
+        """What the base had: a number, or the status of a case that has none."""
+        found = self.comparison
+        if found is not None and found.method != VALUE:
+            return found.base.middle
+        return _value(self.base, self.metric)
 
     @property
     def expected_value(self) -> str | int | float | None:
-        """What was expected."""
-        value = self.expected.value(self.metric) if self.expected else None
+        """What the base states for this metric, and nothing else."""
+        value = self.base.value(self.metric) if self.base else None
         return None if value == "" else value
 
     @property
     def margin(self) -> float | None:
         """The margin that the baseline states for this row."""
-        found = (m for m in self.expected.measurements if m.metric == self.metric) if self.expected else ()
+        found = (m for m in self.base.measurements if m.metric == self.metric) if self.base else ()
         return next((m.margin for m in found), None)
+
+    @property
+    def ratio(self) -> float | None:
+        """New over base, where there is such a number."""
+        ratio = self.comparison.ratio if self.comparison else math.nan
+        return ratio if math.isfinite(ratio) else None
+
+    @property
+    def adjusted(self) -> float | None:
+        """The p-value, adjusted for all rows that were judged together."""
+        return self.criteria.family.adjusted if self.criteria and self.criteria.family else None
+
+    @property
+    def more(self) -> int | None:
+        """About how many more trials per side would settle an open row. Computed on demand: it takes a search, and few rows are shown."""
+        levels = self.ruling.levels
+        if self.comparison is None or self.criteria is None or levels is None:
+            return None
+        from torchstone.analyze.two_samples import more_trials  # noqa: PLC0415  (a plain check does without the statistics)
+
+        return more_trials(
+            self.comparison, margin=self.criteria.margin, alpha=levels[0], certain_at=levels[1]
+        )
+
+
+def _value(outcome: Outcome | None, metric: str) -> str | int | float | None:
+    if outcome is None:
+        return None
+    value = outcome.value(metric)
+    if value is None:
+        return outcome.status if outcome.status not in {PASSED, ""} else None
+    return value
 
 
 class Counts(Struct):
@@ -93,31 +176,84 @@ class Release(Struct, frozen=True):
     seen: int
 
 
+class MetricMean(Struct, frozen=True):
+    """The geometric mean of one metric over the cases that passed on both sides."""
+
+    metric: str
+    better: str
+    mean: Mean
+
+
+class PassRate(Struct, frozen=True):
+    """How many of the cases of both sides pass, on each side; and which changed, with the status they have now or had before."""
+
+    cases: int = 0
+    base: int = 0
+    new: int = 0
+    lost: tuple[tuple[Case, str], ...] = ()
+    gained: tuple[tuple[Case, str], ...] = ()
+
+
+class Overview(Struct, frozen=True):
+    """What a comparison of two runs found besides its rows.
+
+    ``environment`` lists how the two sides differ, ``is_held_back`` whether numbers were not compared because of it.
+    """
+
+    alpha: float
+    matched: int = 0
+    means: tuple[MetricMean, ...] = ()
+    pass_rate: PassRate = PassRate()
+    environment: tuple[str, ...] = ()
+    is_held_back: bool = False
+
+
+class RoundTable(Struct, frozen=True):
+    """The rounds of two DDP reports compared, and the keys of their heads."""
+
+    header_keys: list[str]
+    rows: list[RoundChange]
+
+
 class Judgement(Struct, frozen=True):
-    """Everything the gate found out."""
+    """Everything that judging found. Only a comparison of two runs has an ``overview``, only one of DDP reports ``rounds``."""
 
     policy: Policy
     rows: list[Row]
-    counts: Counts
-    expired: list[QuarantineEntry]
-    releases: list[Release]
     cautions: list[str]
-    ignored: list[Row]
+    counts: Counts = field(default_factory=Counts)
+    expired: tuple[QuarantineEntry, ...] = ()
+    releases: tuple[Release, ...] = ()
+    ignored: tuple[Row, ...] = ()
+    overview: Overview | None = None
+    rounds: RoundTable | None = None
 
     @property
     def exit_code(self) -> int:
         """0 where nothing blocks, 1 otherwise."""
-        return 1 if self.counts.red or self.expired else 0
+        return int(bool(self.expired) or any(row.ruling.blocks for row in self.rows))
 
     @property
     def red(self) -> list[Row]:
         """The rows that block, worst first."""
         return sorted((row for row in self.rows if row.blocks), key=severity)
 
+    @property
+    def by_verdict(self) -> dict[Verdict, int]:
+        """How many rows have each verdict, from worst to best."""
+        found = Counter(row.verdict for row in self.rows)
+        return {verdict: found[verdict] for verdict in Verdict if found[verdict]}
+
+    @property
+    def status_changes(self) -> list[Row]:
+        """The rows of cases that ended otherwise than before."""
+        both = [row for row in self.rows if row.metric == ACCURACY and row.base and row.new]
+        return [row for row in both if row.base_value != row.new_value]
+
 
 def severity(row: Row) -> tuple[int, float, str]:
     """The key that sorts rows from worst to best: by verdict, a status before a number, the largest change first."""
-    actual, expected = row.actual_value, row.expected_value
+    actual, expected = row.new_value, row.expected_value
     change = float("inf")
     if isinstance(actual, int | float) and isinstance(expected, int | float):
         change = abs(actual - expected) / (abs(expected) or 1)
@@ -125,7 +261,7 @@ def severity(row: Row) -> tuple[int, float, str]:
 
 
 class Conditions(Struct, frozen=True):
-    """What rows are judged by besides the baseline."""
+    """What results are judged by besides the baseline. ``cautions`` are about the conditions themselves."""
 
     policy: Policy
     rules: RuleBook
@@ -135,8 +271,5 @@ class Conditions(Struct, frozen=True):
     today: date = date.max
     compare_anyway: bool = False
     cross_environment: bool = False
-    keep_quiet: bool = (
-        True  # whether rows that pass are kept, or only counted: a million of them take their room
-    )
+    keep_quiet: bool = True  # whether rows that pass are kept, or only counted: a million of them need memory
     cautions: tuple[str, ...] = ()
-    """What is to be said about the conditions themselves."""

@@ -6,7 +6,8 @@ tried here; whatever is not plainly right (a mistake, a request for help) is lef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,8 +17,8 @@ FILE, FILE_OR_STDOUT, FOLDER, RUN_FILE = "file", "file or standard output", "fol
 class Option(Struct, frozen=True):
     """One option: a flag if it has no ``metavar``.
 
-    ``writes`` says that something is written where its value says: ``FILE``, ``FILE_OR_STDOUT`` (where ``-`` is standard output) or ``FOLDER``, or ``RUN_FILE``, whose folder is made. That this is possible is
-    found out before the command starts (``cli/options/output_trial.py``).
+    ``writes`` says that something is written where its value says: ``FILE``, ``FILE_OR_STDOUT`` (where ``-`` is standard output), ``FOLDER``, or ``RUN_FILE``, whose folder is made. Whether that is possible is
+    tested before the command starts (``cli/options/output_trial.py``). ``parse`` turns the flag and its text, or texts, into the value that a request holds.
     """
 
     flag: str
@@ -28,6 +29,7 @@ class Option(Struct, frozen=True):
     choices: tuple[str, ...] = ()
     short: str = ""
     writes: str = ""
+    parse: Callable[[str, Any], Any] | None = None
 
     @property
     def flags(self) -> list[str]:

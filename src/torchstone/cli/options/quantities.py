@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.text.suggestions import did_you_mean
@@ -97,19 +95,3 @@ def unknown_word(option: str, value: str, known: Sequence[str]) -> UsageError:
     """The error for a value that is none of the words an option takes."""
     advice = did_you_mean(value, known).strip()
     return UsageError(f"{option} {value}: expected {', '.join(known)}", advice=advice)
-
-
-def parse_assignments(option: str, texts: Sequence[str]) -> dict[str, Any]:
-    """``key=value`` pairs; a value is read as JSON where it is some, so that ``true`` and ``4`` are not texts."""
-    values = {}
-    for text in texts:
-        key, found, value = text.partition("=")
-        if not found or not key:
-            raise UsageError(f"{option} {text}: expected KEY=VALUE, such as max_autotune=true")
-        if key in values:
-            raise UsageError(f"{option} {key} is given twice")
-        try:
-            values[key] = json.loads(value)
-        except ValueError:
-            values[key] = {"True": True, "False": False, "None": None}.get(value, value)
-    return values

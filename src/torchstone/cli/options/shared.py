@@ -1,18 +1,17 @@
-"""Options that several commands share, and reading the files they name."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 
 from torchstone.cli.options.plain import Option
 from torchstone.cli.terminal.output import write_status
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import Reading
-from torchstone.formats import FORMATS, read_file
-from torchstone.formats.merge import fill_in, parse_axes
+from torchstone.formats import FORMATS
+from torchstone.formats.merge import parse_axes
 
 KINDS = tuple(FORMATS)
 
@@ -25,10 +24,11 @@ ONLY = Option(
 )
 SET = Option(
     "--set",
-    "assignments",
+    "axes",
     "AXIS=VALUE",
     "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size, suite, tag or wrapper. Repeatable.",
     multiple=True,
+    parse=lambda _, texts: tuple(parse_axes(texts).items()),
 )
 UPSTREAM_VERSION = Option(
     "--upstream-version",
@@ -65,12 +65,6 @@ CROSS_ENVIRONMENT = Option(
     "",
     "Compare times and memory although machine or software differ.",
 )
-
-
-def read_results(paths: Sequence[str], kind: str | None, assignments: Sequence[str]) -> list[Reading]:
-    """Read result files, with the axes that the user states filled in."""
-    axes = parse_axes(assignments)
-    return [fill_in(read_file(path, kind or ""), axes) for path in paths]
 
 
 def parse_day(option: str, text: str | None) -> date | None:

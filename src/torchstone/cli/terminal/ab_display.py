@@ -5,47 +5,52 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchstone.analyze.sequential import Effect
-from torchstone.cli.terminal.case_label import Labels
+from torchstone.api.measuring.ab_result import AbResult, CaseOfBoth, cells_of, effect_text
 from torchstone.cli.terminal.output import make_console
-from torchstone.cli.terminal.run_display import Display, clock_text
+from torchstone.cli.terminal.run_display import Display
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
-from torchstone.core.text.units import count_of, format_change, format_share, format_value, join_alike
-from torchstone.measure.ab.experiment import Contest, Match, Terms
+from torchstone.core.text.units import clock_text, count_of, format_share
+from torchstone.core.vocabulary import Verdict
+from torchstone.measure.ab.contest import AbSettings, Contest
+from torchstone.reporting.dialects.case_label import Labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-VERDICTS = ("regression", "improvement", "inconclusive", "same")
-_CHANGES = ("regression", "improvement")
 BAR = 33
 _NOTICED = 0.01
-_NAMES_SHOWN = 5
 SPAN = 4  # margins to either side of no change that a bar shows
-_STYLES = {"regression": "bold red", "improvement": "green", "same": "green", "inconclusive": "yellow"}
+_STYLES = {
+    Verdict.REGRESSION: "bold red",
+    Verdict.IMPROVEMENT: "green",
+    Verdict.SAME: "green",
+    Verdict.INCONCLUSIVE: "yellow",
+}
 
 
 class AbDisplay(Display):
     """Plain lines: one for each case that is decided."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_result_printed: bool = True) -> None:
         super().__init__()
+        # Where another format than text goes to standard output, nothing else does.
+        self.stream = sys.stdout if is_result_printed else sys.stderr
         self._contests: Sequence[Contest] = ()
-        self._terms = Terms()
+        self._settings = AbSettings()
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], terms: Terms) -> Iterator[None]:
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
         """While pairs are measured."""
-        self._contests, self._terms, self._total = contests, terms, len(contests)
+        self._contests, self._settings, self._total = contests, settings, len(contests)
         self._started = time.monotonic()
         self._labels = Labels([contest.case for contest in contests])
         self._width = max(len(self.name(contest.case)) for contest in contests)
@@ -53,8 +58,7 @@ class AbDisplay(Display):
 
     def name(self, case: Case) -> str:
         """A case in few words."""
-        label = self._labels.of(case).strip()
-        return printable(f"{case.benchmark} {case.variant.mode} {label}".strip())
+        return self._labels.name_of(case)
 
     def measured(self, contest: Contest) -> None:
         """A pair has been measured: a line, if it was the last one."""
@@ -64,7 +68,7 @@ class AbDisplay(Display):
 
     def _say_verdict(self, contest: Contest) -> None:
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
-        print(f"{count}{self.line(contest)}", flush=True)
+        print(f"{count}{self.line(contest)}", flush=True, file=self.stream)
 
     def line(self, contest: Contest) -> str:
         """A case and what is known of it: ``mlp inference  regression  +5.1% [+3.2%, +7.4%]  9 pairs``."""
@@ -84,12 +88,12 @@ class LiveAbDisplay(AbDisplay):
         self._phase = ""
 
     @contextmanager
-    def comparing(self, contests: Sequence[Contest], terms: Terms) -> Iterator[None]:
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
         """While pairs are measured."""
         from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
 
         with (
-            super().comparing(contests, terms),
+            super().comparing(contests, settings),
             Live(
                 self._view(),
                 console=make_console(),
@@ -124,7 +128,8 @@ class LiveAbDisplay(AbDisplay):
 
         if self._live:
             line = Text(escape_line(self.line(contest)))
-            line.highlight_words([contest.verdict], _STYLES.get(contest.verdict, ""))
+            if contest.verdict:
+                line.highlight_words([contest.verdict], _STYLES.get(contest.verdict, ""))
             self._live.console.print(line, no_wrap=True, overflow="ellipsis")
         self._draw()
 
@@ -137,13 +142,13 @@ class LiveAbDisplay(AbDisplay):
         from rich.console import Group  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        spent, budget = time.monotonic() - self._started, self._terms.budget
+        spent, budget = time.monotonic() - self._started, self._settings.budget
         head = f"{self._done}/{self._total} decided, {clock_text(spent)} of {clock_text(budget)}"
         lines = [Text(head)]
         for contest in self._contests:
             if not contest.verdict:
                 at_work = f"  {escape_line(self._phase)}" if contest.case == self._at_work else ""
-                bar = draw_interval(contest.effect, self._terms.margin)
+                bar = draw_interval(contest.effect, self._settings.margin)
                 told = f"{count_of(contest.pairs, 'pair'):>8}{at_work}"
                 lines.append(
                     Text(f"  {self.name(contest.case).ljust(self._width)} {bar} {told}", style="cyan")
@@ -153,9 +158,11 @@ class LiveAbDisplay(AbDisplay):
         return Group(*lines)
 
 
-def make_ab_display() -> AbDisplay:
+def make_ab_display(*, is_result_printed: bool = True) -> AbDisplay:
     """The display that fits where the output goes."""
-    return LiveAbDisplay() if sys.stdout.isatty() else AbDisplay()
+    if sys.stdout.isatty() and is_result_printed:
+        return LiveAbDisplay()
+    return AbDisplay(is_result_printed=is_result_printed)
 
 
 def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str:
@@ -183,79 +190,24 @@ def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str
     return f"[{''.join(cells)}]"
 
 
-def effect_text(effect: Effect | None) -> str:
-    """``+5.1% [+3.2%, +7.4%]``: how much more B costs than A; nothing is said where nothing is known."""
-    if effect is None:
-        return "-"
-    low = format_change(effect.low, 1.0) if effect.low > 0 else "?"
-    high = format_change(effect.high, 1.0) if effect.high < math.inf else "?"
-    return f"{format_change(effect.ratio, 1.0)} [{low}, {high}]"
-
-
-def costs_of(contest: Contest, terms: Terms) -> tuple[str, str]:
-    """What a case costs A and B, with the unit."""
-    unit = "s" if terms.metric == "compile" else "ms"
-    return format_value(contest.cost(0), unit), format_value(contest.cost(1), unit)
-
-
-def sort_by_verdict(contests: Sequence[Contest]) -> list[Contest]:
-    """Regressions first, what is the same last."""
-    return sorted(contests, key=lambda each: VERDICTS.index(each.verdict or "inconclusive"))
-
-
-def headline_of(contests: Sequence[Contest]) -> str:
-    """``2 regressions, 3 same``."""
-    counts = Counter(contest.verdict for contest in contests)
-    return ", ".join(_count(counts[verdict], verdict) for verdict in VERDICTS if counts[verdict])
-
-
-def _count(number: int, verdict: str) -> str:
-    return count_of(number, verdict) if verdict in _CHANGES else f"{number:,} {verdict}"
-
-
-def _looks_otherwise(contest: Contest) -> bool:
-    """Whether the costs that are shown would have one think of another change than the one that was found."""
-    before, after, effect = contest.cost(0), contest.cost(1), contest.effect
-    if not before or not after or effect is None:
+def _looks_otherwise(case: CaseOfBoth) -> bool:
+    """Return whether the costs that are shown suggest another change than the one that was found."""
+    before, after = case.costs
+    if not before or not after or case.effect is None:
         return False
-    return abs(after / before / effect.ratio - 1) > _NOTICED
+    return abs(after / before / case.effect.ratio - 1) > _NOTICED
 
 
-def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, seconds: float) -> None:
-    """The table at the end: regressions first."""
-    ordered = sort_by_verdict(contests)
-    rows = [
-        [
-            contest.verdict,
-            display.name(contest.case),
-            effect_text(contest.effect),
-            str(contest.pairs or ""),
-            *costs_of(contest, terms),
-        ]
-        for contest in ordered
-    ]
-    judged = f"margin {format_share(terms.margin)}, alpha {format_share(terms.alpha)}"
+def print_result(result: AbResult) -> None:
+    """Print the table at the end: regressions first."""
+    settings = result.settings
+    rows = [[each.verdict.value, each.name, *cells_of(each, settings)] for each in result.cases]
+    judged = f"margin {format_share(settings.margin)}, alpha {format_share(settings.alpha)}"
     print()
-    title = f"{headline_of(contests)} ({judged}) in {clock_text(seconds)}"
+    title = f"{result.headline} ({judged}) in {clock_text(result.seconds)}"
     print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
-    if any(_looks_otherwise(contest) for contest in ordered):
+    if any(map(_looks_otherwise, result.cases)):
         print("A and B are middles of all pairs; the change is that within pairs, and need not be B over A")
-    for contest in ordered:
-        if contest.reason:
-            print(f"{contest.verdict}: {display.name(contest.case)}: {printable(contest.reason, 400)}")
-
-
-def cautions_of(contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
-    """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
-    told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
-    notes = [
-        f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
-        for text, places in join_alike(text for text, _ in told)
-    ]
-    notes += [match.caution()] if match.caution() else []
-    return [f"caution: {printable(note, 400)}" for note in notes]
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first of some names."""
-    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    for case in result.cases:
+        if case.reason:
+            print(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchstone.cli.options.shared import patience
-from torchstone.cli.terminal.case_label import Labels
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_summary import print_summary, result_line
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.text.safe_text import escape_line
+from torchstone.core.text.units import clock_text
+from torchstone.reporting.dialects.case_label import Labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -179,17 +180,6 @@ class LiveDisplay(Display):
         """A case in few words: its name, probe and mode, and what tells it from others."""
         told = self._labels.of(case) or case.variant.dtype
         return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {told}")
-
-
-def clock_text(seconds: float) -> str:
-    """``0:07``, ``12:30``, ``1:05:00``.
-
-    >>> clock_text(7), clock_text(3900)
-    ('0:07', '1:05:00')
-    """
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 def make_display() -> Display:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchstone.cli.terminal.case_label import round_words
 from torchstone.cli.terminal.run_notes import cut, print_notes, wrapped
 from torchstone.cli.terminal.scaling_tables import print_scaling, round_texts
 from torchstone.cli.terminal.tables import print_table
@@ -14,6 +13,7 @@ from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of, format_value
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, SCENARIOS, SKIPPED, Probe
 from torchstone.formats.merge import merge
+from torchstone.reporting.dialects.case_label import round_words
 from torchstone.reporting.views.caches import (
     COLD,
     WARM,
@@ -28,8 +28,16 @@ from torchstone.reporting.views.caches import (
     read_starts,
 )
 from torchstone.reporting.views.case_row import CaseRow, interval_of, make_rows
-from torchstone.reporting.views.counts import count_text, main_count, total_text
-from torchstone.reporting.views.summary import Group, Summary, group_rows, summarise, wrong_cases
+from torchstone.reporting.views.summary import (
+    Group,
+    Summary,
+    count_text,
+    group_rows,
+    main_count,
+    summarise,
+    total_text,
+    wrong_cases,
+)
 
 MOST_FAILURES = 20
 LONGEST_NAME = 34

@@ -8,17 +8,17 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from torchstone.cli.options.plain import FILE, FILE_OR_STDOUT, Option
 from torchstone.cli.terminal.output import write_colored, write_data, write_exactly
 from torchstone.core.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
-from torchstone.reporting.views.check_rows import Report
+from torchstone.reporting.dialects.styles import STYLES, WIDTH
 
-STYLES = ("text", "markdown", "junit", "json", "github")
-_HAVE_NO_FOREIGN_LINES = {"json", "github"}  # foreign text is escaped where it enters these
-WIDTH = 80
+_HAVE_NO_FOREIGN_LINES = {"json", "github", "html"}  # foreign text is escaped where it enters these
 WIDEST = 140  # columns of a terminal that are used
 
 
@@ -56,13 +56,13 @@ class Renderer(Protocol):
         """The text."""
 
 
-def parse_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
+def parse_reports(texts: Sequence[str], styles: Sequence[str] = STYLES) -> list[tuple[str, str]]:
     """``STYLE=FILE`` as given on the command line."""
     reports = []
     for text in texts:
         style, found, path = text.partition("=")
-        if not found or not path or style not in STYLES:
-            advice = f"the styles are {', '.join(STYLES)}; for example --report junit=report.xml"
+        if not found or not path or style not in styles:
+            advice = f"the styles are {', '.join(styles)}; for example --report junit=report.xml"
             raise UsageError(f"--report {text}: expected STYLE=FILE", advice=advice)
         reports.append((style, path))
     return reports
@@ -76,20 +76,43 @@ def refuse_overwriting(outputs: Sequence[str], inputs: Sequence[str]) -> None:
             raise UsageError(f"{output} is one of the files to read", advice="name another file to write to")
 
 
-def show(render: Renderer, style: str, output: str | None, reports: Sequence[tuple[str, str]]) -> None:
+class Shown(Struct, frozen=True):
+    """The style of the report that is printed, or written to ``output``; and the reports that are written besides."""
+
+    style: str
+    output: str | None
+    reports: tuple[tuple[str, str], ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that are written."""
+        return [path for path in (self.output, *(path for _, path in self.reports)) if path]
+
+
+def show(render: Renderer, shown: Shown) -> None:
     """Write all reports, then print one: the one asked for, or the text where that went into a file."""
-    if output and output != "-":
-        reports = [*reports, (style, output)]
+    style, reports = shown.style, shown.reports
+    if shown.output and shown.output != "-":
+        reports = (*reports, (style, shown.output))
         style = "text"
-    for of_style, path in reports:
-        if path.lower().endswith((".html", ".htm")):
-            advice = "'torchstone report' makes pages; or name a file that says what is in it"
-            raise UsageError(f"{path}: there would be no page in it, but {of_style}", advice=advice)
-    for of_style, path in reports:
-        write_text(path, _without_commands(of_style, render(of_style, color=False, width=WIDTH)))
+    write_reports(render, reports)
     terminal = sys.stdout.isatty()
     width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
-    text = render(style, color=wants_color(terminal), width=width)
+    print_report(render(style, color=wants_color(terminal), width=width), style)
+
+
+def write_reports(render: Renderer, reports: Sequence[tuple[str, str]]) -> None:
+    """Write reports into files, each in its style."""
+    for style, path in reports:
+        if path.lower().endswith((".html", ".htm")) and style != "html":
+            advice = "'torchstone report' makes pages; or name a file that says what is in it"
+            raise UsageError(f"{path}: there would be no page in it, but {style}", advice=advice)
+    for style, path in reports:
+        write_text(path, _without_commands(style, render(style, color=False, width=WIDTH)))
+
+
+def print_report(text: str, style: str) -> None:
+    """Print a report, in which foreign text has been made safe as its style needs it."""
     if style == "text":
         write_colored(text)
     elif style == "github":
@@ -100,21 +123,3 @@ def show(render: Renderer, style: str, output: str | None, reports: Sequence[tup
 
 def _without_commands(style: str, text: str) -> str:
     return text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text)
-
-
-def render(report: Report, style: str, *, color: bool, width: int) -> str:
-    """The report in one of the styles; color and width are for text."""
-    match style:
-        case "text":
-            from torchstone.reporting.dialects.check_text import render_text  # noqa: PLC0415
-
-            return render_text(report, color=color, width=width)
-        case "markdown":
-            from torchstone.reporting.dialects.check_markdown import render_markdown as renderer  # noqa: PLC0415
-        case "junit":
-            from torchstone.reporting.dialects.check_junit import render_junit as renderer  # noqa: PLC0415
-        case "json":
-            from torchstone.reporting.dialects.check_json import render_json as renderer  # noqa: PLC0415
-        case _:
-            from torchstone.reporting.dialects.check_github import render_github as renderer  # noqa: PLC0415
-    return renderer(report)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from torchstone.cli.terminal.output import make_console
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import escape_line
+from torchstone.reporting.dialects.columns import columns, used_columns
+from torchstone.reporting.views.result_table import ResultTable
 
 _KEPT_WHOLE = {"", "state", "metric", "old", "new", "since", "expires", "passed"}
 NOTE = "note"
@@ -27,15 +29,23 @@ _STYLES = {
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:
     """Print rows under a header; columns that are empty in every row are left out."""
-    used = [index for index, _ in enumerate(header) if any(row[index] for row in rows)]
-    shown = [[printable(row[index]) for index in used] for row in rows]
-    names = [header[index] for index in used]
+    names, shown = used_columns(header, rows)
     if sys.stdout.isatty() and names[-1] == NOTE and _natural_width(names, shown) > _terminal_width():
         _print_with_notes_below(names, shown, title)
     elif sys.stdout.isatty():
         _print_rich(names, shown, title)
     else:
-        _print_plain(names, shown, title)
+        sys.stdout.write(columns(names, shown, title=title))
+
+
+def print_result_table(table: ResultTable) -> None:
+    """Print a table with its notes below it."""
+    if table.rows:
+        print_table(table.header, table.rows, title=table.title)
+    else:
+        print(table.title)
+    for note in table.notes:
+        print(note)
 
 
 def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -74,10 +84,3 @@ def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     make_console().print(table)
-
-
-def _print_plain(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    print(title)
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    for row in (names, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -102,6 +102,17 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {plural}"
 
 
+def clock_text(seconds: float) -> str:
+    """``0:07``, ``12:30``, ``1:05:00``.
+
+    >>> clock_text(7), clock_text(3900)
+    ('0:07', '1:05:00')
+    """
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
 def join_alike(texts: Iterable[str]) -> list[tuple[str, list[int]]]:
     """Merge texts that differ only in counts into one with ranges; return each with the indices it stands for.
 

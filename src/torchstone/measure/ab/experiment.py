@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
 from torchstone.core.errors import UsageError
-from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
-from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED
+from torchstone.core.records import Case, Outcome
+from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.pair import Played, Player, code_of, play_pair
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
 from torchstone.measure.journal import Journal
@@ -22,182 +21,10 @@ from torchstone.measure.launcher import Launcher
 from torchstone.measure.procedures.procedure import SingleCourse
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 
-METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
-VERDICTS = {"same": "same", "slower": "regression", "faster": "improvement"}
 NANOSECONDS_A_MILLISECOND = 1e6
-_OFTEN = 2  # failures more than the other side's: one may be the machine's
 
 
-class Terms(Struct, frozen=True):
-    """How two sides are compared: what counts as a change, how sure one wants to be, how long it may take.
-
-    ``fresh`` has every worker compile from nothing. ``slow_down`` is the share by which real work makes B's calls longer, to see whether it is noticed.
-    """
-
-    metric: str = "latency"
-    margin: float = MARGIN
-    alpha: float = ALPHA
-    budget: float = 60.0
-    fewest_pairs: int = 3
-    seed: int = 0
-    session: str = ""
-    fresh: bool = False
-    slow_down: float = 0.0
-
-
-class Contest:
-    """One case: its pairs so far, and what they say. ``planned`` is the case as each side knows it."""
-
-    def __init__(self, case: Case, planned: tuple[Case, Case], number: int, terms: Terms) -> None:
-        self.case = case
-        self.planned = planned
-        self.number = number
-        self.seconds = 0.0
-        self.reason = ""
-        self.verdict = ""
-        self._terms = terms
-        self._test = PairedTest(terms.margin, terms.alpha)
-        self._trials: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
-        self._last: tuple[Outcome, Outcome] | None = None
-        self._failed: tuple[bool, bool] | None = None
-        self._failures = 0  # in a row
-        self._failed_pairs = [0, 0]  # in all, by side
-        self._tried = 0
-        self._cautions: tuple[dict[str, None], dict[str, None]] = ({}, {})
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs have been measured."""
-        return self._test.pairs
-
-    @property
-    def effect(self) -> Effect | None:
-        """How many times A's cost B's is, with its interval; None before the first pair."""
-        return self._test.effect() if self.pairs else None
-
-    def take(self, played: Played) -> None:
-        """Take a pair, and look whether it decides."""
-        self._last = played.outcomes
-        for side, outcome in enumerate(played.outcomes):
-            self._cautions[side].update(dict.fromkeys((outcome.extra or {}).get("cautions", [])))
-        failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
-        self._tried += 1
-        self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
-        if any(failed) or not all(played.times):
-            self._take_failure((failed[0], failed[1]), played)
-            return
-        self._failed, self._failures = None, 0
-        for trials, times in zip(self._trials, played.times, strict=True):
-            trials.append(times)
-        self._test.add(played.log_ratio)
-        decision = self._test.decision()
-        if decision and self.pairs >= self._terms.fewest_pairs:
-            self.verdict = VERDICTS[decision]
-            self._weigh_failures()
-
-    def _weigh_failures(self) -> None:
-        """A side that failed now and then is told, and a B that does so more often than A is no better for being as fast."""
-        a, b = self._failed_pairs
-        if not a and not b:
-            return
-        named = [
-            f"{name} failed in {count} of {self._tried} pairs"
-            for name, count in (("A", a), ("B", b))
-            if count
-        ]
-        self.reason = "; ".join(named)
-        if b >= a + _OFTEN:
-            self.verdict = "regression"
-
-    def _take_failure(self, failed: tuple[bool, bool], played: Played) -> None:
-        """A failure decides once it has come twice in a row: the first may be the machine's. One that took all its time is not tried again."""
-        is_final = failed == self._failed or any(
-            each.status in {"timeout", NOT_AVAILABLE} for each in played.outcomes
-        )
-        self._failed = failed
-        self._failures += 1
-        if not is_final:
-            return
-        self.reason = _say_failures(played.outcomes) or "no time could be taken"
-        self.verdict = {(False, True): "regression", (True, False): "improvement"}.get(failed, "inconclusive")
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether the last pair failed for the first time: it has to be tried again before that counts."""
-        return self._failures == 1 and not self.verdict
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether anything was tried at all."""
-        return self._last is not None
-
-    def give_up(self) -> None:
-        """The budget is spent."""
-        self.verdict = "inconclusive"
-        more = self._test.more_pairs() if self.pairs else None
-        more = None if more is None else max(more, self._terms.fewest_pairs - self.pairs)
-        failures = _say_failures(self._last) if self._last else ""
-        if failures:
-            self.reason = f"{failures}; the pair before failed otherwise"
-        elif not self.pairs:
-            self.reason = "the budget was spent before a pair was measured"
-        elif self.pairs == 1:
-            self.reason = "the budget was spent after one pair, and one pair says nothing"
-        elif self.pairs < (fewest := fewest_pairs(self._terms.alpha)):
-            self.reason = f"the budget was spent after {self.pairs} pairs, and it takes {fewest} or more to decide: give it more with --budget"
-        elif more is None:
-            self.reason = "too noisy to say how many pairs it would take"
-        else:
-            self.reason = f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
-
-    @property
-    def cautions(self) -> list[str]:
-        """What workers of either side have said that one should know."""
-        return list(self._cautions[0] | self._cautions[1])
-
-    def cost(self, side: int) -> float | None:
-        """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
-        middles = sorted(estimate(METRICS[self._terms.metric], trial) for trial in self._trials[side])
-        return middles[len(middles) // 2] if middles else None
-
-    @property
-    def could_measure(self) -> bool:
-        """Whether at least one side could be measured."""
-        return self.pairs > 0 or self.verdict in {"regression", "improvement"} or self._last is None
-
-    def outcome(self, side: int, repro: str) -> Outcome:
-        """What one side has measured, over all its trials, if anything was begun."""
-        extra = {"duration": round(self.seconds, 3), "cautions": list(self._cautions[side])}
-        if not extra["cautions"]:
-            del extra["cautions"]
-        last = self._last[side] if self._last else None
-        measured = self._measurements(self._trials[side])
-        if self.verdict and last and last.status != PASSED:
-            told = {name: value for name, value in (last.extra or {}).items() if name != "code"}
-            return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=told)
-        return Outcome(self.case, PASSED, measured, repro=repro, extra=extra)
-
-    def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
-        """All samples of a side, with what makes trials and pairs of them again."""
-        if not trials:
-            return ()
-        samples = tuple(time for trial in trials for time in trial)
-        stated = {TRIALS: [len(trial) for trial in trials], PAIRS: self._terms.session}
-        return (Measurement(METRICS[self._terms.metric], samples, stated),)
-
-
-def _say_failures(outcomes: tuple[Outcome, Outcome]) -> str:
-    """Which sides of a pair failed, and why; empty where both passed."""
-    named = zip("AB", outcomes, strict=True)
-    return "; ".join(f"{name} failed: {_why(each)}" for name, each in named if each.status != PASSED)
-
-
-def _why(outcome: Outcome) -> str:
-    said = outcome.failure.message.strip().partition("\n")[0] if outcome.failure else ""
-    return f"{outcome.status}: {said}" if said else outcome.status
-
-
-def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], list[str]]:
+def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Contest], list[str]]:
     """The cases that both sides have, and in words those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
@@ -209,7 +36,7 @@ def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], l
     if not both:
         raise UsageError("A and B have no case in common", advice="; ".join(cautions[:4]))
     contests = [
-        Contest(case, (plans[0][case], plans[1][case]), number, terms) for number, case in enumerate(both)
+        Contest(case, (plans[0][case], plans[1][case]), number, settings) for number, case in enumerate(both)
     ]
     return contests, cautions
 
@@ -221,17 +48,17 @@ def _common_case(case: Case, sides: Sequence[Side]) -> Case:
     return case
 
 
-class Match:
-    """Two sides, ready to measure pairs."""
+class PairRunner:
+    """Measures pairs of workers of two sides."""
 
-    def __init__(self, sides: Sequence[Side], terms: Terms, limits: Limits, watcher: Watcher) -> None:
+    def __init__(self, sides: Sequence[Side], settings: AbSettings, limits: Limits, watcher: Watcher) -> None:
         self.sides = sides
-        self.terms = terms
+        self.settings = settings
         self._limits = limits
         self._watcher = watcher
         self._changes = changes_between(sides)
         self._imported: set[str] | None = None
-        self._chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
+        self._chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
         self._played: set[int] = set()  # the cases that these zygotes have had a pair of
 
     def play(self, contest: Contest) -> None:
@@ -247,7 +74,9 @@ class Match:
                 wait()
             self._played.clear()
         self._played.add(contest.number)
-        played = self._compile_both(contest) if self.terms.metric == "compile" else self._time_both(contest)
+        played = (
+            self._compile_both(contest) if self.settings.metric == "compile" else self._time_both(contest)
+        )
         contest.seconds += time.monotonic() - began
         for side, code in zip(self.sides, played.code, strict=True):
             if code.strays:
@@ -280,9 +109,9 @@ class Match:
         def starter(launcher: Launcher, case: Case, job: Mapping[str, object]) -> Callable[[], Player]:
             return lambda: Player(case, launcher, {**job, "turns": True}, self._limits)
 
-        jobs = self._jobs(contest, fresh=self.terms.fresh)
-        if self.terms.slow_down:  # else calls are as they are
-            jobs[0]["slow_down"], jobs[1]["slow_down"] = 0.0, self.terms.slow_down
+        jobs = self._jobs(contest, fresh=self.settings.fresh)
+        if self.settings.slow_down:  # else calls are as they are
+            jobs[0]["slow_down"], jobs[1]["slow_down"] = 0.0, self.settings.slow_down
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
         played = play_pair(starts, self._chance, contest.case, self._watcher)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in played.times)
@@ -329,23 +158,26 @@ def _not_in_tree(side: Side, strays: Sequence[str]) -> UsageError:
 
 
 def decide(
-    contests: Sequence[Contest], match: Match, journals: Sequence[Journal], repro: Callable[[Contest], str]
+    contests: Sequence[Contest],
+    runner: PairRunner,
+    journals: Sequence[Journal],
+    repro: Callable[[Contest], str],
 ) -> Generator[Contest, None, None]:
     """Measure pairs of all cases that are undecided, in turns, and hand out the case after every pair; what is decided is on disk before that.
 
     When the budget is spent, the rest is inconclusive. Only what has just failed is tried once more: a crash is not to be taken for lack of time.
     """
-    deadline = time.monotonic() + match.terms.budget
+    deadline = time.monotonic() + runner.settings.budget
     waiting = deque(contests)
     while waiting:
         contest = waiting.popleft()
         if time.monotonic() < deadline or contest.is_in_doubt:
-            match.play(contest)
+            runner.play(contest)
         else:
             contest.give_up()
         if contest.verdict:
             write(contest, journals, repro)
-            for side in match.sides:
+            for side in runner.sides:
                 side.forget(contest.number)
         else:
             waiting.append(contest)

@@ -23,9 +23,9 @@ from torchstone.worker.probes.reply import PHASES
 TURN = 2_000_000  # nanoseconds that a turn should take: calls are timed together until they do
 MOST_CALLS = 100_000
 LONGEST_PLAY = 1.0  # seconds
-FEWEST_ROUNDS = 7
-MOST_ROUNDS = 300
-SETTLING_ROUNDS = 2  # not counted: after loading, caches and clock rates are not yet what they will be
+FEWEST_EXCHANGES = 7
+MOST_EXCHANGES = 300
+SETTLING_EXCHANGES = 2  # not counted: after loading, caches and clock rates are not yet what they will be
 _TICK = 0.05
 _EXIT_WAIT = 5.0
 
@@ -53,7 +53,7 @@ class Played(Struct, frozen=True):
 
     @property
     def log_ratio(self) -> float:
-        """The logarithm of B's cost over A's: the median over rounds, in each of which both had a turn."""
+        """The logarithm of B's cost over A's: the median over exchanges, in each of which both had a turn."""
         logs = sorted(math.log(b / a) for a, b in zip(*self.times, strict=True))
         middle = len(logs) // 2
         return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
@@ -194,19 +194,19 @@ def play_pair(
 def _take_turns(
     pair: tuple[Player, Player], chance: random.Random, case: Case, watcher: Watcher
 ) -> list[tuple[float, ...]]:
-    """Rounds of one turn each, with the same number of calls, in an order that chance decides anew every time."""
+    """Exchanges of one turn each, with the same number of calls, in an order that chance decides anew every time."""
     fastest = min(each.each or TURN for each in pair)
     calls = max(1, min(MOST_CALLS, round(TURN / fastest)))
-    rounds: list[tuple[float, float]] = []
+    exchanges: list[tuple[float, float]] = []
     began = time.monotonic()
-    while len(rounds) < SETTLING_ROUNDS + MOST_ROUNDS and (
-        time.monotonic() - began < LONGEST_PLAY or len(rounds) < SETTLING_ROUNDS + FEWEST_ROUNDS
+    while len(exchanges) < SETTLING_EXCHANGES + MOST_EXCHANGES and (
+        time.monotonic() - began < LONGEST_PLAY or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
     ):
         for side in (0, 1) if chance.random() < 0.5 else (1, 0):
             if not _take_turn(pair[side], calls, case, watcher):
                 return [(), ()]
-        rounds.append((pair[0].took or 1.0, pair[1].took or 1.0))
-    return [tuple(side) for side in zip(*rounds[SETTLING_ROUNDS:], strict=True)]
+        exchanges.append((pair[0].took or 1.0, pair[1].took or 1.0))
+    return [tuple(side) for side in zip(*exchanges[SETTLING_EXCHANGES:], strict=True)]
 
 
 def _take_turn(player: Player, calls: int, case: Case, watcher: Watcher) -> bool:

@@ -10,15 +10,19 @@ from collections.abc import Generator, Sequence
 from msgspec import Struct, structs
 
 from torchstone.analyze.proportion import lower_limit, upper_limit
-from torchstone.measure.ab.experiment import Contest, Match, Terms, make_contests
+from torchstone.core.errors import printable
+from torchstone.core.text.units import count_of, format_share
+from torchstone.core.vocabulary import Verdict
+from torchstone.measure.ab.contest import AbSettings, Contest
+from torchstone.measure.ab.experiment import PairRunner, make_contests
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.supervisor import Limits, Watcher
 
-SLOWER, FASTER = "regression", "improvement"
+SLOWER, FASTER, SAME = Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SAME
 
 
-class Tried(Struct, frozen=True):
-    """One comparison of a side with itself: how much work was added, and what came of it."""
+class SelfComparison(Struct, frozen=True):
+    """One comparison of a side with itself: how much work was added, and the verdict."""
 
     case: str
     slow_down: float
@@ -29,6 +33,16 @@ class Tried(Struct, frozen=True):
     low: float | None
     high: float | None
     reason: str = ""
+
+    def __str__(self) -> str:
+        """Describe it in one line: ``mlp  5% slower: regression  +5.1% [+3.2%, +7.4%]  9 pairs, 31 s``."""
+        what = f"{format_share(self.slow_down)} slower" if self.slow_down else "as it is"
+        found = ""
+        if self.ratio is not None and self.low is not None and self.high is not None and self.high < 100:
+            found = f"{self.ratio - 1:+.1%} [{self.low - 1:+.1%}, {self.high - 1:+.1%}]  "
+        name = printable(self.case.partition("[")[0])
+        spent = f"{count_of(self.pairs, 'pair')}, {self.seconds:.0f} s {self.reason}"
+        return f"{name}  {what}: {self.verdict}  {found}{spent}".rstrip()
 
 
 class Score(Struct, frozen=True):
@@ -62,36 +76,36 @@ class Score(Struct, frozen=True):
 
 def try_verdicts(
     sides: Sequence[Side],
-    terms: Terms,
+    settings: AbSettings,
     shares: Sequence[float],
     repeat: int,
     limits: Limits,
     watcher: Watcher,
-) -> Generator[Tried, None, None]:
-    """Compare a side with itself, over and over: every case, with each of these shares of work added; ``terms.budget`` is that of one comparison."""
-    chance = random.Random(terms.seed)  # noqa: S311  (orders, not secrets)
+) -> Generator[SelfComparison, None, None]:
+    """Compare a side with itself, over and over: every case, with each of these shares of work added; ``settings.budget`` is that of one comparison."""
+    chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
     for _ in range(repeat):
         for share in shares:
-            of_share = structs.replace(terms, slow_down=share, seed=chance.getrandbits(31))
+            of_share = structs.replace(settings, slow_down=share, seed=chance.getrandbits(31))
             contests, _ = make_contests(sides, of_share)
-            match = Match(sides, of_share, limits, watcher)
+            runner = PairRunner(sides, of_share, limits, watcher)
             for contest in contests:
-                yield _decide(contest, match)
+                yield _decide(contest, runner)
 
 
-def _decide(contest: Contest, match: Match) -> Tried:
+def _decide(contest: Contest, runner: PairRunner) -> SelfComparison:
     """One comparison, from its first pair to its verdict, or to the end of its budget."""
     began = time.monotonic()
     while not contest.verdict:
-        if time.monotonic() - began < match.terms.budget or contest.is_in_doubt:
-            match.play(contest)
+        if time.monotonic() - began < runner.settings.budget or contest.is_in_doubt:
+            runner.play(contest)
         else:
             contest.give_up()
     effect = contest.effect
-    return Tried(
+    return SelfComparison(
         contest.case.id,
-        match.terms.slow_down,
-        contest.verdict,
+        runner.settings.slow_down,
+        contest.verdict.value,
         contest.pairs,
         time.monotonic() - began,
         effect.ratio if effect else None,
@@ -101,23 +115,21 @@ def _decide(contest: Contest, match: Match) -> Tried:
     )
 
 
-def score(tried: Sequence[Tried]) -> list[Score]:
+def score(tried: Sequence[SelfComparison]) -> list[Score]:
     """What came of all comparisons, by the work that was added; what could not be measured at all is left out."""
     scores = []
     for share in dict.fromkeys(each.slow_down for each in tried):
         own = [each for each in tried if each.slow_down == share and each.pairs]
         if not own:
             continue
-        counts = {
-            verdict: sum(each.verdict == verdict for each in own) for verdict in (SLOWER, FASTER, "same")
-        }
+        counts = {verdict: sum(each.verdict == verdict for each in own) for verdict in (SLOWER, FASTER, SAME)}
         scores.append(
             Score(
                 share,
                 len(own),
                 counts[SLOWER],
                 counts[FASTER],
-                counts["same"],
+                counts[SAME],
                 len(own) - sum(counts.values()),
                 statistics.median(each.seconds for each in own),
                 statistics.median(each.pairs for each in own),

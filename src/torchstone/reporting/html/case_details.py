@@ -14,7 +14,7 @@ from torchstone.reporting.html.cache_details import render_matrix, render_reason
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.drawing import draw_parts, draw_samples
 from torchstone.reporting.views.caches import read_reasons, split_metric
-from torchstone.reporting.views.case_row import CaseRow, Finding, as_number, interval_of, unit_of
+from torchstone.reporting.views.case_row import CaseFinding, CaseRow, as_number, interval_of, unit_of
 from torchstone.reporting.views.facts_of_files import text_of
 from torchstone.reporting.views.page_view import Room
 from torchstone.reporting.views.summary import GraphBreak, graph_breaks
@@ -80,14 +80,14 @@ def _gate(row: CaseRow, room: Room) -> Markup:
     return join(element("h3", "Gate"), [_finding(finding) for finding in loud], passed)
 
 
-def _finding(finding: Finding) -> Markup:
+def _finding(finding: CaseFinding) -> Markup:
     words = finding.words
     if words is None:
         return NOTHING
     return element(
         "div",
         element("p", verdict_badge(finding.verdict, blocks=finding.blocks), " ", words.finding),
-        element("p", f"Rule: {words.rule}. At {words.places}.", class_="quiet"),
+        element("p", f"Rule: {words.fact('rule')}. At {words.fact('at')}.", class_="quiet"),
         element("details", element("summary", "Accept it"), command(words.accept)) if words.accept else None,
         element("p", f"Next step: {words.instead}.") if words.instead else None,
         class_="finding",

@@ -59,8 +59,8 @@ def explain_rows(
         return (), ()
     before: dict[object, tuple[object, str]] = {}
     for judged in report.judgement.rows if report else ():
-        if judged.case in wanted and (stated := profile_of(judged.expected)) is not None:
-            before.setdefault(judged.case, (stated, judged.remarks.expected_place))
+        if judged.case in wanted and (stated := profile_of(judged.base)) is not None:
+            before.setdefault(judged.case, (stated, judged.remarks.base_place))
     found, cautions = [], []
     for case, row in wanted.items():
         try:

@@ -45,6 +45,7 @@ from torchstone.reporting.views.scaling_view import (
 
 SHOWN_SWEEPS = 12
 MOST_SWEEPS = 60
+_Format = Callable[[float | None], str]
 OPEN_TABLES = 4  # with more benchmarks than this, tables are folded
 MOST_RANKS = 300
 _HEADS = ("round", "ranks", "p50", "p95", "examples/s", "efficiency", "communication", "slowest rank", "peak")
@@ -153,9 +154,7 @@ def _pictures(shown: ShownSweep, kinds: dict[str, int], bases: dict[str, int]) -
         return NOTHING
     across = rank_scale([point.ranks for _, _, curve in _curves(shown, {}) for point in curve.points])
 
-    def lines_of(
-        height: Callable[[Point], float | None], write: Callable[[float | None], str]
-    ) -> list[ChartLine]:
+    def lines_of(height: Callable[[Point], float | None], write: _Format) -> list[ChartLine]:
         return [
             ChartLine(
                 kinds[name], tuple(_mark(point, height(point), write, name, file) for point in points), base

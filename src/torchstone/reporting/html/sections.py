@@ -13,7 +13,7 @@ from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, 
 from torchstone.reporting.html.links import link_row, link_rows
 from torchstone.reporting.svg.drawing import draw_parts
 from torchstone.reporting.views.caches import WARM, cache_figures, format_percent, split_metric
-from torchstone.reporting.views.case_row import CaseRow, Finding, format_metric, format_ratio
+from torchstone.reporting.views.case_row import CaseFinding, CaseRow, format_metric, format_ratio
 from torchstone.reporting.views.facts_of_files import Facts
 from torchstone.reporting.views.page_view import Gate, Page
 from torchstone.reporting.views.scaling_view import scaling_figures
@@ -282,7 +282,7 @@ def _folded_list(items: Sequence[Markup]) -> Markup:
     )
 
 
-def _regression(row: CaseRow, finding: Finding) -> Markup:
+def _regression(row: CaseRow, finding: CaseFinding) -> Markup:
     link = link_row(row)
     told = finding.words.finding if finding.words else finding.metric
     return element("p", verdict_badge(finding.verdict, blocks=True), " ", link, " ", told)

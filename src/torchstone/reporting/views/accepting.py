@@ -17,7 +17,7 @@ from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
 from torchstone.gate.verdicts import Row
 
 
-class Terms(Struct, frozen=True):
+class Acceptance(Struct, frozen=True):
     """What accepting depends on besides the row itself.
 
     ``kinds`` has the kind of each baseline file, ``elsewhere`` how the environment of a file of results differs from that of a baseline, by both paths;
@@ -32,7 +32,7 @@ class Terms(Struct, frozen=True):
 
 def find_terms(
     readings: Sequence[Reading], expected: Sequence[Reading], rules: RuleBook, metrics: tuple[str, ...] = ()
-) -> Terms:
+) -> Acceptance:
     """The terms on which these results could become part of these baselines. Only a run file says where it was measured."""
     elsewhere = {
         (reading.path, baseline.path): "; ".join(
@@ -42,7 +42,7 @@ def find_terms(
         if baseline.kind == "run"
         for reading in readings
     }
-    return Terms(rules, {baseline.path: baseline.kind for baseline in expected}, elsewhere, metrics)
+    return Acceptance(rules, {baseline.path: baseline.kind for baseline in expected}, elsewhere, metrics)
 
 
 class Offer(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Offer(Struct, frozen=True):
     instead: str = ""
 
 
-def find_offer(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
+def find_offer(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
     """What can be done about a row; ``baseline`` and ``results`` are the files that it would be accepted from and into."""
     if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
         return Offer(None, "fix the case, or change the rule: its limit is in no baseline")
@@ -76,24 +76,24 @@ def find_offer(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
 
 
 def _offer_missing(row: Row) -> Offer:
-    where = row.remarks.expected_place
-    if row.actual is None:
-        if row.expected is not None and not row.remarks.place:
+    where = row.remarks.base_place
+    if row.new is None:
+        if row.base is not None and not row.remarks.new_place:
             return Offer(("--prune",))
         return Offer(None, "measure it: the run planned it, and ended without an outcome of it")
-    if row.actual.status == NOT_AVAILABLE:
+    if row.new.status == NOT_AVAILABLE:
         advice = "measure it where it is available, or quarantine it with allow_missing"
         return Offer(None, advice)
     return Offer(None, f"measure it again, or remove {row.metric} from {where} by hand")
 
 
-def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
+def _offer_new(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
     """Adding a row, if the baseline would take it."""
-    if row.remarks.expected_place:
+    if row.remarks.base_place:
         if terms.kinds.get(baseline) == "pr-time-expected":  # each metric has a row of its own
             return Offer(("--add-new",))
-        return Offer(None, f"remove the row at {row.remarks.expected_place} by hand, and accept it as new")
-    if row.actual is None or not (row.actual.measurements or row.metric == ACCURACY):
+        return Offer(None, f"remove the row at {row.remarks.base_place} by hand, and accept it as new")
+    if row.new is None or not (row.new.measurements or row.metric == ACCURACY):
         return Offer(None, "fix it, or measure it again: it has no numbers to expect")
     if baseline not in terms.kinds:
         return Offer(None, "use a baseline that covers these cases")
@@ -102,15 +102,15 @@ def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
     from torchstone.baselines.text_edits import find_no_place, state  # noqa: PLC0415  (only a report with red rows needs it)
 
     kind = terms.kinds[baseline]
-    case = state(row.actual.case, kind)
+    case = state(row.new.case, kind)
     wish = Wish(add_new=True, elsewhere=terms.elsewhere.get((results, baseline), ""))
-    change, added = new_row(case, [row.actual], terms.rules, wish, None, find_no_place(case, kind))
+    change, added = new_row(case, [row.new], terms.rules, wish, None, find_no_place(case, kind))
     return Offer(("--add-new",)) if added is not None else Offer(None, _told(change.note))
 
 
-def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
+def _offer_adoption(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
     """Adopting the number or the status of a row, with as much of the row as has to go with it."""
-    if row.actual is None or row.expected is None:
+    if row.new is None or row.base is None:
         return Offer(None, "fix the case: its baseline has no row that could change")
     from torchstone.baselines.adopt import Wish, compare_row, in_place  # noqa: PLC0415  (most checks have nothing to offer)
 
@@ -119,7 +119,7 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
         wish = Wish(metrics=metrics, elsewhere=terms.elsewhere.get((results, baseline), ""))
         changes = [
             in_place(change, terms.kinds.get(baseline, ""))
-            for change in compare_row(row.expected, [row.actual], terms.rules, wish, 0)
+            for change in compare_row(row.base, [row.new], terms.rules, wish, 0)
         ]
         held = [change.note for change in changes if change.action == "hold"]
         done = {change.metric for change in changes if change.action == "change"}
@@ -131,15 +131,15 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
     return Offer(None, "fix the case, or quarantine it: a failure leaves no number to accept")
 
 
-def _choices(row: Row, terms: Terms) -> Iterator[tuple[str, ...]]:
+def _choices(row: Row, terms: Acceptance) -> Iterator[tuple[str, ...]]:
     """The metrics to accept, from the fewest to the most: a number that belongs to another status is accepted with that status."""
-    assert row.actual is not None  # noqa: S101  (told apart above)
-    assert row.expected is not None  # noqa: S101  (for the type checker)
-    if numbers_count(row.actual, row.expected.status):
+    assert row.new is not None  # noqa: S101  (told apart above)
+    assert row.base is not None  # noqa: S101  (for the type checker)
+    if numbers_count(row.new, row.base.status):
         yield (row.metric,)
     elif row.metric == ACCURACY:
         yield terms.metrics
-    elif expects_status(row.expected):
+    elif expects_status(row.base):
         yield (ACCURACY, row.metric)
     else:
         yield (row.metric,)

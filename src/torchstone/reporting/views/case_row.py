@@ -18,7 +18,8 @@ from torchstone.core.text.units import format_change, format_number, format_valu
 from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
 from torchstone.formats.merge import Results
 from torchstone.gate.verdicts import QUIET, Row
-from torchstone.reporting.views.check_rows import Report, Words, describe
+from torchstone.reporting.views.check_rows import Report, describe
+from torchstone.reporting.views.report_view import Words
 
 SPEEDUP = "speedup"
 MISSING = Verdict.MISSING.value
@@ -29,7 +30,7 @@ _KIND_OF_STATUS = {PASSED: OK, "": OK, SKIPPED: SKIP, NOT_AVAILABLE: SKIP}
 _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
-class Finding(Struct, frozen=True):
+class CaseFinding(Struct, frozen=True):
     """What the gate says about one metric of a case; ``words`` are for what somebody will look at."""
 
     verdict: Verdict
@@ -93,11 +94,11 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
     def note(self) -> str:
         """Why there is no outcome."""
         if self.reading is None:
-            return f"expected by {self.judged[0].remarks.expected_place}, but neither planned nor measured"
+            return f"expected by {self.judged[0].remarks.base_place}, but neither planned nor measured"
         return "" if self.outcome else f"planned in {self.place}, but there is no outcome of it"
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[CaseFinding, ...]:
         """What the gate says, the worst first."""
         return tuple(_findings(self.naming.report, self.judged))
 
@@ -266,17 +267,17 @@ def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
     return simple_command(reading.repro.replace("{name}", quote_word(case.benchmark)))
 
 
-def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[Finding]:
+def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[CaseFinding]:
     for row in sorted(rows, key=lambda row: _ORDER[row.verdict]):
         if report:
             quiet = row.verdict in QUIET and not row.blocks
             words = None if quiet else describe(row, report.context)
-            yield Finding(row.verdict, row.blocks, row.metric, _expected(row), words)
+            yield CaseFinding(row.verdict, row.blocks, row.metric, _expected(row), words)
 
 
 def _expected(row: Row) -> str:
     """What was expected, and how far off the result is: ``1.25x (-4.0%)``."""
-    actual, expected = row.actual_value, row.expected_value
+    actual, expected = row.new_value, row.expected_value
     if expected is None:
         return ""
     text = format_value(expected, unit_of(row.metric))

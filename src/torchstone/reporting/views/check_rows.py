@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -13,11 +13,9 @@ from torchstone.core.text.safe_text import join_words, quote_word, simple_comman
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.rules import describe_rule, limits_of
-from torchstone.gate.verdicts import Judgement, Row
-from torchstone.reporting.views.accepting import Offer, Terms, find_offer
-
-if TYPE_CHECKING:
-    from torchstone.analyze.scaling_curves import RoundChange
+from torchstone.gate.verdicts import Judgement, Row, severity
+from torchstone.reporting.views.accepting import Acceptance, Offer, find_offer
+from torchstone.reporting.views.report_view import Words
 
 
 class Context(Struct, frozen=True):
@@ -29,17 +27,10 @@ class Context(Struct, frozen=True):
 
     results: tuple[str, ...]
     baselines: dict[str, frozenset[str]]
-    terms: Terms
+    terms: Acceptance
     check_options: tuple[str, ...] = ()
     accept_options: tuple[str, ...] = ()
     repeated_names: frozenset[str] = frozenset()
-
-
-class ScalingTable(Struct, frozen=True):
-    """The rounds of two DDP reports compared, and the keys of their heads."""
-
-    header_keys: list[str]
-    rows: list[RoundChange]
 
 
 class Report(Struct, frozen=True):
@@ -47,15 +38,16 @@ class Report(Struct, frozen=True):
 
     judgement: Judgement
     context: Context
-    scaling: ScalingTable | None = None
 
     @property
     def headline(self) -> str:
         """The outcome in one line."""
         counts, judgement = self.judgement.counts, self.judgement
         policy = judgement.policy.title
-        if self.scaling and not counts.rows:
-            return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
+        if judgement.rounds and not counts.rows:
+            return (
+                f"{count_of(len(judgement.rounds.rows), 'round')} compared; the {policy} judges none of them"
+            )
         if judgement.exit_code == 0:
             return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
         parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
@@ -77,32 +69,52 @@ class Report(Struct, frozen=True):
             "new": counts.new,
         }
 
+    command: ClassVar[str] = "check"
+    environment: ClassVar[str] = ""  # each difference is a caution of its own
+
+    @property
+    def red(self) -> list[Row]:
+        """The rows that block, worst first."""
+        return self.judgement.red
+
+    @property
+    def ordered(self) -> list[Row]:
+        """All rows, as they were judged."""
+        return self.judgement.rows
+
     def of_verdict(self, verdict: Verdict) -> list[Row]:
         """The rows with this verdict that do not block."""
         return [row for row in self.judgement.rows if row.verdict is verdict and not row.blocks]
 
+    def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows of one verdict, the largest change first."""
+        return sorted(rows, key=severity)
 
-class Words(Struct, frozen=True):
-    """A row in words."""
+    def name_of(self, case: Case) -> str:
+        """The name of a case."""
+        return short_name(case)
 
-    finding: str
-    rule: str
-    places: str
-    repro: str
-    accept: str
-    instead: str
-    """What to do about a row that blocks and cannot be accepted."""
+    def finding_of(self, row: Row) -> str:
+        """What was found, in one line."""
+        return describe_finding(row)
+
+    def words_of(self, row: Row) -> Words:
+        """All that a row says to a person."""
+        return describe(row, self.context)
+
+    def place_of(self, row: Row) -> str:
+        """The baseline's line, for it is in the repository; the result's where there is none."""
+        return row.remarks.base_place or row.remarks.new_place
 
 
 def describe(row: Row, context: Context) -> Words:
     """All that a row says to a person."""
     offer = _offer(row, context)
+    rule = describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none"
+    places = row.remarks.new_place or "no result", row.remarks.base_place
     return Words(
         describe_finding(row),
-        describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
-        ", baseline ".join(
-            place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
-        ),
+        (("rule", rule), ("at", ", baseline ".join(place for place in places if place))),
         repro_command(row, context),
         _accept_command(row, context, offer),
         offer.instead if row.blocks and offer.options is None else "",
@@ -120,13 +132,13 @@ def describe_finding(row: Row) -> str:
     """What was found: ``accuracy: fail_to_run, expected pass``; with the change in percent where there is one."""
     metric = METRICS.get(row.metric)
     unit = metric.unit if metric else ""
-    actual, expected = row.actual_value, row.expected_value
+    actual, expected = row.new_value, row.expected_value
     text = f"{row.metric}: {'no result' if actual is None else format_value(actual, unit)}"
     if expected is not None:
         text += f", expected {format_value(expected, unit)}"
     if isinstance(actual, int | float) and isinstance(expected, int | float):
         text += f" ({format_change(actual, expected)})"
-    return f"{text}; {row.remarks.detail}" if row.remarks.detail else text
+    return f"{text}; {row.detail}" if row.detail else text
 
 
 def _describe_limits(row: Row) -> str:
@@ -145,7 +157,7 @@ def _describe_limits(row: Row) -> str:
 
 def repro_command(row: Row, context: Context) -> str:
     """The command that measures the case again, where it is known; else the one that judges it again."""
-    if row.actual is not None and (command := simple_command(row.actual.repro)):
+    if row.new is not None and (command := simple_command(row.new.repro)):
         return command
     if command := simple_command(row.remarks.repro.replace("{name}", quote_word(row.case.benchmark))):
         return command
@@ -161,7 +173,7 @@ def repro_command(row: Row, context: Context) -> str:
 
 
 def _offer(row: Row, context: Context) -> Offer:
-    results = row.remarks.place.rpartition(":")[0]
+    results = row.remarks.new_place.rpartition(":")[0]
     return find_offer(row, context.terms, _baseline_of(row, context), results)
 
 
@@ -178,16 +190,16 @@ def _accept_command(row: Row, context: Context, offer: Offer) -> str:
 
 def _baseline_of(row: Row, context: Context) -> str:
     """The baseline file that the row is in, or would have to be added to."""
-    if row.remarks.expected_place:
-        return row.remarks.expected_place.rpartition(":")[0]
+    if row.remarks.base_place:
+        return row.remarks.base_place.rpartition(":")[0]
     fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
     return fitting[0] if fitting else ""
 
 
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
-    from_one = row.actual is not None and row.remarks.place
-    return [row.remarks.place.rpartition(":")[0]] if from_one else context.results
+    from_one = row.new is not None and row.remarks.new_place
+    return [row.remarks.new_place.rpartition(":")[0]] if from_one else context.results
 
 
 def _pattern(row: Row, context: Context) -> str:

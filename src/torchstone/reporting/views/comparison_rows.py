@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
-from torchstone.analyze.two_samples import EXACT, MOST_MORE, PAIRED, Comparison, Mean
+from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
+from torchstone.analyze.two_samples import MOST_MORE, Mean
+from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value
 from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
-from torchstone.gate.compared import Compared, ComparedRow
+from torchstone.gate.criteria import USUAL_ALPHA
+from torchstone.gate.verdicts import Judgement, Overview, Row
 from torchstone.reporting.views.names import Names
+from torchstone.reporting.views.report_view import Words
 
 SORTS = ("verdict", "change", "name", "metric")
-SAME = "same"
 _LARGE, _HUGE = 20.0, 100_000.0  # ratios that nobody wants to read as a change in percent
 _NOUNS = {
     Verdict.REGRESSION: "regression",
@@ -33,25 +37,34 @@ ORDER = (
 class CompareReport(Struct, frozen=True, dict=True):
     """A comparison, and what is needed to put it into words: the files as the user named them, and the options that a suggested command repeats."""
 
-    compared: Compared
+    judgement: Judgement
     base: tuple[str, ...]
     new: tuple[str, ...]
     options: tuple[str, ...] = ()
-    sort: str = SORTS[0]
+    sort_by: str = SORTS[0]
+    command: str = "compare"
+
+    @property
+    def overview(self) -> Overview:
+        """What the comparison found besides its rows."""
+        return self.judgement.overview or Overview(USUAL_ALPHA)
 
     @property
     def headline(self) -> str:
         """The outcome in one line. A table in which nothing could be decided does not read as a success."""
-        compared, policy = self.compared, f"policy {self.compared.policy.name}"
-        if compared.ddp is not None and not compared.rows:
-            return f"{count_of(len(compared.ddp), 'round')} compared; the {policy} judges none of them"
-        of_all = f"of {count_of(len(compared.rows), 'row')} in {count_of(compared.matched, 'common case')}"
-        if compared.exit_code:
-            red = Counter(row.verdict for row in compared.rows if row.blocks)
+        judgement, policy = self.judgement, f"policy {self.judgement.policy.name}"
+        if judgement.rounds is not None and not judgement.rows:
+            return (
+                f"{count_of(len(judgement.rounds.rows), 'round')} compared; the {policy} judges none of them"
+            )
+        common = count_of(self.overview.matched, "common case")
+        of_all = f"of {count_of(len(judgement.rows), 'row')} in {common}"
+        if judgement.exit_code:
+            red = Counter(row.verdict for row in judgement.rows if row.blocks)
             named = ", ".join(_counted(verdict, red[verdict]) for verdict in ORDER if red[verdict])
             return f"FAIL: {named} {of_all} ({policy})"
-        still_open = compared.counts.get(Verdict.INCONCLUSIVE, 0)
-        if still_open and not any(row.adjusted is not None and _is_decided(row) for row in compared.rows):
+        still_open = judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0)
+        if still_open and not any(row.adjusted is not None and _is_decided(row) for row in judgement.rows):
             return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is worse for certain ({policy})"
         open_too = f", {still_open:,} could not be decided" if still_open else ""
         return f"PASS: none {of_all} blocks{open_too} ({policy})"
@@ -59,33 +72,33 @@ class CompareReport(Struct, frozen=True, dict=True):
     @property
     def summary(self) -> dict[str, int]:
         """How many rows have each verdict."""
-        counts = self.compared.counts
-        return {label(verdict): counts[verdict] for verdict in ORDER if verdict in counts}
+        counts = self.judgement.by_verdict
+        return {verdict.value: counts[verdict] for verdict in ORDER if verdict in counts}
 
     @property
     def confidence(self) -> str:
         """The level of the intervals: ``99%``."""
-        return percent(1 - self.compared.alpha)
+        return percent(1 - self.overview.alpha)
 
     @property
     def environment(self) -> str:
         """In what the two sides differ and what follows, in one sentence; empty where they do not."""
-        if not self.compared.environment:
+        if not self.overview.environment:
             return ""
-        differ = "; ".join(self.compared.environment)
-        if self.compared.is_held_back:
+        differ = "; ".join(self.overview.environment)
+        if self.overview.is_held_back:
             return (
                 f"{differ}: times and memory are not compared; --cross-environment compares them all the same"
             )
         return f"{differ}: compared all the same" if "--cross-environment" in self.options else differ
 
     @cached_property
-    def ordered(self) -> list[ComparedRow]:
+    def ordered(self) -> list[Row]:
         """All rows in the order asked for; the worst first unless something else is. Sorted once, for a report asks for them again and again."""
-        rows = self.compared.rows
+        rows = self.judgement.rows
         ids = {case: case.id for case in dict.fromkeys(row.case for row in rows)}
         by_name = sorted(rows, key=lambda row: (row.case.benchmark, ids[row.case], row.metric))
-        match self.sort:
+        match self.sort_by:
             case "name":
                 return by_name
             case "metric":
@@ -97,48 +110,70 @@ class CompareReport(Struct, frozen=True, dict=True):
                 return sorted(sorted(by_name, key=_size), key=lambda row: places[row.verdict])
 
     @cached_property
-    def red(self) -> list[ComparedRow]:
+    def red(self) -> list[Row]:
         """The rows that block, in the order asked for."""
         return [row for row in self.ordered if row.blocks]
 
-    def of_verdict(self, verdict: Verdict) -> list[ComparedRow]:
+    def of_verdict(self, verdict: Verdict) -> list[Row]:
         """The rows with this verdict that do not block."""
         return self._others.get(verdict, [])
 
     @cached_property
-    def _others(self) -> dict[Verdict, list[ComparedRow]]:
+    def _others(self) -> dict[Verdict, list[Row]]:
         """The rows that do not block, by verdict."""
-        found: dict[Verdict, list[ComparedRow]] = {}
+        found: dict[Verdict, list[Row]] = {}
         for row in self.ordered:
             if not row.blocks:
                 found.setdefault(row.verdict, []).append(row)
         return found
 
+    def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows as they are: all are in the order asked for."""
+        return rows
+
+    def name_of(self, case: Case) -> str:
+        """The name of a case, as short as it can be."""
+        return self.names.of(case)
+
+    def finding_of(self, row: Row) -> str:
+        """What was found, in one line."""
+        return describe_finding(row, self.confidence)
+
+    def words_of(self, row: Row) -> Words:
+        """All that a row says to a person."""
+        places = row.remarks.new_place or "no result", row.remarks.base_place
+        facts = (
+            ("by", describe_method(row.comparison) if row.comparison and row.comparison.method else ""),
+            ("so it is", describe_certainty(row, self.overview.alpha)),
+            ("at", ", base ".join(place for place in places if place)),
+        )
+        told = tuple(fact for fact in facts if fact[1])
+        return Words(self.finding_of(row), told, repro_command(row, self))
+
+    def place_of(self, row: Row) -> str:
+        """The line of the new result, or of the base where there is none."""
+        return row.remarks.new_place or row.remarks.base_place
+
     @cached_property
     def names(self) -> Names:
         """What the cases are called, as short as it can be."""
-        return Names(row.case for row in self.compared.rows)
+        return Names(row.case for row in self.judgement.rows)
 
 
-def _is_decided(row: ComparedRow) -> bool:
-    return row.verdict in {Verdict.PASS, Verdict.REGRESSION, Verdict.IMPROVEMENT}
+def _is_decided(row: Row) -> bool:
+    return row.verdict in {Verdict.SAME, Verdict.REGRESSION, Verdict.IMPROVEMENT}
 
 
 def _counted(verdict: Verdict, number: int) -> str:
-    return count_of(number, _NOUNS[verdict]) if verdict in _NOUNS else f"{number:,} {label(verdict)}"
+    return count_of(number, _NOUNS[verdict]) if verdict in _NOUNS else f"{number:,} {verdict}"
 
 
-def _size(row: ComparedRow) -> float:
+def _size(row: Row) -> float:
     """What sorts the largest change to the front; a status before any number."""
     ratio = row.ratio
     if ratio is None or ratio <= 0:
         return -math.inf
     return -abs(math.log(ratio))
-
-
-def label(verdict: Verdict) -> str:
-    """The verdict as a comparison calls it: what passes a gate is, in a comparison, the same."""
-    return SAME if verdict is Verdict.PASS else verdict.value
 
 
 def percent(share: float) -> str:
@@ -170,7 +205,7 @@ def value_text(value: str | float | None, metric: str) -> str:
     return format_value(value, known.unit if known else "")
 
 
-def describe_finding(row: ComparedRow, confidence: str) -> str:
+def describe_finding(row: Row, confidence: str) -> str:
     """What was found: ``abs_latency: 12.3 ms, was 10.1 ms (+21.8%; 99% interval +15.1% to +28.9%)``."""
     was, now = row.base_value, row.new_value
     what = "status" if row.metric == ACCURACY and row.case.probe != Probe.ACCURACY else row.metric
@@ -204,21 +239,22 @@ def describe_method(found: Comparison) -> str:
     return f"{found.method} on the logarithms of {told}" if found.method else f"none; {told}"
 
 
-def describe_certainty(row: ComparedRow, alpha: float) -> str:
+def describe_certainty(row: Row, alpha: float) -> str:
     """Whether a change is certain, and whether it matters: two questions, two answers."""
-    if not row.relevance:
+    ruling = row.ruling
+    if not ruling.relevance or row.criteria is None:
         return ""
-    margin = f"margin of {percent(row.margin)}"
+    margin = f"margin of {percent(row.criteria.margin)}"
     place = {
         "within": f"within the {margin}",
         "beyond": f"beyond the {margin}",
         "unclear": f"across the edge of the {margin}",
     }
     if row.comparison is None or row.comparison.p_value is None or row.adjusted is None:
-        return place[row.relevance]
-    certain = "certain" if row.is_significant else "not certain"
+        return place[ruling.relevance]
+    certain = "certain" if ruling.is_significant else "not certain"
     p_values = f"p {_p_text(row.comparison.p_value)}, among all rows {_p_text(row.adjusted)}"
-    return f"{certain} at {percent(alpha)} ({p_values}); {place[row.relevance]}"
+    return f"{certain} at {percent(alpha)} ({p_values}); {place[ruling.relevance]}"
 
 
 def _p_text(value: float) -> str:
@@ -244,8 +280,10 @@ def _four(ratio: float) -> str:
     return f"{ratio:.4f}" if ratio < 1000 else "1000+"
 
 
-def repro_command(row: ComparedRow, report: CompareReport) -> str:
+def repro_command(row: Row, report: CompareReport) -> str:
     """The command that measures the case again, where it is known; else the one that compares it again."""
+    if report.command == "ab":  # made by this very process, so it needs no caution
+        return row.remarks.repro
     outcome = row.new or row.base
     if outcome is not None and (command := simple_command(outcome.repro)):
         return command

@@ -14,7 +14,7 @@ from torchstone.core.records import Reading
 NOT_STATED = "(not stated)"
 
 
-class Difference(Struct, frozen=True):
+class FactDifference(Struct, frozen=True):
     """A fact on which files differ: each value as text, with the files that say so."""
 
     path: tuple[str, ...]
@@ -25,7 +25,7 @@ class Facts(Struct, frozen=True):
     """Revision, environment and settings of all files. ``silent`` are the files that state none of them."""
 
     common: dict[str, Any]
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FactDifference, ...] = ()
     silent: tuple[str, ...] = ()
 
 
@@ -33,7 +33,7 @@ def collect_facts(readings: Sequence[Reading]) -> Facts:
     """The facts of all files."""
     stated = {reading.path: document for reading in readings if (document := _document(reading))}
     silent = tuple(reading.path for reading in readings if reading.path not in stated)
-    differences: list[Difference] = []
+    differences: list[FactDifference] = []
     common = _common((), stated, differences)
     return Facts(common, tuple(differences), silent)
 
@@ -46,7 +46,7 @@ def _document(reading: Reading) -> dict[str, Any]:
 
 
 def _common(
-    path: tuple[str, ...], documents: dict[str, dict[str, Any]], differences: list[Difference]
+    path: tuple[str, ...], documents: dict[str, dict[str, Any]], differences: list[FactDifference]
 ) -> dict[str, Any]:
     """What all documents say alike, as one document; the rest is added to ``differences``."""
     common: dict[str, Any] = {}
@@ -63,11 +63,11 @@ def _common(
     return common
 
 
-def _difference(path: tuple[str, ...], values: dict[str, Any]) -> Difference:
+def _difference(path: tuple[str, ...], values: dict[str, Any]) -> FactDifference:
     files: dict[str, list[str]] = {}
     for file, value in values.items():
         files.setdefault(text_of(value), []).append(file)
-    return Difference(path, tuple((text, tuple(names)) for text, names in files.items()))
+    return FactDifference(path, tuple((text, tuple(names)) for text, names in files.items()))
 
 
 def text_of(value: object) -> str:

@@ -15,8 +15,8 @@ from torchstone.formats.merge import Results
 from torchstone.reporting.html.profile_section import Explained, explain_rows
 from torchstone.reporting.views.caches import WARM, CacheCase, format_percent, make_cases
 from torchstone.reporting.views.case_row import (
+    CaseFinding,
     CaseRow,
-    Finding,
     format_ratio,
     make_rows,
     severity,
@@ -80,7 +80,7 @@ class Gate(Struct, frozen=True):
     baselines: tuple[str, ...]
     verdicts: tuple[tuple[Verdict, int], ...]
     expired: tuple[str, ...]
-    worse: tuple[tuple[CaseRow, Finding], ...]
+    worse: tuple[tuple[CaseRow, CaseFinding], ...]
     more_worse: int
 
 

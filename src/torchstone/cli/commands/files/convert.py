@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
+from torchstone.api.files.convert import ConvertRequest, LossError, convert_results
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.output_trial import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
-from torchstone.cli.options.shared import KIND, ONLY, SET, patience, read_results
+from torchstone.cli.options.requests import make_request
+from torchstone.cli.options.shared import KIND, ONLY, SET, patience
 from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.cli.terminal.show import refuse_overwriting
-from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.text.units import count_of
-from torchstone.formats import TABLES, WRITTEN
-from torchstone.formats.convert import convert, merge_runs
-from torchstone.formats.merge import is_selected, merge, no_match, select
+from torchstone.formats import WRITTEN
 
 RAW_CELLS = Option(
     "--raw-cells",
@@ -43,14 +43,7 @@ EXPORT_OPTIONS = (
 )
 
 
-def import_files(
-    arguments: tuple[str, ...],
-    *,
-    output: str | None,
-    only: tuple[str, ...],
-    assignments: tuple[str, ...],
-    kind: str | None,
-) -> int:
+def import_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Turn FILES of any format into a run file.
 
     Several files are merged, and the same case twice is an error.
@@ -60,20 +53,10 @@ def import_files(
       torchstone import results.csv --output results.jsonl
       torchstone import shard*.csv --set backend=inductor --output run.jsonl
     """
-    return _convert(arguments, "run", output, only, assignments, kind, lossy=False)
+    return _convert(make_request(ConvertRequest, IMPORT_OPTIONS, values, results=arguments), values["output"])
 
 
-def export_files(
-    arguments: tuple[str, ...],
-    *,
-    to: str | None,
-    output: str | None,
-    lossy: bool,
-    raw_cells: bool,
-    only: tuple[str, ...],
-    assignments: tuple[str, ...],
-    kind: str | None,
-) -> int:
+def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Turn FILES of any format into another format.
 
     If the format cannot hold all that the files say, nothing is written
@@ -85,50 +68,36 @@ def export_files(
       torchstone export results.csv --to v3 --output results.json
       torchstone export results.csv --to expected --lossy --output expected.csv
     """
-    if not to:
+    if not values["to"]:
         raise UsageError("which format?", advice=f"say --to and one of {', '.join(WRITTEN)}")
-    if raw_cells and to not in TABLES:
-        raise UsageError("--raw-cells applies only to CSV formats", advice=f"these are: {', '.join(TABLES)}")
-    return _convert(arguments, to, output, only, assignments, kind, lossy=lossy, raw_cells=raw_cells)
+    return _convert(make_request(ConvertRequest, EXPORT_OPTIONS, values, results=arguments), values["output"])
 
 
-def _convert(
-    paths: tuple[str, ...],
-    to: str,
-    output: str | None,
-    only: tuple[str, ...],
-    assignments: tuple[str, ...],
-    kind: str | None,
-    *,
-    lossy: bool,
-    raw_cells: bool = False,
-) -> int:
+def _convert(request: ConvertRequest, output: str | None) -> int:
     output = None if output == STANDARD_OUTPUT else output
-    refuse_overwriting([output] if output else [], paths)
+    refuse_overwriting([output] if output else [], [str(each) for each in request.results])
     if not output:
         require_stdout()
-    with patience("converting"):
-        given = read_results(paths, kind, assignments)
-        readings = [select(reading, lambda case: is_selected(case, only)) for reading in given]
-        readings = list(merge(readings).readings)
-        run = merge_runs(readings, with_repro=to == "run")
-        if not run.plan:
-            raise no_match(only, given)
-        text, losses = convert(run, to, raw_cells=raw_cells)
-    for caution in (caution for reading in readings for caution in reading.cautions):
-        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
-    if losses and not lossy:
-        raise UsageError(
-            f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them"
-        )
-    if losses:
-        sys.stderr.write(f"lost: {'; '.join(losses)}\n")
+    try:
+        with patience("converting"):
+            result = convert_results(request)
+    except LossError as error:
+        _print_cautions(error.cautions)
+        raise
+    _print_cautions(result.cautions)
+    if result.losses:
+        sys.stderr.write(f"lost: {'; '.join(result.losses)}\n")
     if output:
-        write_text(output, text)
-        print(f"wrote {count_of(len(run.outcomes), 'case')} to {printable(output)}")
+        result.write(output)
+        print(f"wrote {count_of(len(result.run.outcomes), 'case')} to {printable(output)}")
     else:
-        (write_exactly if raw_cells else write_data)(text)
+        (write_exactly if request.raw_cells else write_data)(result.text)
     return 0
+
+
+def _print_cautions(cautions: tuple[str, ...]) -> None:
+    for caution in cautions:
+        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
 
 
 import_command = make_command("import", import_files, IMPORT_OPTIONS, "FILES...", required=True)

@@ -5,14 +5,14 @@ Nothing here needs click, so that the plain form of the command can do without i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
+from torchstone.api.judging.compare import CompareRequest, compare_results
+from torchstone.api.sources import names_of
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_share
+from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
     COMPARE_ANYWAY,
     CONFIG,
@@ -21,26 +21,12 @@ from torchstone.cli.options.shared import (
     ONLY,
     SET,
     patience,
-    read_results,
 )
-from torchstone.cli.terminal.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, show
-from torchstone.core.config import POLICIES, load_settings
+from torchstone.cli.terminal.show import REPORT_OPTIONS, Shown, parse_reports, refuse_overwriting, show
+from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
-from torchstone.core.records import Reading
-from torchstone.core.vocabulary import Verdict
-from torchstone.gate.compared import Compared, PassRate
-from torchstone.gate.comparing import compare_files
-from torchstone.gate.criteria import USUAL_ALPHA, Terms
-from torchstone.gate.policy import Policy, make_policy
-from torchstone.gate.rules import RuleBook
-from torchstone.gate.trials_of_sides import gather
-from torchstone.reporting.views.comparison_rows import SAME, SORTS, CompareReport
-from torchstone.reporting.views.paired_rounds import (
-    are_ddp,
-    compare_by_name,
-    compare_by_position,
-    header_keys,
-)
+from torchstone.reporting.dialects.styles import render_report
+from torchstone.reporting.views.comparison_rows import SORTS
 
 _VERDICTS = (
     "invalid",
@@ -50,7 +36,7 @@ _VERDICTS = (
     "new",
     "improvement",
     "expected_failure",
-    SAME,
+    "same",
 )
 _MARGIN_HELP = (
     "How much of a change matters, as 2% or METRIC=5%; by default what the gate's rules say. Repeatable."
@@ -58,6 +44,15 @@ _MARGIN_HELP = (
 _UPSTREAM_HELP = (
     "strict (the default), or upstream: the rounds of two DDP reports as the original prints them."
 )
+
+
+def _parse_better(flag: str, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    for text in texts:
+        metric, _, way = text.rpartition("=")
+        if not metric or way not in {"lower", "higher"}:
+            raise UsageError(f"{flag} {text}: expected METRIC=lower or METRIC=higher")
+    return tuple((text.rpartition("=")[0], text.rpartition("=")[2]) for text in texts)
+
 
 OPTIONS = (
     Option(
@@ -70,7 +65,11 @@ OPTIONS = (
     Option("--new", "more_new", "FILE", "One more file of the new side. Repeatable.", True),
     Option("--margin", "margins", "SHARE", _MARGIN_HELP, True),
     Option(
-        "--alpha", "alpha", "SHARE", "How often a difference may be found where there is none. Default: 0.01."
+        "--alpha",
+        "alpha",
+        "SHARE",
+        "How often a difference may be found where there is none. Default: 0.01.",
+        parse=parse_share,
     ),
     Option("--metric", "metrics", "NAME", "Compare only this metric (a name or pattern). Repeatable.", True),
     Option(
@@ -79,6 +78,7 @@ OPTIONS = (
         "METRIC=WAY",
         "Which way is better, lower or higher, for a metric that torchstone does not know. Repeatable.",
         True,
+        parse=_parse_better,
     ),
     ONLY,
     Option(
@@ -103,56 +103,6 @@ OPTIONS = (
     *REPORT_OPTIONS,
     CONFIG,
 )
-_REPEATED = {
-    *("margins", "alpha", "metrics", "better", "block", "allow", "assignments", "kind"),
-    *("compare_anyway", "cross_environment", "config"),
-}
-
-
-class Request(Struct, frozen=True):
-    """What the user asked for: the files, and every option by its name."""
-
-    arguments: tuple[str, ...]
-    more_base: tuple[str, ...]
-    more_new: tuple[str, ...]
-    margins: tuple[str, ...]
-    alpha: str | None
-    metrics: tuple[str, ...]
-    better: tuple[str, ...]
-    only: tuple[str, ...]
-    sort: str | None
-    policy: str | None
-    block: tuple[str, ...]
-    allow: tuple[str, ...]
-    assignments: tuple[str, ...]
-    kind: str | None
-    compare_anyway: bool
-    cross_environment: bool
-    style: str | None
-    output: str | None
-    reports: tuple[str, ...]
-    config: str | None
-
-    @property
-    def base(self) -> tuple[str, ...]:
-        """The files of the base."""
-        return (*self.arguments[:1], *self.more_base)
-
-    @property
-    def new(self) -> tuple[str, ...]:
-        """The files of the new side."""
-        return (*self.arguments[1:2], *self.more_new)
-
-    def repeat(self) -> tuple[str, ...]:
-        """The options that a suggested command has to repeat, as they were given."""
-        words: list[str] = []
-        for option in OPTIONS:
-            value = getattr(self, option.name) if option.name in _REPEATED else None
-            if value is True:
-                words.append(option.flag)
-            for text in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
-                words += [option.flag, text]
-        return tuple(words)
 
 
 def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
@@ -171,131 +121,52 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
       torchstone compare base.jsonl new.jsonl --margin 2% --metric abs_latency
       torchstone compare old.csv new.csv --format markdown
     """
-    request = Request(arguments, **values)
-    reports = parse_reports(request.reports)
-    _require_two(request)
-    outputs = [path for path in (request.output, *(path for _, path in reports)) if path]
-    refuse_overwriting(outputs, (*request.base, *request.new))
+    reports = parse_reports(values["reports"])
+    _require_two(arguments)
+    margin, margins = _parse_margins(values["margins"])
+    request = make_request(
+        CompareRequest,
+        OPTIONS,
+        values,
+        base=(*arguments[:1], *values["more_base"]),
+        new=(*arguments[1:2], *values["more_new"]),
+        margin=margin,
+        margins=margins,
+    )
+    shown = Shown(values["style"] or "text", values["output"], tuple(reports))
+    refuse_overwriting(shown.paths, (*names_of(request.base), *names_of(request.new)))
     with patience("comparing"):
-        compared = _compare(request)
-    report = CompareReport(compared, request.base, request.new, request.repeat(), request.sort or SORTS[0])
-    show(partial(_render, report), request.style or "text", request.output, reports)
-    return compared.exit_code
+        result = compare_results(request)
+    show(partial(render_report, result.report), shown)
+    return result.exit_code
 
 
-def _require_two(request: Request) -> None:
+def _require_two(arguments: tuple[str, ...]) -> None:
     """Two files, or enough options that name some."""
-    if len(request.arguments) > 2:
+    if len(arguments) > 2:
         raise UsageError(
-            f"{len(request.arguments)} files given: which are the base, which are new?",
+            f"{len(arguments)} files given: which are the base, which are new?",
             advice="name one of each, BASE NEW, and further ones with --base FILE and --new FILE",
         )
-    if len(request.arguments) < 2:
+    if len(arguments) < 2:
         raise UsageError(
             "two files are needed: BASE and NEW",
             advice="for example: torchstone compare base.jsonl new.jsonl",
         )
 
 
-def _compare(request: Request) -> Compared:
-    """Read all files, and compare."""
-    base = read_results(request.base, request.kind, request.assignments)
-    new = read_results(request.new, request.kind, request.assignments)
-    terms = _terms(request)
-    if terms.policy.is_upstream:
-        _refuse_what_upstream_ignores(request)
-        return _compare_as_upstream(base, new, terms)
-    sides = gather(base, new, request.only)
-    compared = compare_files(*sides, terms)
-    if not are_ddp((*base, *new)):
-        return compared
-    from msgspec import structs  # noqa: PLC0415
-
-    rounds = compare_by_name(*(side.readings for side in sides))
-    return structs.replace(compared, header_keys=header_keys((*base, *new)), ddp=rounds)
-
-
-def _refuse_what_upstream_ignores(request: Request) -> None:
-    """The original has one way to compare, and judges nothing: options that would change that are refused."""
-    ignored = ("margins", "alpha", "metrics", "better", "only", "sort", "block", "allow")
-    given = [option.flag for option in OPTIONS if option.name in ignored and getattr(request, option.name)]
-    if given:
-        raise UsageError(
-            f"the policy upstream compares all rounds as the original does, without {' and '.join(given)}",
-            advice="leave out either of them",
-        )
-
-
-def _compare_as_upstream(base: Sequence[Reading], new: Sequence[Reading], terms: Terms) -> Compared:
-    """What the original's comparison of two DDP reports prints; it judges nothing."""
-    if not are_ddp((*base, *new)) or len(base) != 1 or len(new) != 1:
-        raise UsageError(
-            "the policy upstream compares two DDP reports, and nothing else",
-            advice="leave out --policy; the original's gates are in 'torchstone check --policy upstream'",
-        )
-    rounds = compare_by_position(base[0], new[0])
-    keys = header_keys((*base, *new))
-    return Compared(terms.policy, terms.alpha, [], 0, [], PassRate(), [], False, [], keys, rounds)
-
-
-def _terms(request: Request) -> Terms:
-    """What is compared, and by what measure. Of the settings only the rules count: policies there are about baselines."""
-    settings = load_settings(request.config)
-    plain = [text for text in request.margins if "=" not in text]
+def _parse_margins(texts: tuple[str, ...]) -> tuple[float | None, tuple[tuple[str, float], ...]]:
+    """``2%`` for all metrics, once at most; ``METRIC=5%`` for some."""
+    plain = [text for text in texts if "=" not in text]
     if len(plain) > 1:
         raise UsageError(
             f"--margin {plain[1]}: there is already {plain[0]}", advice="name the metric: --margin speedup=5%"
         )
-    named = (text.rpartition("=") for text in request.margins if "=" in text)
-    return Terms(
-        _policy(request),
-        RuleBook(settings.rules),
-        parse_share("--alpha", request.alpha) or USUAL_ALPHA,
-        _parse_margin(plain[0]) if plain else None,
-        tuple((metric, _parse_margin(share)) for metric, _, share in named),
-        request.metrics,
-        tuple(map(_parse_better, request.better)),
-        request.compare_anyway,
-        request.cross_environment,
-    )
-
-
-def _policy(request: Request) -> Policy:
-    block, allow = ({_verdict(name) for name in names} for names in (request.block, request.allow))
-    if both := block & allow:
-        raise UsageError(f"block and allow both name {', '.join(sorted(both))}")
-    return make_policy(request.policy or POLICIES[0], block, allow)
-
-
-def _verdict(name: str) -> Verdict:
-    return Verdict.PASS if name == SAME else Verdict(name)
+    named = (text.rpartition("=") for text in texts if "=" in text)
+    margins = tuple((metric, _parse_margin(share)) for metric, _, share in named)
+    return _parse_margin(plain[0]) if plain else None, margins
 
 
 def _parse_margin(text: str) -> float:
     """``2%`` or ``0.02``; 0 where no change at all is wanted."""
     return 0.0 if text in {"0", "0%"} else parse_share("--margin", text) or 0.0
-
-
-def _parse_better(text: str) -> tuple[str, str]:
-    metric, _, way = text.rpartition("=")
-    if not metric or way not in {"lower", "higher"}:
-        raise UsageError(f"--better {text}: expected METRIC=lower or METRIC=higher")
-    return metric, way
-
-
-def _render(report: CompareReport, style: str, *, color: bool, width: int) -> str:
-    """The report in one of the styles; color and width are for text."""
-    match style:
-        case "text":
-            from torchstone.reporting.dialects.comparison_text import render_compare_text  # noqa: PLC0415
-
-            return render_compare_text(report, color=color, width=width)
-        case "markdown":
-            from torchstone.reporting.dialects.comparison_markdown import render_compare_markdown as renderer  # noqa: PLC0415
-        case "junit":
-            from torchstone.reporting.dialects.comparison_junit import render_compare_junit as renderer  # noqa: PLC0415
-        case "json":
-            from torchstone.reporting.dialects.comparison_json import render_compare_json as renderer  # noqa: PLC0415
-        case _:
-            from torchstone.reporting.dialects.comparison_github import render_compare_github as renderer  # noqa: PLC0415
-    return renderer(report)

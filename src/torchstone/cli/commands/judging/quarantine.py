@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import click
 
-from torchstone.cli.options.shared import SET, parse_day, patience, read_results
+from torchstone.api.sources import read_inputs
+from torchstone.cli.options.shared import SET, parse_day, patience
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_settings
 from torchstone.core.disk import read_text
@@ -21,9 +22,9 @@ from torchstone.core.text.units import count_of
 from torchstone.core.upstream import find_version, tell_idle, without_removed
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.formats import read_file
-from torchstone.formats.merge import merge
+from torchstone.formats.merge import merge, parse_axes
 from torchstone.gate.baseline import Baseline
-from torchstone.gate.judge import judge
+from torchstone.gate.checking import check_results
 from torchstone.gate.policy import make_policy
 from torchstone.gate.quarantine import (
     add_entry,
@@ -255,7 +256,7 @@ def check_entries(
     results: tuple[str, ...],
     baselines: tuple[str, ...],
     platforms: tuple[str, ...],
-    assignments: tuple[str, ...],
+    axes: tuple[str, ...],
     as_of: str | None,
     path: str,
     version: str | None,
@@ -274,7 +275,9 @@ def check_entries(
     today = parse_day("--as-of", as_of) or date.today()
     with patience("judging"):
         expected = [read_file(name) for name in baselines]
-        judged = [_judge(reading, expected) for reading in read_results(results, None, assignments)]
+        judged = [
+            _judge(reading, expected) for reading in read_inputs(results, "", tuple(parse_axes(axes).items()))
+        ]
     covered = [_covered(entries, rows, frozenset(platforms)) for rows in judged]
     rows = [_verdict(entry, [by_entry[n] for by_entry in covered], today) for n, entry in enumerate(entries)]
     if not rows:
@@ -290,7 +293,7 @@ def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
     further = load_settings(None).rules
     rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
     conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
-    return judge(merge([reading]), Baseline(expected), conditions).rows
+    return check_results(merge([reading]), Baseline(expected), conditions).rows
 
 
 def _covered(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 
 from msgspec import structs
 
+from torchstone.api.case_lookup import find_cases
+from torchstone.api.measuring.consent import trust_run
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.consent import TRUST, trust_run
+from torchstone.cli.options.consent import TRUST, ask
 from torchstone.cli.options.plain import Option
-from torchstone.cli.terminal.case_label import Labels
+from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.terminal.run_display import make_display
 from torchstone.cli.terminal.run_summary import result_line
 from torchstone.core.disk import read_text
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.fingerprint import differences, unknowns
-from torchstone.core.records import Case, Outcome, Run, matches
+from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_file import decode_run
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.vocabulary import PASSED, SKIPPED
@@ -25,8 +26,8 @@ from torchstone.measure.measuring import check_artifacts, settings_of_run
 from torchstone.measure.runner import check_hosts, check_stated, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor
+from torchstone.reporting.dialects.case_label import Labels
 
-MOST_LISTED = 10
 OPTIONS = (
     Option(
         "--times",
@@ -51,8 +52,6 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
       TORCH_LOGS=graph_breaks torchstone repro run.jsonl \\
         'smoke::mlp[device=cpu,backend=inductor,...]::performance'
     """
-    from torchstone.cli.options.quantities import parse_count  # noqa: PLC0415
-
     if len(arguments) != 2:
         raise UsageError("expected a run file and one case", advice="see 'torchstone repro --help'")
     path, wanted = arguments
@@ -61,8 +60,8 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
     settings = structs.replace(settings_of_run(run, path), save_outputs="", save_artifacts="")
     repeats = parse_count("--times", times) or 1
     check_artifacts(settings, cases)
-    trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust)
     display = make_display()
+    trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust, ask=ask, say=display.say)
     with Session(settings.start, settings.cache, display.say) as session:
         session.trusts_artifacts = trusts_artifacts
         with display.busy("loading torch and looking at the machine"):
@@ -112,33 +111,6 @@ def show(outcome: Outcome, label: str = "") -> None:
     for cause in (outcome.extra or {}).get("graph_breaks", []):
         place, source = (printable(str(cause[key]), 1000) for key in ("place", "source"))
         print(f"graph break ({cause['count']}x) at {place}: {source}")
-
-
-def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
-    """The one case that is meant, or all cases of the one benchmark that is."""
-    found = (
-        [case for case in run.plan if case.id == wanted]
-        or [case for case in run.plan if case.benchmark == wanted]
-        or [case for case in run.plan if matches(wanted, case)]
-    )
-    if not found:
-        names = {text: case for case in run.plan for text in (case.id, case.benchmark)}
-        close = get_close_matches(wanted, names, n=1, cutoff=0.4)
-        hint = f"did you mean {names[close[0]].id}?" if close else f"the run has {len(run.plan)} cases"
-        raise UsageError(f"{path} has no case {wanted}", advice=hint)
-    if len({(case.suite, case.benchmark) for case in found}) > 1:
-        raise _several(found, wanted, path)
-    return found
-
-
-def _several(found: list[Case], wanted: str, path: str) -> UsageError:
-    """The error for a text that means cases of several benchmarks, with a line for each case."""
-    error = UsageError(f"{wanted} means {len(found)} cases of {path}, and not all are of one benchmark")
-    lines = ["say which:", *(printable(case.id, 1000) for case in found[:MOST_LISTED])]
-    if len(found) > MOST_LISTED:
-        lines.append(f"... and {len(found) - MOST_LISTED} more")
-    error.advice = "\n    ".join(lines)  # lines of our own: what an error is given is put on one line
-    return error
 
 
 repro_command = make_command("repro", reproduce, OPTIONS, "RUNFILE CASE", required=True)

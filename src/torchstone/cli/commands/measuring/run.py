@@ -3,53 +3,67 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from torchstone.api.measuring.preparation import limits_of
+from torchstone.api.measuring.run import (
+    FILE_LOST,
+    CheckPlan,
+    Execution,
+    MeasuredRun,
+    exit_code_of,
+    open_run,
+    plan_run,
+    require_targets,
+)
+from torchstone.api.measuring.run_files import write_run_files
+from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
+from torchstone.api.measuring.run_rules import may_scale, refuse_without
+from torchstone.api.requests import command_words
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.consent import trust_artifacts, trust_run
-from torchstone.cli.options.quantities import parse_seconds
-from torchstone.cli.options.run_options import OPTIONS, given_limits, make_request, may_scale, refuse_unused
+from torchstone.cli.options.consent import ask
+from torchstone.cli.options.requests import NOT_GIVEN, make_request
+from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.cli.terminal.run_display import Display, make_display
-from torchstone.cli.terminal.run_outputs import print_plan, refuse_taken, write_ddp, write_outputs
+from torchstone.cli.terminal.run_outputs import print_plan
 from torchstone.cli.terminal.run_summary import print_cache_reasons
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.records import Outcome, Run
+from torchstone.core.records import Run
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.text.units import count_of
-from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
+from torchstone.core.vocabulary import Probe
 from torchstone.measure.hosts.host_group import Place, wait_for_leader
 from torchstone.measure.hosts.host_job import Job, follow, join, own_place
-from torchstone.measure.journal import Journal, create_journal, reopen_journal
-from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
-from torchstone.measure.runner import (
-    Request,
-    check_same_world,
-    default_output,
-    find_edited_files,
-    measure,
-    prepare_run,
-    refuse_to_finish,
-)
+from torchstone.measure.journal import Journal
+from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits
 from torchstone.measure.targets import resolve_targets
 
 INTERRUPTED = 130
-FILE_LOST = 3
+_MAY_RESUME = RESUMABLE | {"explain", "exit_zero"}
+
+
+class Showing(Struct, frozen=True):
+    """What the command line shows of a run, and how it ends."""
+
+    explain: bool = False
+    dry_run: bool = False
+    exit_zero: bool = False
 
 
 class Finished(Struct, frozen=True):
-    """How a run ended: the exit code, and the run file, which may be another one than was asked for; empty if there is none."""
+    """How a run ended: the exit code, the run file (another one than was asked for if that was taken away), and the result of a run that was not interrupted."""
 
     code: int
     path: str = ""
+    result: MeasuredRun | None = None
 
 
-def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401  (the options, by name)
+def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
     """Measure SUITES, FILES and folders under torch.compile, against eager.
 
     TARGETS are suites (see 'torchstone list'), files bench_*.py with functions
@@ -69,37 +83,39 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
     3 nothing can be measured here, or the run file was removed, replaced or
     changed meanwhile: then everything is in a new file beside it.
     """
-    return run_to_file(targets, given).code
+    _refuse_changes_of_resumed(values)
+    request = make_run_request(targets, values)
+    return run_to_file(request, make_request(Showing, OPTIONS, values)).code
 
 
-def run_to_file(
-    targets: tuple[str, ...], given: dict[str, Any], check_plan: Callable[[Run], None] = lambda _: None
-) -> Finished:
-    """Measure as 'torchstone run' does; the result names the run file. ``check_plan`` may refuse the plan before anything is measured."""
-    if not targets and not given["resume"]:
-        raise UsageError(
-            "what is to be measured?", advice="name a suite or a file; 'torchstone list' shows the suites"
-        )
-    place = own_place() if may_scale(given) else None
+def _refuse_changes_of_resumed(values: Mapping[str, Any]) -> None:
+    """Refuse, by its flag, an option that a run that has its own settings does not take."""
+    if not values["resume"]:
+        return
+    for option in OPTIONS:
+        if option.name not in _MAY_RESUME and values[option.name] not in NOT_GIVEN:
+            raise UsageError(f"--resume takes its settings from the file, so {option.flags[0]} has no place")
+
+
+def run_to_file(request: RunRequest, showing: Showing, check_plan: CheckPlan = lambda _: None) -> Finished:
+    """Measure and show it, as 'torchstone run' does. ``check_plan`` may refuse the plan before anything is measured."""
+    require_targets(request)
+    place = own_place() if may_scale(request) else None
     if place is None:
-        return _run(targets, given, None, check_plan)
+        return _run(request, showing, None, check_plan)
     if place.local_rank:
         return Finished(wait_for_leader(place))
-    return _run_in_job(place, targets, given, check_plan)
+    return _run_in_job(place, request, showing, check_plan)
 
 
-def _run_in_job(
-    place: Place, targets: tuple[str, ...], given: dict[str, Any], check_plan: Callable[[Run], None]
-) -> Finished:
+def _run_in_job(place: Place, request: RunRequest, showing: Showing, check_plan: CheckPlan) -> Finished:
     """Lead this host's part of a job: on the first host that is the run itself."""
-    timeout = parse_seconds("--collective-timeout", given["collective_timeout"])
-    with join(place, timeout, resolve_targets(targets).sources) as job:
-        path = ""
+    with join(place, request.collective_timeout, resolve_targets(request.targets).sources) as job:
+        finished = Finished(0)
         try:
-            finished = (
-                _run(targets, given, job, check_plan) if place.index == 0 else Finished(_follow(job, given))
-            )
-            job.code, path = finished.code, finished.path
+            is_first = place.index == 0
+            finished = _run(request, showing, job, check_plan) if is_first else _follow(job, request)
+            job.code = finished.code
         except TorchstoneError as error:  # told here: once the other processes know, torchrun ends this one
             sys.stderr.write(f"error: {error}\n")
             job.code = error.exit_code
@@ -107,147 +123,71 @@ def _run_in_job(
         sys.stderr.flush()
         if job.has_lost_hosts():  # after a success torchrun would wait for these, for minutes
             job.code = job.code or 1
-        return Finished(job.code, path)
+        return Finished(job.code, finished.path, finished.result)
 
 
-def _follow(job: Job, given: dict[str, Any]) -> int:
+def _follow(job: Job, request: RunRequest) -> Finished:
     """Take part in the run on another host."""
     display = make_display()
     display.say(f"{job.names[job.place.index]}: takes part in the run on {job.names[0]}")
-    settings = Settings(**given_limits(given))
+    settings = Settings(**limits_of(request))
     with Session("auto", "cold", display.say) as session:
         session.start_workers([])
         follow(job, session, Limits(settings.timeout, settings.memory_limit), display)
-    return 0
+    return Finished(0)
 
 
-def _run(
-    targets: tuple[str, ...], given: dict[str, Any], job: Job | None, check_plan: Callable[[Run], None]
-) -> Finished:
-    if given["resume"]:
-        return _resume(targets, given, job)
-    if given["raw_cells"] and not given["csv"]:
-        raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
-    refuse_taken(given["output"])
-    request = make_request(targets, given)
+def _run(request: RunRequest, showing: Showing, job: Job | None, check_plan: CheckPlan) -> Finished:
+    if showing.explain and request.probes:
+        refuse_without("--explain", (Probe.COMPILE_CACHE,), request.probes)
     display = make_display()
-    with Session(
-        "spawn" if given["dry_run"] else request.settings.start, request.settings.cache, display.say
-    ) as session:
-        _man(session, job)
-        run = _prepare(request, session, display)
-        if not given["shard"]:  # of which each may lack a probe that others have
-            refuse_unused(given, {case.probe for case in run.plan})
-        settings = _settings(run)
-        check_artifacts(settings, run.plan)
-        if given["dry_run"]:
-            print_plan(run)
-            return Finished(0)
-        check_plan(run)
-        session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
-        _show_cautions(session, display)
-        journal = create_journal(given["output"] or default_output(run), run, "", display.say)
-        return _carry_out(run, settings, journal, session, display, given)
+    if showing.dry_run:
+        planned = plan_run(request, display, job)
+        _refuse_unexplained(planned, request, showing)
+        print_plan(planned)
+        return Finished(0)
+
+    def check(planned: Run) -> None:
+        _refuse_unexplained(planned, request, showing)
+        check_plan(planned)
+
+    with open_run(request, display, ask=ask, check_plan=check, job=job) as execution:
+        try:
+            result = execution.measure_all()
+        except KeyboardInterrupt:
+            return _say_stopped(execution, request, showing)
+        return _finish(execution, result, request, showing, display)
 
 
-def _settings(run: Run) -> Settings:
-    return settings_of_run(run, "")
+def _refuse_unexplained(planned: Run, request: RunRequest, showing: Showing) -> None:
+    """Refuse to explain caches where none is measured."""
+    if showing.explain and not request.shard:
+        refuse_without("--explain", (Probe.COMPILE_CACHE,), {case.probe for case in planned.plan})
 
 
-def _prepare(request: Request, session: Session, display: Display) -> Run:
-    with display.busy("loading torch and looking at the machine"):
-        session.start_workers(list(request.targets.sources.values()), request.axes.devices)
-        return prepare_run(request, session, keeps_going=True)
-
-
-def _man(session: Session, job: Job | None) -> None:
-    """Have rounds use all hosts of a job, where there is one."""
-    if job is not None:
-        session.crew = job.crew()
-
-
-def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Finished:
-    """Finish a run: with the settings it was begun with, on the machine and code it was begun on; what its cases may use can be changed."""
-    if other := [each.flags[0] for each in OPTIONS if given[each.name] and each.name not in _RESUMABLE]:
-        raise UsageError(f"--resume takes its settings from the file, so {other[0]} has no place")
-    if targets:
-        raise UsageError(f"--resume takes the cases from the file, so {targets[0]} has no place")
-    display = make_display()
-    journal, reading = reopen_journal(given["resume"], display.say)
-    run = reading.run
-    with closing(journal):
-        settings = structs.replace(settings_of_run(run, reading.path), **given_limits(given))
-        if run.finished:
-            display.say(f"{reading.path}: nothing is left to measure")
-            if given["explain"]:
-                print_cache_reasons(run.outcomes)
-            _write_others(run, given, display)
-            say_broken(settings.broken)
-            return Finished(_exit_code(run.outcomes, settings, given), reading.path)
-        return _go_on(run, settings, journal, display, given, job)
-
-
-def _go_on(
-    run: Run, settings: Settings, journal: Journal, display: Display, given: dict[str, Any], job: Job | None
+def _finish(
+    execution: Execution, result: MeasuredRun, request: RunRequest, showing: Showing, display: Display
 ) -> Finished:
-    done = {outcome.case for outcome in run.outcomes}
-    left = [case for case in run.plan if case not in done]
-    refuse_to_finish(find_edited_files(run))  # no trust would help
-    check_artifacts(settings, left)
-    trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
-    with Session(settings.start, settings.cache, display.say) as session:
-        session.trusts_artifacts = trusts_artifacts
-        _man(session, job)
-        with display.busy("loading torch and looking at the machine"):
-            session.start_workers(
-                list(settings.sources.values()), sorted({case.variant.device for case in run.plan})
-            )
-            check_same_world(run, session, journal.path)
-        _show_cautions(session, display)
-        return _carry_out(run, settings, journal, session, display, given)
+    """Show the result, write the other files, and say where everything is."""
+    if not execution.was_finished:
+        display.summarise(result.run, result.path)
+    if showing.explain:
+        print_cache_reasons(result.outcomes)
+    write_run_files(result.run, request, display.say)
+    say_broken(result.broken)
+    code = 0 if showing.exit_zero else exit_code_of(result.outcomes, result.broken)
+    return Finished(say_losses([execution.journal]) or code, result.path, result)
 
 
-_RESUMABLE = {
-    *("resume", "trust", "csv", "raw_cells", "v3", "ddp_json", "explain", "exit_zero"),
-    *("jobs", "timeout", "memory_limit"),
-}
-
-
-def _show_cautions(session: Session, display: Display) -> None:
-    for caution in session.cautions:
-        display.say(f"caution: {caution}")
-
-
-def _carry_out(
-    run: Run, settings: Settings, journal: Journal, session: Session, display: Display, given: dict[str, Any]
-) -> Finished:
-    """Measure, show, write the other files, and say where everything is."""
-    outcomes = list(run.outcomes)
-    try:
-        with (
-            closing(journal),
-            display.showing(run),
-            closing(measure(run, settings, journal, session, display)) as measured,
-        ):
-            for outcome in measured:
-                outcomes.append(outcome)
-                display.finished(outcome)
-    except KeyboardInterrupt:
-        left = len(run.plan) - len(outcomes)
-        sys.stderr.write(
-            f"\nstopped: {len(outcomes)} of {len(run.plan)} cases are in {journal.path}, {left} are left; go on with\n"
-            f"  {join_words(_resume_arguments(journal.path, given))}\n"
-        )
-        say_losses([journal])
-        return Finished(INTERRUPTED, journal.path)
-    done = structs.replace(run, outcomes=tuple(outcomes), finished=True)
-    display.summarise(done, journal.path)
-    if given["explain"]:
-        print_cache_reasons(outcomes)
-    _write_others(done, given, display)
-    say_broken(settings.broken)
-    code = _exit_code(outcomes, settings, given)
-    return Finished(say_losses([journal]) or code, journal.path)
+def _say_stopped(execution: Execution, request: RunRequest, showing: Showing) -> Finished:
+    """Say what is done, what is left, and how to go on."""
+    path, total, done = execution.journal.path, len(execution.run.plan), len(execution.outcomes)
+    sys.stderr.write(
+        f"\nstopped: {done} of {total} cases are in {path}, {total - done} are left; go on with\n"
+        f"  {join_words(_resume_arguments(path, request, showing))}\n"
+    )
+    say_losses([execution.journal])
+    return Finished(INTERRUPTED, path)
 
 
 def say_losses(journals: Sequence[Journal]) -> int:
@@ -259,29 +199,6 @@ def say_losses(journals: Sequence[Journal]) -> int:
     return FILE_LOST if losses else 0
 
 
-def _write_others(run: Run, given: dict[str, Any], display: Display) -> None:
-    """The files that were asked for beside the run file."""
-    write_outputs(run, given["csv"], given["v3"], display.say, raw_cells=given["raw_cells"])
-    write_ddp(run, given["ddp_json"], display.say)
-
-
-_FLAGS = {
-    "--trust": "trust",
-    "--raw-cells": "raw_cells",
-    "--explain": "explain",
-    "--exit-zero": "exit_zero",
-}
-
-
-def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
-    """The command that finishes the run, with the files that were asked for besides."""
-    arguments = ["torchstone", "run", "--resume", path]
-    for option in ("csv", "v3", "ddp-json"):
-        value = given[option.replace("-", "_")]
-        arguments += [f"--{option}", value] if value else []
-    return [*arguments, *(flag for flag, name in _FLAGS.items() if given[name])]
-
-
 def say_broken(files: Sequence[str]) -> None:
     """Name the files that could not be imported once more, after everything else."""
     if files:
@@ -290,13 +207,18 @@ def say_broken(files: Sequence[str]) -> None:
         sys.stderr.write(f"\n{count_of(len(files), 'file')} could not be imported:\n{listed}")
 
 
-def _exit_code(
-    outcomes: tuple[Outcome, ...] | list[Outcome], settings: Settings, given: dict[str, Any]
-) -> int:
-    bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
-    bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
-    bad |= bool(settings.broken)
-    return 1 if bad and not given["exit_zero"] else 0
+def _resume_arguments(path: str, request: RunRequest, showing: Showing) -> list[str]:
+    """The command that finishes the run, with the files that were asked for besides."""
+    further = command_words(
+        ("--csv", request.csv),
+        ("--v3", request.v3),
+        ("--ddp-json", request.ddp_json),
+        ("--trust", request.trust),
+        ("--raw-cells", request.raw_cells),
+        ("--explain", showing.explain),
+        ("--exit-zero", showing.exit_zero),
+    )
+    return ["torchstone", "run", "--resume", path, *further]
 
 
 run_command = make_command("run", run_benchmarks, OPTIONS, "[TARGETS]...", required=False)

@@ -1,0 +1,127 @@
+"""The public Python API: one function a capability, request in, result out. Nothing here prints or exits.
+
+Each name is loaded when it is asked for: importing torchstone stays quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchstone.api.files.convert import ConvertResult, convert
+    from torchstone.api.files.read import read
+    from torchstone.api.files.report import ReportResult, report
+    from torchstone.api.judging.accept import AcceptResult, accept
+    from torchstone.api.judging.check import CheckResult, check
+    from torchstone.api.judging.compare import CompareResult, compare
+    from torchstone.api.judging.explain import ExplainResult, explain
+    from torchstone.api.measuring.ab import ab
+    from torchstone.api.measuring.ab_result import AbResult
+    from torchstone.api.measuring.cachebench import CachebenchResult, cachebench
+    from torchstone.api.measuring.doctor import DoctorResult, doctor
+    from torchstone.api.measuring.events import (
+        CaseMeasured,
+        CaseStarted,
+        Notice,
+        PairMeasured,
+        PhaseEntered,
+        Planned,
+        Preparing,
+        SelfCompared,
+    )
+    from torchstone.api.measuring.pr_time import PrTimeResult, pr_time
+    from torchstone.api.measuring.run import MeasuredRun, plan, run, stream
+    from torchstone.api.measuring.selftest import SelftestResult, selftest
+    from torchstone.api.results import RunResult
+    from torchstone.api.script import main
+    from torchstone.core.errors import InputError, TorchstoneError, UsageError
+    from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
+
+_HOMES = {
+    "torchstone.api.measuring.run": ("MeasuredRun", "plan", "run", "stream"),
+    "torchstone.api.measuring.ab": ("ab",),
+    "torchstone.api.measuring.ab_result": ("AbResult",),
+    "torchstone.api.measuring.selftest": ("SelftestResult", "selftest"),
+    "torchstone.api.measuring.cachebench": ("CachebenchResult", "cachebench"),
+    "torchstone.api.measuring.pr_time": ("PrTimeResult", "pr_time"),
+    "torchstone.api.script": ("main",),
+    "torchstone.api.measuring.events": (
+        "CaseMeasured",
+        "CaseStarted",
+        "Notice",
+        "PairMeasured",
+        "PhaseEntered",
+        "Planned",
+        "Preparing",
+        "SelfCompared",
+    ),
+    "torchstone.core.records": ("Case", "Measurement", "Outcome", "Reading", "Run"),
+    "torchstone.api.files.convert": ("ConvertResult", "convert"),
+    "torchstone.api.files.read": ("read",),
+    "torchstone.api.files.report": ("ReportResult", "report"),
+    "torchstone.api.judging.accept": ("AcceptResult", "accept"),
+    "torchstone.api.judging.check": ("CheckResult", "check"),
+    "torchstone.api.judging.compare": ("CompareResult", "compare"),
+    "torchstone.api.judging.explain": ("ExplainResult", "explain"),
+    "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
+    "torchstone.api.results": ("RunResult",),
+    "torchstone.core.errors": ("InputError", "TorchstoneError", "UsageError"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AbResult",
+    "AcceptResult",
+    "CachebenchResult",
+    "Case",
+    "CaseMeasured",
+    "CaseStarted",
+    "CheckResult",
+    "CompareResult",
+    "ConvertResult",
+    "DoctorResult",
+    "ExplainResult",
+    "InputError",
+    "MeasuredRun",
+    "Measurement",
+    "Notice",
+    "Outcome",
+    "PairMeasured",
+    "PhaseEntered",
+    "Planned",
+    "PrTimeResult",
+    "Preparing",
+    "Reading",
+    "ReportResult",
+    "Run",
+    "RunResult",
+    "SelfCompared",
+    "SelftestResult",
+    "TorchstoneError",
+    "UsageError",
+    "ab",
+    "accept",
+    "cachebench",
+    "check",
+    "compare",
+    "convert",
+    "doctor",
+    "explain",
+    "main",
+    "plan",
+    "pr_time",
+    "read",
+    "report",
+    "run",
+    "selftest",
+    "stream",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class)
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'torchstone.api' has no attribute '{name}'")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Reading, converting and showing files of results."""

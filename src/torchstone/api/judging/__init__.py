@@ -1,0 +1,1 @@
+"""Judging results: check, compare, accept, explain."""

@@ -1,0 +1,276 @@
+"""``compare``: whether one set of results is slower than another, and how certain that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from msgspec import Struct, structs
+
+from torchstone.api.judging.blocking import parse_verdicts
+from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
+from torchstone.api.showing import show_html
+from torchstone.api.sources import Axes, Input, names_of, read_inputs
+from torchstone.core.config import POLICIES, load_settings
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Reading
+from torchstone.gate.comparing import compare_files
+from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
+from torchstone.gate.policy import Policy, comparison_policy
+from torchstone.gate.rules import RuleBook
+from torchstone.gate.trials_of_sides import gather
+from torchstone.gate.verdicts import Judgement, Overview, RoundTable, Row
+from torchstone.reporting.dialects.styles import render_report
+from torchstone.reporting.views.comparison_rows import SORTS, CompareReport, describe_finding
+from torchstone.reporting.views.paired_rounds import (
+    are_ddp,
+    compare_by_name,
+    compare_by_position,
+    header_keys,
+)
+from torchstone.reporting.views.result_table import ResultTable, show_most
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+
+class CompareRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to compare, and by what criteria. ``margin`` is for all metrics, ``margins`` for those of these names or patterns."""
+
+    base: tuple[Input, ...]
+    new: tuple[Input, ...]
+    margin: float | None = None
+    margins: tuple[tuple[str, float], ...] = ()
+    alpha: float = USUAL_ALPHA
+    metrics: tuple[str, ...] = ()
+    better: tuple[tuple[str, str], ...] = ()
+    only: tuple[str, ...] = ()
+    sort: str = SORTS[0]
+    policy: str = POLICIES[0]
+    block: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    axes: Axes = ()
+    kind: str = ""
+    compare_anyway: bool = False
+    cross_environment: bool = False
+    config: str | None = None
+
+
+class CompareOptions(TypedDict, total=False):
+    """What ``compare`` takes besides the two sides; docs/compare.md explains each."""
+
+    margin: float
+    margins: Mapping[str, float]
+    alpha: float
+    metrics: Texts
+    better: Mapping[str, str]
+    only: Texts
+    sort: str
+    policy: str
+    block: Texts
+    allow: Texts
+    axes: Mapping[str, object]
+    kind: str
+    compare_anyway: bool
+    cross_environment: bool
+    config: Path
+
+
+class CompareResult(Struct, frozen=True):
+    """Two sides compared: an effect, an interval and a verdict for each metric of each case."""
+
+    report: CompareReport
+
+    @property
+    def judgement(self) -> Judgement:
+        """Everything the comparison found out."""
+        return self.report.judgement
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row for each metric of each case, worst first unless another order was asked for."""
+        return self.report.ordered
+
+    @property
+    def red(self) -> list[Row]:
+        """The rows that block."""
+        return self.report.red
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing blocks."""
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        """What the command would end with: 0 where nothing blocks, 1 otherwise."""
+        return self.judgement.exit_code
+
+    @property
+    def headline(self) -> str:
+        """The result in one line."""
+        return self.report.headline
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Warnings about the input."""
+        return tuple(self.judgement.cautions)
+
+    def render(self, style: str = "text") -> str:
+        """The report as text, Markdown, JUnit, JSON or GitHub annotations."""
+        return render_report(self.report, style)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
+        return [record_of(row) for row in self.rows]
+
+    def __str__(self) -> str:
+        return self.render().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        names, level = self.report.names, self.report.confidence
+        rows = [
+            (row.verdict.value, names.of(row.case), row.metric, describe_finding(row, level))
+            for row in self.rows
+        ]
+        shown, notes = show_most(rows)
+        header = ("verdict", "case", "metric", "finding")
+        return show_html(ResultTable(self.headline, header, shown, (*notes, *self.cautions)))
+
+
+def record_of(row: Row) -> dict[str, Any]:
+    """Return a row as a dictionary: case, metric, verdict, both values, the ratio new/base and its interval."""
+    comparison = row.comparison
+    return {
+        "case": row.case.id,
+        "benchmark": row.case.benchmark,
+        "metric": row.metric,
+        "verdict": row.verdict.value,
+        "blocks": row.blocks,
+        "base": row.base_value,
+        "new": row.new_value,
+        "ratio": row.ratio,
+        "low": comparison.low if comparison else None,
+        "high": comparison.high if comparison else None,
+    }
+
+
+def compare(base: Sources, new: Sources, **options: Unpack[CompareOptions]) -> CompareResult:
+    """Compare two sets of results, as ``torchstone compare`` does: has ``new`` become slower than ``base``.
+
+    Each side is a file of any kind torchstone reads, the result of an earlier call, or several of these: more trials of its cases.
+
+        print(torchstone.compare("main.jsonl", "mine.jsonl", margin=0.02))
+    """
+    return compare_results(make_request(CompareRequest, {"base": base, "new": new, **options}))
+
+
+def compare_results(request: CompareRequest) -> CompareResult:
+    """Compare as a request says."""
+    _check(request)
+    base = read_inputs(request.base, request.kind, request.axes)
+    new = read_inputs(request.new, request.kind, request.axes)
+    settings = _settings(request)
+    if settings.policy.is_upstream:
+        _refuse_what_upstream_ignores(request)
+        compared = _compare_as_upstream(base, new, settings)
+    else:
+        compared = _compare(base, new, request.only, settings)
+    repeated = command_words(*_repeated(request))
+    return CompareResult(
+        CompareReport(compared, names_of(request.base), names_of(request.new), repeated, request.sort)
+    )
+
+
+def _check(request: CompareRequest) -> None:
+    """Refuse values that no comparison can have."""
+    if request.policy not in POLICIES:
+        raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
+    if request.sort not in SORTS:
+        raise UsageError(f"--sort {request.sort}: expected {', '.join(SORTS)}")
+    if not 0 < request.alpha < 1:
+        raise UsageError(f"--alpha {request.alpha:g}: expected a share such as 0.01")
+    for margin in (request.margin or 0.0, *(share for _, share in request.margins)):
+        if not 0 <= margin < 1:
+            raise UsageError(f"--margin {margin:g}: expected a share such as 0.02")
+    for metric, way in request.better:
+        if not metric or way not in {"lower", "higher"}:
+            raise UsageError(f"--better {metric}={way}: expected METRIC=lower or METRIC=higher")
+
+
+def _compare(
+    base: Sequence[Reading], new: Sequence[Reading], only: tuple[str, ...], settings: CompareSettings
+) -> Judgement:
+    sides = gather(base, new, only)
+    compared = compare_files(*sides, settings)
+    if not are_ddp((*base, *new)):
+        return compared
+    rounds = compare_by_name(*(side.readings for side in sides))
+    return structs.replace(compared, rounds=RoundTable(header_keys((*base, *new)), rounds))
+
+
+def _criteria(request: CompareRequest) -> Iterator[tuple[str, object]]:
+    """What decides, as options of the command."""
+    yield "--margin", request.margin
+    yield "--margin", request.margins
+    yield "--alpha", request.alpha if request.alpha != USUAL_ALPHA else None
+    yield "--metric", request.metrics
+    yield "--better", request.better
+    yield "--block", request.block
+    yield "--allow", request.allow
+
+
+def _repeated(request: CompareRequest) -> Iterator[tuple[str, object]]:
+    """The options that a suggested command has to repeat."""
+    yield from _criteria(request)
+    yield "--set", request.axes
+    yield "--kind", request.kind
+    yield "--compare-anyway", request.compare_anyway
+    yield "--cross-environment", request.cross_environment
+    yield "--config", request.config
+
+
+def _refuse_what_upstream_ignores(request: CompareRequest) -> None:
+    """The original has one way to compare, and judges nothing: options that would change that are refused."""
+    sort = request.sort if request.sort != SORTS[0] else ""
+    words = command_words(*_criteria(request), ("--only", request.only), ("--sort", sort))
+    if given := dict.fromkeys(word for word in words if word.startswith("--")):
+        raise UsageError(
+            f"the policy upstream compares all rounds as the original does, without {' and '.join(given)}",
+            advice="leave out either of them",
+        )
+
+
+def _compare_as_upstream(
+    base: Sequence[Reading], new: Sequence[Reading], settings: CompareSettings
+) -> Judgement:
+    """What the original's comparison of two DDP reports prints; it judges nothing."""
+    if not are_ddp((*base, *new)) or len(base) != 1 or len(new) != 1:
+        raise UsageError(
+            "the policy upstream compares two DDP reports, and nothing else",
+            advice="leave out --policy; the original's gates are in 'torchstone check --policy upstream'",
+        )
+    rounds = RoundTable(header_keys((*base, *new)), compare_by_position(base[0], new[0]))
+    return Judgement(settings.policy, [], [], overview=Overview(settings.alpha), rounds=rounds)
+
+
+def _settings(request: CompareRequest) -> CompareSettings:
+    """The criteria. Of the configuration file only the rules count: policies there are about baselines."""
+    return CompareSettings(
+        _policy(request),
+        RuleBook(load_settings(request.config).rules),
+        request.alpha,
+        request.margin,
+        request.margins,
+        request.metrics,
+        request.better,
+        request.compare_anyway,
+        request.cross_environment,
+    )
+
+
+def _policy(request: CompareRequest) -> Policy:
+    block, allow = map(parse_verdicts, (request.block, request.allow))
+    if both := block & allow:
+        raise UsageError(f"block and allow both name {', '.join(sorted(both))}")
+    return comparison_policy(request.policy, block, allow)

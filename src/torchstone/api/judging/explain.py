@@ -1,0 +1,208 @@
+"""``explain``: where the difference between two counts of a case came from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from torchstone.analyze.attribution import compare
+from torchstone.analyze.profiles import Profile, read_profile
+from torchstone.api.case_lookup import find_cases
+from torchstone.api.requests import Source, make_request
+from torchstone.api.sources import Input, read_input
+from torchstone.core.errors import InputError, UsageError, printable
+from torchstone.core.fingerprint import differences, unknowns
+from torchstone.core.records import Case, Reading, Run
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import PASSED
+from torchstone.reporting.dialects.explanation import DEFAULT_TOP, Explanation, render_explanation
+from torchstone.reporting.html.fragment import render_text_html
+from torchstone.reporting.html.profile_section import Explained, profile_of, relative_change
+
+MOST_LISTED = 10
+_MEASURE = "measure both with: torchstone run ... --probe instructions --profile"
+
+
+class ExplainRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Two run files, and the case to explain; without one, all cases are listed."""
+
+    base: Input
+    new: Input
+    case: str = ""
+
+
+class ExplainResult(Struct, frozen=True):
+    """Where differences came from: phases of the compiler, functions, call stacks."""
+
+    explanation: Explanation
+    cautions: tuple[str, ...]
+
+    @property
+    def explained(self) -> tuple[Explained, ...]:
+        """One attribution for each case, the largest change first."""
+        return self.explanation.explained
+
+    def render(self, style: str = "text", top: int = DEFAULT_TOP) -> str:
+        """The explanation as text, JSON, Markdown, or an HTML page with flame graphs."""
+        return render_explanation(self.explanation, style, top)
+
+    def __str__(self) -> str:
+        return self.render().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return render_text_html(str(self))
+
+
+class ProfiledSide(Struct, frozen=True):
+    """One of the two run files, and where in it each case has its outcome."""
+
+    reading: Reading
+    at: dict[Case, int]
+
+    @property
+    def path(self) -> str:
+        """The file's name."""
+        return self.reading.path
+
+    @property
+    def run(self) -> Run:
+        """What is in it."""
+        return self.reading.run
+
+    def profile_of(self, case: Case) -> object:
+        """What it states as the profile of a case; None where it has none."""
+        return profile_of(self.run.outcomes[self.at[case]]) if case in self.at else None
+
+
+class ProfiledSides(Struct, frozen=True):
+    """The two run files."""
+
+    base: ProfiledSide
+    new: ProfiledSide
+
+    def have_profile(self, case: Case) -> bool:
+        """Whether both have a profile of a case."""
+        return all(side.profile_of(case) is not None for side in (self.base, self.new))
+
+
+def explain(base: Source, new: Source, case: str = "") -> ExplainResult:
+    """Say where the difference between the counts of a case came from, as ``torchstone explain`` does.
+
+    Both are runs that were measured with the probe instructions and ``profile=True``.
+
+        torchstone.explain("main.jsonl", "mine.jsonl", "add_loop_eager")
+    """
+    return explain_counts(make_request(ExplainRequest, {"base": base, "new": new, "case": case}))
+
+
+def explain_counts(request: ExplainRequest) -> ExplainResult:
+    """Explain as a request says."""
+    sides = ProfiledSides(_read(request.base), _read(request.new))
+    explanation = _explain_one(sides, request.case) if request.case else _explain_all(sides)
+    cautions = (caution for side in (sides.base, sides.new) for caution in side.reading.cautions)
+    return ExplainResult(explanation, tuple(cautions))
+
+
+def _read(given: Input) -> ProfiledSide:
+    """A run file: no other kind has profiles."""
+    reading = read_input(given)
+    if reading.kind != "run":
+        raise InputError(
+            f"a file of kind {reading.kind}, expected a run file", path=reading.path, advice=_MEASURE
+        )
+    return ProfiledSide(
+        reading, {outcome.case: number for number, outcome in enumerate(reading.run.outcomes)}
+    )
+
+
+def _explain_one(sides: ProfiledSides, wanted: str) -> Explanation:
+    case = _find(sides, wanted)
+    base, new = _profile(sides.base, case), _profile(sides.new, case)
+    if trouble := _not_comparable(sides, base, new):
+        advice = "two counters cannot be compared: measure both with one, such as --counter simulated"
+        raise UsageError(f"{trouble} of {case.name}", advice=advice)
+    notes = []
+    if (base.stacks is None) != (new.stacks is None):
+        has, lacks = (sides.new, sides.base) if new.stacks else (sides.base, sides.new)
+        notes.append(f"{has.path} has call stacks, {lacks.path} has none: they are not shown.")
+    return _explanation(sides, [(case, Explained(case.name, "", compare(base, new)))], notes, one=True)
+
+
+def _explain_all(sides: ProfiledSides) -> Explanation:
+    """All cases of both that can be explained; the others are counted."""
+    planned = set(sides.base.run.plan)
+    shared = [case for case in sides.new.run.plan if case in planned]
+    if not shared:
+        raise UsageError(f"{sides.base.path} and {sides.new.path} have no case in common")
+    profiled = [case for case in shared if sides.have_profile(case)]
+    if not profiled:
+        problem = f"none of {count_of(len(shared), 'case')} has a profile in both files"
+        raise UsageError(problem, advice=_MEASURE)
+    names = Counter(case.name for case in profiled)
+    found, notes = [], []
+    for case in profiled:
+        base, new = _profile(sides.base, case), _profile(sides.new, case)
+        label = case.name if names[case.name] == 1 else case.id
+        if trouble := _not_comparable(sides, base, new):
+            notes.append(f"{printable(label)} is left out: {trouble}.")
+        else:
+            found.append((case, Explained(label, "", compare(base, new))))
+    if left := len(shared) - len(profiled):
+        more = "1 more case of both has" if left == 1 else f"{left:,} more cases of both have"
+        notes.append(f"{more} no profile in both files.")
+    if not found:
+        raise UsageError("no case can be compared", advice=notes[0])
+    found.sort(key=lambda pair: -abs(relative_change(pair[1].attribution.total)))
+    return _explanation(sides, found, notes, one=False)
+
+
+def _explanation(
+    sides: ProfiledSides, found: Sequence[tuple[Case, Explained]], notes: Sequence[str], *, one: bool
+) -> Explanation:
+    differing = differences(sides.new.run.environment, sides.base.run.environment)
+    notes = [*notes, *unknowns(sides.new.run.environment, sides.base.run.environment)]
+    cases, explained = zip(*found, strict=True)
+    return Explanation(
+        sides.base.path, sides.new.path, tuple(differing), tuple(notes), tuple(cases), tuple(explained), one
+    )
+
+
+def _find(sides: ProfiledSides, wanted: str) -> Case:
+    """The one case of both files that is meant."""
+    in_new = find_cases(sides.new.run, wanted, sides.new.path)
+    in_base = set(find_cases(sides.base.run, wanted, sides.base.path))
+    both = [case for case in in_new if case in in_base]
+    if not both:
+        other = sorted(case.id for case in in_base)[0]
+        raise UsageError(f"{sides.base.path} has no case {in_new[0].id}", advice=f"it has {printable(other)}")
+    profiled = [case for case in both if sides.have_profile(case)]
+    if len(profiled) > 1:
+        error = UsageError(f"{wanted} means {count_of(len(profiled), 'case')} of both files")
+        listed = [printable(case.id, 1000) for case in profiled[:MOST_LISTED]]
+        error.advice = "\n    ".join(["say which:", *listed])
+        raise error
+    return (profiled or both)[0]
+
+
+def _profile(side: ProfiledSide, case: Case) -> Profile:
+    """The profile of a case, or an error that says why there is none."""
+    index = side.at.get(case)
+    if index is None:
+        raise UsageError(f"{side.path} has no outcome of {case.id}", advice=_MEASURE)
+    outcome = side.run.outcomes[index]
+    stated = profile_of(outcome)
+    if stated is None:
+        why = f": it ended as {outcome.status}" if outcome.status not in {PASSED, ""} else ""
+        raise UsageError(f"{side.path} has no profile of {case.id}{why}", advice=_MEASURE)
+    return read_profile(stated, side.path, side.reading.lines[index])
+
+
+def _not_comparable(sides: ProfiledSides, base: Profile, new: Profile) -> str:
+    """Why the two cannot be compared; empty where they can."""
+    if base.counter != new.counter:
+        return f"{sides.base.path} has a count by {base.counter}, {sides.new.path} one by {new.counter}"
+    if base.unit != new.unit:
+        return f"{sides.base.path} counts {base.unit}, {sides.new.path} counts {new.unit}"
+    return ""

@@ -1,0 +1,203 @@
+"""The past that a command is told of: files, folders and patterns read, put in order of time, and what may not be compared set apart."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from glob import glob
+
+from msgspec import Struct
+
+from torchstone.analyze.forecast import FEWEST
+from torchstone.api.sources import Axes
+from torchstone.baselines.adopt import Wish
+from torchstone.baselines.margins import Lessons
+from torchstone.baselines.propose import find_lessons
+from torchstone.core.disk import read_text
+from torchstone.core.errors import InputError, UsageError
+from torchstone.core.fingerprint import differences
+from torchstone.core.records import Case, Reading, is_pattern
+from torchstone.core.text.units import count_of
+from torchstone.formats import FORMATS, recognise
+from torchstone.formats.merge import (
+    EXPECTED_KINDS,
+    fill_in,
+    is_same_run,
+    merge,
+    parse_axes,
+    require_results,
+    select,
+)
+from torchstone.gate.baseline import agree
+from torchstone.gate.near_misses import day_of
+
+FALSE_ALARMS = 0.01
+MOST_FALSE_ALARMS = 0.5
+MOST_NAMED = 3
+_ENDINGS = (".jsonl", ".json", ".csv")
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Past(Struct, frozen=True):
+    """Past runs, oldest first; which of them are of another environment than the results, and why; and what is worth a caution."""
+
+    readings: list[Reading]
+    apart: dict[str, str]
+    cautions: list[str]
+
+    @property
+    def comparable(self) -> list[Reading]:
+        """The runs whose numbers may be compared with the results."""
+        return [reading for reading in self.readings if reading.path not in self.apart]
+
+    @property
+    def cases(self) -> set[Case]:
+        """All cases that some past run has a result of."""
+        return {outcome.case for reading in self.readings for outcome in reading.run.outcomes}
+
+    def tell_apart(self, what: str = "") -> list[str]:
+        """A caution for each reason to leave files, or something of them, out."""
+        by_reason: dict[str, list[str]] = {}
+        for path, why in self.apart.items():
+            by_reason.setdefault(why, []).append(path)
+        return [
+            f"of another environment ({why}), so {what}left out of the past: {_some(paths, ', ')}"
+            for why, paths in by_reason.items()
+        ]
+
+
+def read_past(
+    option: str,
+    names: Sequence[str],
+    readings: Sequence[Reading],
+    others: Sequence[str],
+    kind: str,
+    axes: Axes,
+) -> Past:
+    """Read the past that an option names. The results themselves (``readings``) and ``others`` are not part of it, though they may lie in the same folder."""
+    stated = parse_axes(f"{axis}={value}" for axis, value in axes)
+    cautions: list[str] = []
+    seen = {os.path.realpath(path) for path in (*(reading.path for reading in readings), *others)}
+    found: list[Reading] = []
+    for path, listed in _expand(option, names):
+        if os.path.realpath(path) in seen:
+            continue
+        seen.add(os.path.realpath(path))
+        reading = _read(path, kind, cautions if listed else None)
+        if reading is None:
+            continue
+        merge([reading])
+        same = next((other.path for other in (*readings, *found) if is_same_run(other, reading)), "")
+        if same:
+            cautions.append(f"{path} is a copy of {same}: it counts once")
+            continue
+        found.append(fill_in(reading, stated))
+    if not found:
+        raise UsageError(
+            f"{option} {' '.join(names)}: there are no past runs",
+            advice="name files or folders of earlier results, other than those at hand",
+        )
+    return Past(_in_order(found), _set_apart(found, readings), cautions)
+
+
+def _expand(option: str, names: Sequence[str]) -> list[tuple[str, bool]]:
+    """The files that names mean, and whether each was listed rather than named itself: of a folder, those that may be results, in the order of their numbers."""
+    files: list[tuple[str, bool]] = []
+    for name in names:
+        if os.path.isdir(name):
+            listed = [entry for entry in os.listdir(name) if entry.endswith(_ENDINGS) and entry[0] != "."]
+            files += [(os.path.join(name, entry), True) for entry in sorted(listed, key=_numbered)]
+        elif not os.path.exists(name) and is_pattern(name):
+            matching = sorted(glob(name), key=_numbered)
+            if not matching:
+                raise UsageError(f"{option} {name}: no file matches")
+            files += [(path, True) for path in matching if os.path.isfile(path)]
+        else:
+            files.append((name, False))
+    return files
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    """The key that puts ``run2`` before ``run10``."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(name)]
+
+
+def _read(path: str, kind: str, cautions: list[str] | None) -> Reading | None:
+    """One file. What merely lies in a folder and is no file of results is left out, with a caution; what was named has to be one."""
+    text = read_text(path)
+    try:
+        known = kind or recognise(path, text)
+    except InputError:
+        if cautions is None:
+            raise
+        cautions.append(f"{path} is no file of results that torchstone knows: it is left out of the past")
+        return None
+    if known in EXPECTED_KINDS and not kind and cautions is not None:
+        cautions.append(f"{path} holds expected values, not results: it is left out of the past")
+        return None
+    reading = FORMATS[known].read(path, text)
+    require_results([reading], kind)
+    return reading
+
+
+def _in_order(readings: list[Reading]) -> list[Reading]:
+    """Oldest first, by the time that ids of runs begin with; as they were named, where one does not say."""
+    if all(day_of(reading.run) for reading in readings):
+        return sorted(readings, key=lambda reading: reading.run.id)
+    return readings
+
+
+def _set_apart(past: Sequence[Reading], readings: Sequence[Reading]) -> dict[str, str]:
+    """The past files of another environment than one of the results, and how they differ."""
+    apart = {}
+    for reading in past:
+        for new in readings:
+            if new.run.environment and reading.run.environment:
+                found = differences(new.run.environment, reading.run.environment)
+                if found:
+                    apart[reading.path] = _some(found, "; ")
+                    break
+    return apart
+
+
+def _some(texts: Sequence[str], between: str) -> str:
+    more = len(texts) - MOST_NAMED
+    return between.join(texts[:MOST_NAMED]) + (f"{between}and {more} more" if more > 0 else "")
+
+
+def check_false_alarms(share: float | None) -> float:
+    """The share of values that may lie outside a margin although nothing changed; the default where none is given."""
+    if share is not None and not 0 < share <= MOST_FALSE_ALARMS:
+        raise UsageError(f"--false-alarms {share:g}: expected a share of at most {MOST_FALSE_ALARMS:g}")
+    return FALSE_ALARMS if share is None else share
+
+
+def learn_from(
+    past: Past, readings: Sequence[Reading], old: Reading, wish: Wish, false_alarms: float
+) -> Lessons:
+    """What the past says of each row, from cases like those of the results. Too few runs for any margin are refused at once."""
+    usable = past.comparable
+    if len(usable) < FEWEST:
+        left = f", and {len(past.apart)} more of another environment" if past.apart else ""
+        raise UsageError(
+            f"--learn-margins: {count_of(len(usable), 'past run')} to learn from{left}; a margin needs {FEWEST} or more",
+            advice="name a folder, repeat the option, or put a pattern in quotation marks: --learn-margins 'runs/*.jsonl'",
+        )
+    is_like = _likeness(readings)
+    return find_lessons(old, [select(reading, is_like) for reading in usable], wish, false_alarms)
+
+
+def _likeness(results: Sequence[Reading]) -> Callable[[Case], bool]:
+    """Whether a past case was measured as the results were: a row of a table may stand for any dtype, and its past values are only of one."""
+    measured: dict[str, list[Case]] = {}
+    for outcome in (outcome for result in results for outcome in result.run.outcomes):
+        measured.setdefault(outcome.case.benchmark, []).append(outcome.case)
+
+    @cache
+    def is_like(case: Case) -> bool:
+        cases = [each for each in measured.get(case.benchmark, ()) if each.probe == case.probe]
+        return not cases or any(agree(each, case) for each in cases)
+
+    return is_like

@@ -1,0 +1,322 @@
+"""``ab``: whether B is slower than A, on this machine, now."""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from torchstone.api.measuring.ab_request import (
+    AbOptions,
+    AbRequest,
+    command_of,
+    make_ab_policy,
+    make_exemptions,
+    make_settings,
+    prepare_pairs,
+)
+from torchstone.api.measuring.ab_result import ORDER, AbResult, CaseOfBoth
+from torchstone.api.measuring.events import AbWatcher, EventWatcher, OnEvent
+from torchstone.api.measuring.run_files import refuse_taken
+from torchstone.api.requests import Texts, make_request
+from torchstone.core.errors import UsageError, printable
+from torchstone.core.fingerprint import differences, unknowns
+from torchstone.core.records import axis_text
+from torchstone.core.text.units import clock_text, join_alike
+from torchstone.gate.policy import Policy
+from torchstone.gate.tally import Exemptions
+from torchstone.gate.verdicts import Judgement
+from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
+from torchstone.measure.ab.experiment import PairRunner, are_forked_apart, decide, make_contests, write
+from torchstone.measure.ab.judging import find_unmatched, judge_contests
+from torchstone.measure.ab.sides import Side, forked_alone, open_sides, parse_spec
+from torchstone.measure.journal import Journal, create_journal
+from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.runner import RUNS
+from torchstone.measure.supervisor import Limits
+from torchstone.reporting.dialects.case_label import Labels
+from torchstone.reporting.views.comparison_rows import CompareReport
+from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+SECONDS_A_CASE = 60.0
+SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
+_NAMES_SHOWN = 5
+
+Sides = Texts | Mapping[str, object]
+"""One side: texts such as ``rev=HEAD~1``, or a mapping such as ``{"rev": "HEAD~1"}``."""
+
+
+class AbExecution:
+    """Two sides that are ready to be measured."""
+
+    def __init__(
+        self,
+        request: AbRequest,
+        runner: PairRunner,
+        contests: Sequence[Contest],
+        journals: Sequence[Journal],
+        gate: tuple[Policy, Exemptions],
+        watcher: AbWatcher,
+    ) -> None:
+        self.journals = journals
+        self.contests = contests
+        self._request = request
+        self._runner = runner
+        self._gate = gate
+        self._watcher = watcher
+        self._labels = Labels([contest.case for contest in contests])
+
+    @property
+    def undecided(self) -> list[str]:
+        """The names of the cases without a verdict."""
+        return [self._labels.name_of(each.case) for each in self.contests if not each.verdict]
+
+    def measure_all(self) -> AbResult:
+        """Measure pairs until every case is decided or the budget is spent, and judge them.
+
+        If it is interrupted, everything measured so far is in the run files.
+        """
+        began, settings = time.monotonic(), self._runner.settings
+        try:
+            with (
+                self._watcher.comparing(self.contests, settings),
+                closing(decide(self.contests, self._runner, self.journals, self._repro)) as decided,
+            ):
+                for contest in decided:
+                    self._watcher.measured(contest)
+        except (KeyboardInterrupt, CannotMeasureError):
+            self._save()
+            raise
+        except UsageError:  # a side that is not what it should be: nothing that was measured means anything
+            for journal in self.journals:
+                journal.discard()
+            raise
+        return self._conclude(time.monotonic() - began)
+
+    def _repro(self, contest: Contest) -> str:
+        """Return the command that measures a case again."""
+        return command_of(structs.replace(self._request, only=(_pattern(contest),)))
+
+    def _save(self) -> None:
+        """Write what was measured of undecided cases."""
+        with undisturbed():
+            for contest in self.contests:
+                if not contest.verdict and contest.pairs:
+                    write(contest, self.journals, self._repro)
+            for journal in self.journals:
+                journal.secure()
+
+    def _conclude(self, seconds: float) -> AbResult:
+        a, b = self._runner.sides
+        paths = self.journals[0].path, self.journals[1].path
+        judgement = self._judge(paths)
+        differ = differences(b.run.environment, a.run.environment)
+        return AbResult(
+            CompareReport(judgement, paths[:1], paths[1:], command="ab"),
+            tuple(self._cases(judgement)),
+            self._runner.settings,
+            (_describe(a), _describe(b)),
+            seconds,
+            (
+                *(f"B differs from A: {each}" for each in differ),
+                *unknowns(b.run.environment, a.run.environment),
+            ),
+            tuple(journal.loss for journal in self.journals if journal.loss),
+        )
+
+    def _judge(self, paths: tuple[str, str]) -> Judgement:
+        """Judge everything that was measured, under policy and quarantine."""
+        a, b = self._runner.sides
+        return judge_contests(
+            self.contests,
+            find_unmatched(self._runner.sides, self.contests),
+            self._runner.settings,
+            *self._gate,
+            self._repro,
+            paths,
+            differences(b.run.environment, a.run.environment),
+            self._cautions(),
+        )
+
+    def _cases(self, judgement: Judgement) -> list[CaseOfBoth]:
+        """The cases of both sides: regressions first, those that are the same last."""
+        rows = {row.case: row for row in judgement.rows}
+        cases = [
+            CaseOfBoth(
+                self._labels.name_of(each.case),
+                rows[each.case],
+                each.pairs,
+                each.effect,
+                (each.cost(0), each.cost(1)),
+                self._repro(each),
+                each.could_measure,
+            )
+            for each in self.contests
+        ]
+        return sorted(cases, key=lambda case: ORDER.index(case.verdict))
+
+    def _cautions(self) -> list[str]:
+        """The cautions of workers, each once with its cases; and one if the code that differs was never imported."""
+        told = [(text, self._labels.name_of(each.case)) for each in self.contests for text in each.cautions]
+        notes = [
+            f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
+            for text, places in join_alike(text for text, _ in told)
+        ]
+        notes += [self._runner.caution()] if self._runner.caution() else []
+        return [printable(note, 400) for note in notes]
+
+
+def ab(
+    targets: Texts,
+    *,
+    a: Sides = (),
+    b: Sides = (),
+    on_event: OnEvent | None = None,
+    **options: Unpack[AbOptions],
+) -> AbResult:
+    """Decide whether B is slower than A, on this machine, now, as ``torchstone ab`` does.
+
+        result = torchstone.ab("bench_mine.py", a="rev=main", b={"env:TORCHINDUCTOR_CPP_WRAPPER": 1})
+        result.passed, result.headline
+
+    A side that is not given is the working tree. Workers of both sides take turns, pair after pair, until each case is decided or the
+    budget is spent. ``on_event`` is called with each event.
+    """
+    given = {"targets": targets, "a": _side_texts(a), "b": _side_texts(b), **options}
+    with open_ab(make_request(AbRequest, given), EventWatcher(on_event)) as execution:
+        return execution.measure_all()
+
+
+def _side_texts(side: Sides) -> Texts:
+    if not isinstance(side, Mapping):
+        return side
+    return tuple(f"{key}={axis_text(value)}" for key, value in side.items())
+
+
+@contextmanager
+def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
+    """Load both sides, make the plan, and create the two run files."""
+    specs = (parse_spec("--a", request.a), parse_spec("--b", request.b))
+    refuse_taken(request.output_a)
+    refuse_taken(request.output_b)
+    prepared = prepare_pairs(request, specs, request.metric)
+    settings = make_settings(request, request.metric, fresh=request.recompile)
+    policy = make_ab_policy(request)
+    gate = policy, make_exemptions(request, policy)
+    request = structs.replace(request, a=specs[0].texts, b=specs[1].texts, seed=settings.seed)
+    with ExitStack() as stack:
+        stack.enter_context(terminated_as_interrupted())
+        sides = stack.enter_context(open_sides(specs, prepared, watcher.say))
+        _load(sides, watcher)
+        contests, cautions = make_contests(sides, settings)
+        settings = _with_budget(settings, sides, len(contests))
+        _say_first(sides, settings, cautions, watcher)
+        of_run = sides[0].run.settings
+        limits = Limits(of_run.get("timeout", 1800.0), of_run.get("memory_limit"))
+        runner = PairRunner(sides, settings, limits, watcher)
+        journals = _open_journals(stack, request, runner, contests, watcher)
+        yield AbExecution(request, runner, contests, journals, gate, watcher)
+
+
+def _describe(side: Side) -> str:
+    return " ".join(side.spec.texts) or "as things are"
+
+
+def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
+    for side in sides:
+        with watcher.busy(f"loading torch for {side.name} ({_describe(side)})"):
+            side.load()
+    for side in forked_alone(sides):
+        with watcher.busy(f"loading torch for {side.name} again: workers of the other side cannot be forked"):
+            side.session.spawn_instead()
+            side.load()
+
+
+def _with_budget(settings: AbSettings, sides: Sequence[Side], cases: int) -> AbSettings:
+    if settings.budget:
+        return settings
+    renewing = SECONDS_OF_RENEWING if are_forked_apart(sides) else 0
+    return structs.replace(settings, budget=SECONDS_A_CASE * cases + renewing)
+
+
+def _say_first(
+    sides: Sequence[Side], settings: AbSettings, cautions: Sequence[str], watcher: AbWatcher
+) -> None:
+    """Say what a person should know before the first verdict."""
+    a, b = sides
+    watcher.say(f"seed {settings.seed}, at most {clock_text(settings.budget)}")
+    for difference in differences(b.run.environment, a.run.environment):
+        watcher.say(f"B differs from A: {difference}")
+    own = [caution for side in sides for caution in side.session.cautions]
+    own += unknowns(b.run.environment, a.run.environment)
+    if _are_the_same(a, b):
+        own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
+    for caution in dict.fromkeys((*cautions, *own)):
+        watcher.say(f"caution: {caution}")
+
+
+def _are_the_same(a: Side, b: Side) -> bool:
+    """Return whether two sides differ in nothing but the name of a commit."""
+    if a.tree and b.tree and a.tree.commit == b.tree.commit:
+        return structs.replace(a.spec, revision="", texts=()) == structs.replace(
+            b.spec, revision="", texts=()
+        )
+    return a.spec == b.spec
+
+
+def _open_journals(
+    stack: ExitStack,
+    request: AbRequest,
+    runner: PairRunner,
+    contests: Sequence[Contest],
+    watcher: AbWatcher,
+) -> list[Journal]:
+    """Create the two run files, with everything that is known before the first pair; if one fails, neither is left."""
+    settings, command = runner.settings, command_of(request)
+    plan = tuple(contest.case for contest in contests)
+    journals: list[Journal] = []
+    for side, output in zip(runner.sides, (request.output_a, request.output_b), strict=True):
+        pairing = {
+            "side": side.name,
+            "spec": list(side.spec.texts),
+            "session": settings.session,
+            "seed": settings.seed,
+            "metric": METRICS[settings.metric],
+            "margin": settings.margin,
+            "alpha": settings.alpha,
+            "command": command,
+        }
+        of_run = {**side.run.settings, "pairing": pairing}
+        name = f"{settings.session}-{side.name.lower()}"
+        run = structs.replace(side.run, id=name, plan=plan, settings=of_run)
+        try:
+            journal = create_journal(
+                output or os.path.join(RUNS, f"{run.id}.jsonl"), run, command, watcher.say
+            )
+        except BaseException:
+            for each in journals:
+                each.discard()
+            raise
+        journals.append(stack.enter_context(closing(journal)))
+    return journals
+
+
+def _pattern(contest: Contest) -> str:
+    """Return what ``--only`` takes for a case: its id, with any backend if the sides differ in it."""
+    a, b = contest.planned
+    if a.id == b.id:
+        return a.id
+    return glob.escape(a.id).replace(f"backend={a.variant.backend}", "backend=*")
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first of some names."""
+    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")

@@ -1,0 +1,315 @@
+"""Requests of ``ab`` and ``selftest``: what to measure, how to compare, what blocks."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import TypedDict
+
+from msgspec import Struct, structs
+
+from torchstone.analyze.sequential import ALPHA, MARGIN
+from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
+from torchstone.api.measuring.preparation import prepare_request
+from torchstone.api.measuring.run_request import RunRequest
+from torchstone.api.requests import Path, Texts, command_words
+from torchstone.core.config import POLICIES, load_settings
+from torchstone.core.errors import UsageError
+from torchstone.core.text.redaction import redact
+from torchstone.core.text.safe_text import join_words
+from torchstone.core.vocabulary import Probe, Verdict
+from torchstone.gate.policy import Policy, comparison_policy
+from torchstone.gate.tally import Exemptions
+from torchstone.measure.ab.contest import METRICS, AbSettings
+from torchstone.measure.ab.sides import Spec
+from torchstone.measure.runner import Request
+
+USUAL = AbSettings()
+NO_COMPILER = "none"
+_IGNORING_MODES = {
+    NO_COMPILER,
+    "eager",
+    "eager_noexcept",
+    "eager_debug",
+    "aot_eager",
+    "aot_eager_decomp_partition",
+    "cudagraphs",
+}
+_DYNAMIC = {None: "auto", True: "true", False: "false"}
+
+
+class PairRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What pairs of workers measure, and when a case is decided. Times are in seconds, sizes in bytes, shares between 0 and 1."""
+
+    targets: tuple[str, ...] = ()
+    margin: float = MARGIN
+    alpha: float = ALPHA
+    budget: float | None = None
+    min_trials: int = USUAL.fewest_pairs
+    seed: int | None = None
+    devices: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    dynamics: tuple[bool | None, ...] = ()
+    batch_sizes: tuple[int, ...] = ()
+    size: str = "full"
+    compile_mode: str | None = None
+    compile_options: tuple[tuple[str, str], ...] = ()
+    fullgraph: bool = False
+    filters: tuple[str, ...] = ()
+    exclusions: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    threads: int | None = None
+    compile_threads: int | None = None
+    timeout: float | None = None
+    memory_limit: int | None = None
+    start: str = "auto"
+    imports: tuple[str, ...] = ()
+
+
+class AbRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What A and B are, what to measure of them, and what blocks. ``a`` and ``b`` are texts such as ``rev=HEAD~1``; none means the working tree.
+
+    ``recompile`` has every trial compile from nothing. ``strict`` also blocks on what is undecided, and on cases that only A has.
+    ``output_a`` and ``output_b`` are the run files.
+    """
+
+    a: tuple[str, ...] = ()
+    b: tuple[str, ...] = ()
+    metric: str = USUAL.metric
+    recompile: bool = False
+    strict: bool = False
+    policy: str = POLICIES[0]
+    block: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    quarantines: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    as_of: date | None = None
+    output_a: str = ""
+    output_b: str = ""
+    config: str | None = None
+
+
+class SelftestRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to compare with itself: how often, and with how much work added. ``budget`` is that of one comparison."""
+
+    slow_downs: tuple[float, ...] = (0.05, 0.02)
+    repeat: int = 1
+
+
+class PairOptions(TypedDict, total=False):
+    """What ``ab`` and ``selftest`` take besides the targets; docs/ab.md and docs/run.md explain each."""
+
+    margin: float
+    alpha: float
+    budget: float
+    min_trials: int
+    seed: int
+    devices: Texts
+    backends: Texts
+    modes: Texts
+    dtypes: Texts
+    dynamics: bool | Collection[bool | None]
+    batch_sizes: int | Collection[int]
+    size: str
+    compile_mode: str
+    compile_options: Mapping[str, object]
+    fullgraph: bool
+    filters: Texts
+    exclusions: Texts
+    only: Texts
+    threads: int
+    compile_threads: int
+    timeout: float
+    memory_limit: int
+    start: str
+    imports: Texts
+
+
+class AbOptions(PairOptions, total=False):
+    """What ``ab`` takes besides the targets and the two sides; docs/ab.md explains each."""
+
+    metric: str
+    recompile: bool
+    strict: bool
+    policy: str
+    block: Texts
+    allow: Texts
+    quarantines: Texts
+    platforms: Texts
+    as_of: date
+    output_a: Path
+    output_b: Path
+    config: Path
+
+
+class SelftestOptions(PairOptions, total=False):
+    """What ``selftest`` takes besides the targets; docs/ab.md explains each."""
+
+    slow_downs: float | Collection[float]
+    repeat: int
+
+
+_MEASURED = tuple(
+    name
+    for name in PairRequest.__struct_fields__
+    if name in RunRequest.__struct_fields__ and name != "budget"  # a run has another one
+)
+
+
+def prepare_pairs(request: PairRequest, specs: Sequence[Spec], metric: str = USUAL.metric) -> Request:
+    """Return what both sides measure: as ``run`` would, except for the settings in which they differ."""
+    if not request.targets:
+        raise UsageError(
+            "no targets given", advice="name a suite or a file; 'torchstone list' shows the suites"
+        )
+    _check_values(request)
+    _refuse_shared_and_own(request, specs)
+    shared = {name: getattr(request, name) for name in _MEASURED}
+    prepared = prepare_request(RunRequest(probes=(Probe.PERFORMANCE.value,), **shared))
+    _check_modes(specs, prepared.axes.backends)
+    used = (*prepared.axes.backends, *(spec.backend for spec in specs))
+    if metric == "compile" and NO_COMPILER in used:
+        raise UsageError(
+            f"the backend {NO_COMPILER} compiles nothing, so --metric compile has nothing to measure"
+        )
+    # One thread unless more are asked for: both sides take turns on as many cores, and one core is the quietest.
+    threads = prepared.settings.threads or 1
+    return structs.replace(prepared, settings=structs.replace(prepared.settings, threads=threads))
+
+
+def _check_values(request: PairRequest) -> None:
+    """Refuse values that no comparison can have."""
+    for flag, share in (("--margin", request.margin), ("--alpha", request.alpha)):
+        if not 0 < share < 1:
+            raise UsageError(f"{flag} {share:g}: expected a share such as 1% or 0.01")
+    if request.budget is not None and not request.budget > 0:
+        raise UsageError(f"--budget {request.budget:g}: expected a duration above 0")
+    if request.min_trials < 1:
+        raise UsageError(f"--min-trials {request.min_trials}: expected a whole number from 1")
+    if request.seed is not None and request.seed < 0:
+        raise UsageError(f"--seed {request.seed}: expected a whole number from 0")
+
+
+def _refuse_shared_and_own(request: PairRequest, specs: Sequence[Spec]) -> None:
+    """Refuse a setting for both sides of which one side has its own."""
+    has_mode = any(spec.compile_mode or spec.options for spec in specs)
+    for option, value, is_own in (
+        ("--backend", request.backends, any(spec.backend for spec in specs)),
+        ("--compile-mode", request.compile_mode, has_mode),
+        ("--option", request.compile_options, has_mode),
+    ):
+        if value and is_own:
+            raise UsageError(
+                f"{option} is for both sides, and one of them has its own",
+                advice="say it of each, with --a and --b",
+            )
+
+
+def _check_modes(specs: Sequence[Spec], backends: Sequence[str]) -> None:
+    """Refuse a mode or an option of torch.compile for a side whose backend ignores both: it would be compared with itself."""
+    for option, spec in zip(("--a", "--b"), specs, strict=True):
+        used = {spec.backend} if spec.backend else set(backends)
+        if (spec.compile_mode or spec.options) and (ignoring := sorted(used & _IGNORING_MODES)):
+            said = f"mode={spec.compile_mode}" if spec.compile_mode else f"option:{spec.options[0][0]}"
+            raise UsageError(
+                f"{option} {said}: the backend {ignoring[0]} has no use for it",
+                advice="leave it out, or choose a backend that compiles, such as inductor",
+            )
+
+
+def make_settings(request: PairRequest, metric: str = USUAL.metric, *, fresh: bool = False) -> AbSettings:
+    """Return how the two sides are compared. A budget of 0 is still to be chosen, when the cases are known."""
+    if metric not in METRICS:
+        raise UsageError(f"--metric {metric}: expected {' or '.join(METRICS)}")
+    return AbSettings(
+        metric,
+        request.margin,
+        request.alpha,
+        request.budget or 0.0,
+        request.min_trials,
+        secrets.randbelow(2**31) if request.seed is None else request.seed,
+        f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}",
+        fresh,
+    )
+
+
+def make_ab_policy(request: AbRequest) -> Policy:
+    """Return what blocks: regressions; if ``strict``, also what is undecided, and what only A has."""
+    if request.policy not in POLICIES:
+        raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
+    block, allow = map(parse_verdicts, (request.block, request.allow))
+    if both := block & allow:
+        raise UsageError(f"block and allow both name {', '.join(sorted(both))}")
+    if request.strict:
+        block |= {Verdict.INCONCLUSIVE, Verdict.MISSING} - allow
+    elif Verdict.MISSING not in block:
+        allow.add(Verdict.MISSING)
+    return comparison_policy(request.policy, block, allow)
+
+
+def make_exemptions(request: AbRequest, policy: Policy) -> Exemptions:
+    """Return the quarantine in force."""
+    paths = request.quarantines or load_settings(request.config).quarantines
+    # The list that comes with the policy upstream is about accuracy, which pairs do not test.
+    entries, _ = find_quarantine(paths, structs.replace(policy, name=POLICIES[0]))
+    return Exemptions(policy, entries, request.as_of or date.today(), frozenset(request.platforms))
+
+
+def command_of(request: AbRequest) -> str:
+    """Return the command that measures this again."""
+    words = command_words(
+        ("--a", request.a),
+        ("--b", request.b),
+        ("--metric", _unusual(request.metric, USUAL.metric)),
+        ("--margin", _unusual(request.margin, MARGIN)),
+        ("--alpha", _unusual(request.alpha, ALPHA)),
+        ("--budget", _seconds(request.budget)),
+        ("--min-trials", _unusual(request.min_trials, USUAL.fewest_pairs)),
+        ("--seed", request.seed),
+        ("--recompile", request.recompile),
+        ("--policy", _unusual(request.policy, POLICIES[0])),
+        ("--block", request.block),
+        ("--allow", request.allow),
+        ("--quarantine", request.quarantines),
+        ("--platform", request.platforms),
+        ("--as-of", request.as_of),
+        ("--config", request.config),
+        *_measured_words(request),
+    )
+    return join_words(map(redact, ("torchstone", "ab", *request.targets, *words)))
+
+
+def _measured_words(request: PairRequest) -> list[tuple[str, object]]:
+    """The options that ``run`` has too."""
+    return [
+        ("--device", request.devices),
+        ("--backend", request.backends),
+        ("--mode", request.modes),
+        ("--dtype", request.dtypes),
+        ("--dynamic", tuple(_DYNAMIC[each] for each in request.dynamics)),
+        ("--batch-size", request.batch_sizes),
+        ("--size", _unusual(request.size, "full")),
+        ("--compile-mode", request.compile_mode),
+        ("--option", request.compile_options),
+        ("--fullgraph", request.fullgraph),
+        ("--filter", request.filters),
+        ("--exclude", request.exclusions),
+        ("--only", request.only),
+        ("--threads", request.threads),
+        ("--compile-threads", request.compile_threads),
+        ("--timeout", _seconds(request.timeout)),
+        ("--memory-limit", request.memory_limit),
+        ("--start", _unusual(request.start, "auto")),
+        ("--import", request.imports),
+    ]
+
+
+def _unusual(value: object, usual: object) -> object:
+    return None if value == usual else value
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".") + "s"

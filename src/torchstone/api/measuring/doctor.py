@@ -1,0 +1,66 @@
+"""``doctor``: what on this machine makes numbers noisy or metrics unavailable, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from torchstone.api.showing import show_html
+from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
+from torchstone.measure.doctor.facts import Facts
+from torchstone.measure.doctor.inspection import inspect_machine
+from torchstone.reporting.dialects.doctor_text import render_findings
+from torchstone.reporting.dialects.styles import WIDTH
+from torchstone.reporting.dialects.text_page import TextPage
+from torchstone.reporting.views.result_table import ResultTable
+
+
+class DoctorResult(Struct, frozen=True):
+    """The facts about this machine, and the findings that follow from them."""
+
+    facts: Facts
+    findings: tuple[Finding, ...]
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """The findings that should be dealt with before anything is measured."""
+        return tuple(finding for finding in self.findings if finding.level is Level.PROBLEM)
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether anything can be measured here."""
+        return can_measure(self.facts)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command would end with: 0, or 3 if nothing can be measured here."""
+        return 0 if self.can_measure else 3
+
+    def render(self, width: int = WIDTH, *, color: bool = False) -> str:
+        """The findings as text, the worst first."""
+        return render_findings(self.findings, TextPage(width, color=color))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary for each finding: topic, level, what, why, advice."""
+        found: list[dict[str, Any]] = msgspec.to_builtins(list(self.findings))
+        return found
+
+    def __str__(self) -> str:
+        return self.render().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        order = list(Level)
+        ordered = sorted(self.findings, key=lambda finding: order.index(finding.level))
+        rows = [(each.level.value, each.what, each.why, each.advice) for each in ordered]
+        return show_html(ResultTable("This machine", ("level", "finding", "why", "what to do"), rows))
+
+
+def doctor() -> DoctorResult:
+    """Say what on this machine will disturb measuring, as ``torchstone doctor`` does. Takes a few seconds, and changes nothing.
+
+    torchstone.doctor().problems
+    """
+    facts = inspect_machine()
+    return DoctorResult(facts, diagnose(facts))

@@ -1,0 +1,218 @@
+"""Progress of a run: events for a callback, and the interface of whoever watches one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from msgspec import Struct
+
+from torchstone.core.records import Case, Outcome, Run
+from torchstone.core.text.units import count_of
+from torchstone.measure.ab.contest import AbSettings, Contest
+from torchstone.measure.ab.self_comparison import SelfComparison
+from torchstone.measure.supervisor import Watcher
+
+
+class Notice(Struct, frozen=True):
+    """Something a person should know: a caution, or a file that was written."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Preparing(Struct, frozen=True):
+    """Something has begun that takes long and measures nothing yet, such as loading torch."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class Planned(Struct, frozen=True):
+    """The cases of a run are known; those of a resumed run that were measured before have their outcomes."""
+
+    run: Run
+
+    def __str__(self) -> str:
+        left = len(self.run.plan) - len(self.run.outcomes)
+        return f"{count_of(left, 'case')} to measure"
+
+
+class CaseStarted(Struct, frozen=True):
+    """A worker for this case has been started."""
+
+    case: Case
+
+    def __str__(self) -> str:
+        return f"started {self.case.id}"
+
+
+class PhaseEntered(Struct, frozen=True):
+    """A case is in another phase: load, eager, compile, run, compare."""
+
+    case: Case
+    phase: str
+
+    def __str__(self) -> str:
+        return f"{self.phase}: {self.case.id}"
+
+
+class CaseMeasured(Struct, frozen=True):
+    """A case has its outcome, which is on disk."""
+
+    outcome: Outcome
+
+    def __str__(self) -> str:
+        return f"{self.outcome.status}: {self.outcome.case.id}"
+
+
+class PairMeasured(Struct, frozen=True):
+    """A pair of a case of ``ab`` has been measured. ``ratio`` is B's cost over A's; ``verdict`` is empty until the case is decided."""
+
+    case: Case
+    pairs: int
+    verdict: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        return f"{self.verdict or 'open'} after {count_of(self.pairs, 'pair')}: {self.case.id}"
+
+
+class SelfCompared(Struct, frozen=True):
+    """A comparison of ``selftest`` has ended."""
+
+    comparison: SelfComparison
+
+    def __str__(self) -> str:
+        return str(self.comparison)
+
+
+Event = Notice | Preparing | Planned | CaseStarted | PhaseEntered | CaseMeasured | PairMeasured | SelfCompared
+OnEvent = Callable[[Event], None]
+
+
+class RunWatcher(Protocol):
+    """Is told how a run goes on. The command line's display is one."""
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """While something takes long and measures nothing yet."""
+
+    def showing(self, run: Run) -> AbstractContextManager[None]:
+        """While the cases of a run are measured."""
+
+    def started(self, case: Case) -> None:
+        """A worker for this case has been started."""
+
+    def entered(self, case: Case, phase: str) -> None:
+        """The case is in this phase now."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """A case has its outcome."""
+
+
+class AbWatcher(Watcher, Protocol):
+    """Is told how a comparison of two sides goes on."""
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """While something takes long and measures nothing yet."""
+
+    def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> AbstractContextManager[None]:
+        """While pairs are measured."""
+
+    def measured(self, contest: Contest) -> None:
+        """A pair of a case has been measured, or the case was given up."""
+
+
+class SelftestWatcher(Watcher, Protocol):
+    """Is told how a self-test goes on."""
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """While something takes long and measures nothing yet."""
+
+    def trying(self, run: Run, total: int) -> AbstractContextManager[None]:
+        """While this many comparisons are made."""
+
+    def tried(self, each: SelfComparison) -> None:
+        """A comparison has ended."""
+
+
+class EventWatcher:
+    """Passes everything on to a callback."""
+
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._tell: OnEvent = on_event or _ignore
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+        self._tell(Notice(text))
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """While something takes long and measures nothing yet."""
+        self._tell(Preparing(what))
+        yield
+
+    @contextmanager
+    def showing(self, run: Run) -> Iterator[None]:
+        """While the cases of a run are measured."""
+        self._tell(Planned(run))
+        yield
+
+    def started(self, case: Case) -> None:
+        """A worker for this case has been started."""
+        self._tell(CaseStarted(case))
+
+    def entered(self, case: Case, phase: str) -> None:
+        """The case is in this phase now."""
+        self._tell(PhaseEntered(case, phase))
+
+    def tick(self) -> None:
+        """Time alone is no event."""
+
+    @contextmanager
+    def comparing(self, contests: Sequence[Contest], _settings: AbSettings) -> Iterator[None]:
+        """While pairs are measured."""
+        self._tell(Planned(Run("", tuple(contest.case for contest in contests), ())))
+        yield
+
+    def measured(self, contest: Contest) -> None:
+        """A pair of a case has been measured, or the case was given up."""
+        effect = contest.effect or (None, None, None)
+        self._tell(PairMeasured(contest.case, contest.pairs, contest.verdict or "", *effect))
+
+    @contextmanager
+    def trying(self, run: Run, _total: int) -> Iterator[None]:
+        """While comparisons are made."""
+        self._tell(Planned(run))
+        yield
+
+    def tried(self, each: SelfComparison) -> None:
+        """A comparison has ended."""
+        self._tell(SelfCompared(each))
+
+    def finished(self, outcome: Outcome) -> None:
+        """A case has its outcome."""
+        self._tell(CaseMeasured(outcome))
+
+
+def _ignore(_event: Event) -> None:
+    """Nobody listens."""

@@ -1,0 +1,135 @@
+"""The request of ``run`` as the measuring side takes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from msgspec import structs
+
+from torchstone.api.measuring.run_request import RunRequest
+from torchstone.api.measuring.run_rules import check_request
+from torchstone.api.sources import Input, names_of, read_input
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Case
+from torchstone.core.run_settings import Settings, fault_of_record
+from torchstone.core.text.redaction import redact
+from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
+from torchstone.measure.runner import Request
+from torchstone.measure.targets import resolve_targets
+from torchstone.worker.sources import Source
+
+
+def prepare_request(request: RunRequest) -> Request:
+    """The request as the measuring side takes it; a value that cannot be meant is an error before anything is started."""
+    check_patterns("-k", request.filters)
+    check_patterns("--exclude", request.exclusions)
+    resolved = resolve_targets(request.targets)
+    check_request(request)
+    settings = _settings(request, resolved.sources)
+    field, problem = fault_of_record(settings)
+    if problem:
+        raise UsageError(f"--{field.partition('[')[0].replace('_', '-')}: {problem}")
+    return Request(
+        resolved,
+        _axes(request),
+        Selection(request.only, request.filters, request.exclusions),
+        settings,
+        request.shard or (1, 1),
+        _durations(request.durations),
+        request.label,
+    )
+
+
+def _axes(request: RunRequest) -> Axes:
+    return Axes(
+        request.probes,
+        request.devices,
+        request.backends or ("inductor",),
+        request.modes or ("inference",),
+        request.dtypes or ("float32",),
+        request.dynamics or (None,),
+        request.batch_sizes,
+        request.size,
+        _further(request),
+        scaled_backends=request.backends or ("none",),
+    )
+
+
+def _further(request: RunRequest) -> tuple[tuple[str, str], ...]:
+    """What torch.compile is told beyond a case's own axes: another compilation, so another case."""
+    told = {"compile_mode": request.compile_mode} if request.compile_mode else {}
+    if request.fullgraph:
+        told["fullgraph"] = "true"
+    options = sorted(redact(f"{key}={value}") for key, value in request.compile_options)
+    return tuple(told.items()) + tuple((text.partition("=")[0], text.partition("=")[2]) for text in options)
+
+
+def _settings(request: RunRequest, sources: dict[str, Source]) -> Settings:
+    is_local = bool(request.imports) or any(source["kind"] == "file" for source in sources.values())
+    shared = {*Settings.__struct_fields__} & {*RunRequest.__struct_fields__} - _LIMITS
+    return Settings(
+        **{name: getattr(request, name) for name in shared}
+        | limits_of(request)
+        | {
+            "sources": sources,
+            "folder": os.getcwd() if is_local else "",
+            "options": _compile_options(request),
+            "save_outputs": _absolute(request.save_outputs),
+            "compare_outputs": _folder("--compare-outputs", request.compare_outputs),
+            "save_artifacts": _absolute(request.save_artifacts),
+            "load_artifacts": _folder("--load-artifacts", request.load_artifacts),
+            "ranks": tuple(dict.fromkeys(sorted(request.ranks))),
+            "buckets": tuple(dict.fromkeys(request.buckets)),
+        }
+    )
+
+
+_LIMITS = frozenset({"jobs", "timeout", "memory_limit"})
+
+
+def limits_of(request: RunRequest) -> dict[str, Any]:
+    """What cases may use, as far as it was said; it has no part in what is measured."""
+    limits = {name: getattr(request, name) for name in sorted(_LIMITS)}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def with_limits(settings: Settings, request: RunRequest) -> Settings:
+    """The settings of a run with the limits that are asked for anew."""
+    return structs.replace(settings, **limits_of(request))
+
+
+def _compile_options(request: RunRequest) -> dict[str, Any]:
+    """torch.compile's options; a value is read as JSON where it is some, so that ``true`` and ``4`` are not texts."""
+    values: dict[str, Any] = {}
+    for key, text in request.compile_options:
+        if key in values:
+            raise UsageError(f"--option {key} is given twice")
+        try:
+            values[key] = json.loads(text)
+        except ValueError:
+            values[key] = {"True": True, "False": False, "None": None}.get(text, text)
+    return values
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path) if path else ""
+
+
+def _folder(option: str, path: str) -> str:
+    if path and not os.path.isdir(path):
+        raise UsageError(f"{option} {path}: no such folder")
+    return _absolute(path)
+
+
+def _durations(inputs: tuple[Input, ...]) -> dict[Case, float]:
+    noted: dict[Case, float] = {}
+    for each, name in zip(inputs, names_of(inputs), strict=True):
+        found = durations_of(read_input(each).run.outcomes)
+        if not found:
+            raise UsageError(
+                f"--durations {name}: it does not say how long anything took", advice="expected a run file"
+            )
+        noted |= found
+    return noted

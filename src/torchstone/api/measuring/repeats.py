@@ -1,0 +1,89 @@
+"""Measuring cases of a run again, several times, as whole runs would: for how far their numbers lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from torchstone.api.measuring.consent import Ask, trust_run
+from torchstone.api.measuring.events import RunWatcher
+from torchstone.core.errors import UsageError
+from torchstone.core.fingerprint import differences, unknowns
+from torchstone.core.records import Case, Outcome, Reading, Run
+from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
+from torchstone.measure.runner import check_stated, choose_limits, find_edited_files, find_edits, look_again
+from torchstone.measure.session import Session
+
+FEWEST = 2
+MOST_NAMED = 3
+
+
+def check_repeats(repeats: int) -> None:
+    """Refuse fewer repeats than say anything about a spread."""
+    if repeats < FEWEST:
+        raise UsageError(
+            f"--repeat {repeats}: two values, the one in the file and one more, say next to nothing about a spread",
+            advice=f"measure {FEWEST} times at least; 5 make margins several times narrower",
+        )
+
+
+def measure_again(
+    reading: Reading, cases: Sequence[Case], repeats: int, watcher: RunWatcher, *, trust: bool, ask: Ask
+) -> list[Reading]:
+    """Measure cases as their run did, each time from the start: the next run will begin with a process of its own, too."""
+    run = structs.replace(reading.run, plan=tuple(cases), outcomes=())
+    settings = structs.replace(
+        settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
+    )
+    _refuse_changes(find_edited_files(run))  # no trust would help
+    check_artifacts(settings, cases)
+    trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust, ask=ask, say=watcher.say)
+    _refuse_changes(find_edits(run))
+    taken: list[Outcome] = []
+    found = []
+    for number in range(1, repeats + 1):
+        planned = structs.replace(run, plan=tuple(cases) * repeats, outcomes=tuple(taken))
+        with Session(settings.start, settings.cache, watcher.say) as session:
+            session.trusts_artifacts = trusts_artifacts
+            title = f"repeat {number} of {repeats}"
+            outcomes = _measure(structs.replace(reading, run=run), settings, planned, title, session, watcher)
+        taken += outcomes
+        again = structs.replace(run, outcomes=tuple(outcomes))
+        found.append(Reading(f"repeat {number} of {reading.path}", "run", again, (0,) * len(outcomes)))
+    return found
+
+
+def _measure(
+    reading: Reading, settings: Settings, planned: Run, title: str, session: Session, watcher: RunWatcher
+) -> list[Outcome]:
+    """One repeat, which is a whole run of these cases."""
+    run = reading.run
+    suites = sorted({case.suite for case in run.plan})
+    outcomes = []
+    with watcher.busy(f"{title}: loading torch and looking at the machine"):
+        devices = sorted({case.variant.device for case in run.plan})
+        session.start_workers(list(settings.sources.values()), devices)
+        found = look_again(run, suites, session)
+        check_stated(run.plan, found, reading.path)
+        _refuse_changes(differences(found["environment"], run.environment))
+        session.cautions += unknowns(found["environment"], run.environment)
+    for caution in session.cautions:
+        watcher.say(f"caution: {caution}")
+    supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)
+    with watcher.showing(planned):
+        for outcome in supervisor.execute(run.plan):
+            outcomes.append(outcome)
+            watcher.finished(outcome)
+    return outcomes
+
+
+def _refuse_changes(changed: Sequence[str]) -> None:
+    """Two environments, or two states of the code, differ by more than by chance: there is no spread to be found."""
+    if changed:
+        more = len(changed) - MOST_NAMED
+        named = "; ".join(changed[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+        raise UsageError(
+            f"--repeat measures what the file has measured, but not as it was: {named}",
+            advice="measure it anew with 'torchstone run', and accept that",
+        )

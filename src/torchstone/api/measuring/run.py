@@ -1,0 +1,285 @@
+"""``run``, ``stream`` and ``plan``: measure benchmarks in isolated workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from torchstone.api.measuring.consent import Ask, refuse, trust_artifacts, trust_run
+from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
+from torchstone.api.measuring.preparation import prepare_request, with_limits
+from torchstone.api.measuring.run_files import refuse_taken, write_run_files
+from torchstone.api.measuring.run_request import RunOptions, RunRequest
+from torchstone.api.measuring.run_rules import refuse_changes_of_resumed, refuse_unused
+from torchstone.api.requests import Texts, make_request
+from torchstone.api.results import RunResult
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Outcome, Reading, Run
+from torchstone.core.run_settings import Settings
+from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
+from torchstone.measure.hosts.host_job import Job
+from torchstone.measure.journal import Journal, create_journal, reopen_journal
+from torchstone.measure.measuring import check_artifacts, settings_of_run
+from torchstone.measure.rescue import Loss
+from torchstone.measure.runner import (
+    Request,
+    check_same_world,
+    default_output,
+    find_edited_files,
+    measure,
+    prepare_run,
+    refuse_to_finish,
+)
+from torchstone.measure.session import Session
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+FILE_LOST = 3
+_LOADING = "loading torch and looking at the machine"
+
+CheckPlan = Callable[[Run], None]
+"""Looks at a plan before anything is measured, and raises an error to refuse it."""
+
+
+class MeasuredRun(RunResult, frozen=True):
+    """A run that was measured here. ``loss`` says what happened to a run file that was taken away meanwhile: ``path`` is then another one.
+
+    ``broken`` are files that were asked for and could not be imported: where, and why.
+    """
+
+    loss: Loss | None = None
+    broken: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case passed, as far as it can be measured here."""
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        """What the command would end with: 0 if every case passed, 1 if some did not or a file is broken, 3 if the run file was taken away."""
+        return FILE_LOST if self.loss else exit_code_of(self.outcomes, self.broken)
+
+
+def exit_code_of(outcomes: Sequence[Outcome], broken: Sequence[str] = ()) -> int:
+    """1 if a case failed, none can be measured here, or a file is broken; 0 otherwise."""
+    bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
+    bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
+    return int(bad or bool(broken))
+
+
+class Execution:
+    """A run that is ready to be measured: iterate over it for its outcomes, each on disk when it is given out.
+
+    ``outcomes`` has also those that a resumed run had before.
+    """
+
+    def __init__(
+        self, run: Run, settings: Settings, journal: Journal, session: Session | None, watcher: RunWatcher
+    ) -> None:
+        self.run = run
+        self.journal = journal
+        self.outcomes = list(run.outcomes)
+        self._settings = settings
+        self._session = session
+        self._watcher = watcher
+
+    @property
+    def was_finished(self) -> bool:
+        """Whether there is nothing to measure: the run was complete before."""
+        return self._session is None
+
+    def __iter__(self) -> Generator[Outcome, None, None]:
+        if self._session is None:
+            return
+        with (
+            closing(self.journal),
+            self._watcher.showing(self.run),
+            closing(
+                measure(self.run, self._settings, self.journal, self._session, self._watcher)
+            ) as measured,
+        ):
+            for outcome in measured:
+                self.outcomes.append(outcome)
+                self._watcher.finished(outcome)
+                yield outcome
+
+    def measure_all(self) -> MeasuredRun:
+        """Measure all that is left, and give the whole run."""
+        with closing(iter(self)) as outcomes:
+            for _ in outcomes:
+                pass
+        return self.result()
+
+    def result(self) -> MeasuredRun:
+        """The whole run, once everything is measured."""
+        done = structs.replace(self.run, outcomes=tuple(self.outcomes), finished=True)
+        reading = Reading(self.journal.path, "run", done, range(2, 2 + len(done.outcomes)))
+        return MeasuredRun(reading, self.journal.loss, self._settings.broken)
+
+
+def run(
+    targets: Texts = (), *, on_event: OnEvent | None = None, **options: Unpack[RunOptions]
+) -> MeasuredRun:
+    """Measure suites, files and folders of benchmarks, as ``torchstone run`` does, and wait for the result.
+
+        run = torchstone.run("bench_mine.py", probes=["performance"], on_event=print)
+
+    Every case runs in a process of its own; its outcome is in the run file before the next one starts. ``on_event`` is called with each event.
+    """
+    return measure_run(_request(targets, options), EventWatcher(on_event))
+
+
+def measure_run(
+    request: RunRequest, watcher: RunWatcher, check_plan: CheckPlan = lambda _: None
+) -> MeasuredRun:
+    """Measure as a request says, and write all files that it asks for."""
+    with open_run(request, watcher, check_plan=check_plan) as execution:
+        result = execution.measure_all()
+    write_run_files(result.run, request, watcher.say)
+    return result
+
+
+def stream(
+    targets: Texts = (), *, on_event: OnEvent | None = None, **options: Unpack[RunOptions]
+) -> Generator[Outcome, None, None]:
+    """Measure as ``run`` does, and give out each outcome when it is there. Leaving the loop ends the run; its file can be resumed.
+
+    for outcome in torchstone.stream("smoke", output="run.jsonl"):
+        print(outcome.case.id, outcome.status)
+    """
+    request = _request(targets, options)
+    watcher = EventWatcher(on_event)
+    with open_run(request, watcher) as execution:
+        with closing(iter(execution)) as outcomes:
+            yield from outcomes
+        result = execution.result()
+    write_run_files(result.run, request, watcher.say)
+
+
+def plan(targets: Texts = (), *, on_event: OnEvent | None = None, **options: Unpack[RunOptions]) -> Run:
+    """Say what ``run`` would measure: a run with its plan, and without outcomes. Nothing is measured, and nothing written.
+
+    [case.id for case in torchstone.plan("smoke", modes=["inference", "training"]).plan]
+    """
+    return plan_run(_request(targets, options), EventWatcher(on_event))
+
+
+def _request(targets: Texts, options: RunOptions) -> RunRequest:
+    return make_request(RunRequest, {"targets": targets, **options})
+
+
+def require_targets(request: RunRequest) -> None:
+    """Refuse a request that names nothing to measure."""
+    if not request.targets and not request.resume:
+        raise UsageError(
+            "no targets given", advice="name a suite or a file; 'torchstone list' shows the suites"
+        )
+
+
+def plan_run(request: RunRequest, watcher: RunWatcher, job: Job | None = None) -> Run:
+    """The plan of a request."""
+    require_targets(request)
+    if request.resume:
+        raise UsageError("--resume takes its settings from the file, so --dry-run has no place")
+    refuse_taken(request.output)
+    prepared = prepare_request(request)
+    with Session("spawn", prepared.settings.cache, watcher.say) as session:
+        planned = _survey(request, prepared, session, watcher, job)
+        check_artifacts(settings_of_run(planned, ""), planned.plan)
+        return planned
+
+
+@contextmanager
+def open_run(
+    request: RunRequest,
+    watcher: RunWatcher,
+    *,
+    ask: Ask = refuse,
+    check_plan: CheckPlan = lambda _: None,
+    job: Job | None = None,
+) -> Iterator[Execution]:
+    """A new run, or one to be finished, with its plan made, its file created and its workers ready."""
+    require_targets(request)
+    opened = (
+        _resume(request, watcher, ask, job)
+        if request.resume
+        else _begin(request, watcher, ask, check_plan, job)
+    )
+    with opened as execution, closing(execution.journal):
+        yield execution
+
+
+@contextmanager
+def _begin(
+    request: RunRequest, watcher: RunWatcher, ask: Ask, check_plan: CheckPlan, job: Job | None
+) -> Iterator[Execution]:
+    refuse_taken(request.output)
+    prepared = prepare_request(request)
+    with Session(prepared.settings.start, prepared.settings.cache, watcher.say) as session:
+        planned = _survey(request, prepared, session, watcher, job)
+        settings = settings_of_run(planned, "")
+        check_artifacts(settings, planned.plan)
+        check_plan(planned)
+        session.trusts_artifacts = trust_artifacts(
+            settings, planned.plan, trust=request.trust, ask=ask, say=watcher.say
+        )
+        _say_cautions(session, watcher)
+        journal = create_journal(request.output or default_output(planned), planned, "", watcher.say)
+        yield Execution(planned, settings, journal, session, watcher)
+
+
+def _survey(
+    request: RunRequest, prepared: Request, session: Session, watcher: RunWatcher, job: Job | None
+) -> Run:
+    """Look at the machine and the sources, and plan."""
+    _use_hosts(session, job)
+    with watcher.busy(_LOADING):
+        session.start_workers(list(prepared.targets.sources.values()), prepared.axes.devices)
+        planned = prepare_run(prepared, session, keeps_going=True)
+    if not request.shard:  # of which each may lack a probe that others have
+        refuse_unused(request, {case.probe for case in planned.plan})
+    return planned
+
+
+@contextmanager
+def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None) -> Iterator[Execution]:
+    """Finish a run: with its own settings, on the machine and code it was begun on. Only the limits of its cases may be changed."""
+    refuse_changes_of_resumed(request)
+    journal, reading = reopen_journal(request.resume, watcher.say)
+    begun = reading.run
+    with closing(journal):
+        settings = with_limits(settings_of_run(begun, reading.path), request)
+        if begun.finished:
+            watcher.say(f"{reading.path}: nothing is left to measure")
+            yield Execution(begun, settings, journal, None, watcher)
+            return
+        done = {outcome.case for outcome in begun.outcomes}
+        left = [case for case in begun.plan if case not in done]
+        refuse_to_finish(find_edited_files(begun))  # no trust would help
+        check_artifacts(settings, left)
+        trusts = trust_run(settings, settings.sources, left, trust=request.trust, ask=ask, say=watcher.say)
+        with Session(settings.start, settings.cache, watcher.say) as session:
+            session.trusts_artifacts = trusts
+            _use_hosts(session, job)
+            with watcher.busy(_LOADING):
+                devices = sorted({case.variant.device for case in begun.plan})
+                session.start_workers(list(settings.sources.values()), devices)
+                check_same_world(begun, session, journal.path)
+            _say_cautions(session, watcher)
+            yield Execution(begun, settings, journal, session, watcher)
+
+
+def _use_hosts(session: Session, job: Job | None) -> None:
+    """Have rounds use all hosts of a job, where there is one."""
+    if job is not None:
+        session.crew = job.crew()
+
+
+def _say_cautions(session: Session, watcher: RunWatcher) -> None:
+    for caution in session.cautions:
+        watcher.say(f"caution: {caution}")

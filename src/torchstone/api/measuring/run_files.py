@@ -1,0 +1,89 @@
+"""Further files of a run: CSV files of PyTorch's runner, records of its benchmark database, reports of its DDP benchmark."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
+from msgspec import structs
+
+from torchstone.api.measuring.run_request import RunRequest
+from torchstone.core.disk import make_folder, write_text
+from torchstone.core.errors import printable
+from torchstone.core.records import Outcome, Run
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import Probe
+from torchstone.formats import FORMATS, TABLES
+from torchstone.formats.table import defuse
+from torchstone.formats.torch.ci_name import file_stem
+from torchstone.formats.torch.runner_csv import write_exactly
+from torchstone.measure.journal import taken
+
+
+def write_run_files(run: Run, request: RunRequest, say: Callable[[str], None]) -> None:
+    """Write the files that were asked for besides the run file."""
+    write_outputs(run, request.csv, request.v3, say, raw_cells=request.raw_cells)
+    write_ddp(run, request.ddp_json, say)
+
+
+def refuse_taken(output: str | None) -> None:
+    """Refuse a run file that is there already: nothing that was measured is overwritten."""
+    if output and (os.path.exists(output) or output.endswith(os.sep)):
+        raise taken(output)
+
+
+def write_outputs(
+    run: Run, csv: str | None, v3: str | None, say: Callable[[str], None], *, raw_cells: bool = False
+) -> None:
+    """Write the CSV files of PyTorch's runner and the records of its database, a file for each combination of axes."""
+    for folder, kinds in ((csv, (Probe.ACCURACY.value, Probe.PERFORMANCE.value)), (v3, ("v3",))):
+        if folder:
+            make_folder(folder)
+            for name, kind, outcomes in _files(run, kinds):
+                path = os.path.join(folder, name)
+                text = _render(kind, structs.replace(run, outcomes=tuple(outcomes)))
+                write_text(path, text if raw_cells or kind not in TABLES else defuse(text))
+                say(f"wrote {count_of(len(outcomes), 'case')} to {printable(path)}")
+
+
+def write_ddp(run: Run, path: str | None, say: Callable[[str], None]) -> None:
+    """Write what was measured of scaling as reports of PyTorch's DDP benchmark, and say which rounds have no place there.
+
+    A report has one bucket size, one backend and one of every other axis: where a run has several, each gets a file of its own, whose name says which.
+    """
+    if not path:
+        return
+    from torchstone.formats.torch import ddp  # noqa: PLC0415  (most runs have no ranks)
+
+    reports = ddp.split(run)
+    for axes, report in reports:
+        place = _beside(path, axes)
+        write_text(place, ddp.write(report))
+        say(f"wrote {count_of(len(report.outcomes), 'round')} to {place}")
+    if not reports:
+        say(f"nothing for {path}: no model has a result without DDP, which is the first of a DDP report")
+    for told in ddp.left_out(run):
+        say(f"not in {path}: {told}")
+
+
+def _beside(path: str, axes: dict[str, str]) -> str:
+    """The place of one of several reports: ``ddp.json`` becomes ``ddp_bucket_mb_25.json``."""
+    stem, ending = os.path.splitext(path)
+    words = re.sub(r"[^\w.-]+", "_", "_".join(word for axis in axes.items() for word in axis))
+    return f"{stem}_{words}{ending}" if words else path
+
+
+def _render(kind: str, run: Run) -> str:
+    return FORMATS[kind].write(run) if kind == "v3" else write_exactly(run, Probe(kind))
+
+
+def _files(run: Run, kinds: tuple[str, ...]) -> list[tuple[str, str, list[Outcome]]]:
+    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in run.outcomes:
+        for kind in kinds:
+            if kind in {"v3", outcome.case.probe}:
+                ending = "json" if kind == "v3" else "csv"
+                groups[(f"{file_stem(outcome.case)}.{ending}", kind)].append(outcome)
+    return [(name, kind, outcomes) for (name, kind), outcomes in groups.items()]

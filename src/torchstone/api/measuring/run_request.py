@@ -1,0 +1,131 @@
+"""The request of ``run``: what to measure and how."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypedDict
+
+from msgspec import Struct
+
+from torchstone.api.requests import Path, Sources, Texts
+from torchstone.api.sources import Input
+
+
+class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to measure and how. Times are in seconds, sizes in bytes, shares between 0 and 1; None leaves the choice to torchstone.
+
+    ``csv``, ``v3`` and ``ddp_json`` name further files to write; ``resume`` is a run file to finish, with its own settings.
+    """
+
+    targets: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    dynamics: tuple[bool | None, ...] = ()
+    batch_sizes: tuple[int, ...] = ()
+    size: str = "full"
+    compile_mode: str | None = None
+    compile_options: tuple[tuple[str, str], ...] = ()
+    fullgraph: bool = False
+    filters: tuple[str, ...] = ()
+    exclusions: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    shard: tuple[int, int] | None = None
+    durations: tuple[Input, ...] = ()
+    repeat: int | None = None
+    trials: int | None = None
+    precision: float | None = None
+    budget: float | None = None
+    threads: int | None = None
+    compile_threads: int | None = None
+    jobs: int | None = None
+    timeout: float | None = None
+    memory_limit: int | None = None
+    start: str = "auto"
+    cache: str = "cold"
+    imports: tuple[str, ...] = ()
+    save_outputs: str = ""
+    compare_outputs: str = ""
+    batch_invariant: bool = False
+    scenarios: tuple[str, ...] = ()
+    save_artifacts: str = ""
+    load_artifacts: str = ""
+    counter: str = ""
+    profile: bool = False
+    ranks: tuple[int, ...] = ()
+    strategies: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    collective: str = ""
+    collective_timeout: float | None = None
+    warm_up: int | None = None
+    output: str = ""
+    csv: str = ""
+    raw_cells: bool = False
+    ddp_json: str = ""
+    v3: str = ""
+    label: str = ""
+    resume: str = ""
+    trust: bool = False
+
+
+class RunOptions(TypedDict, total=False):
+    """What ``run``, ``stream`` and ``plan`` take besides the targets; docs/run.md explains each."""
+
+    probes: Texts
+    devices: Texts
+    backends: Texts
+    modes: Texts
+    dtypes: Texts
+    dynamics: bool | Collection[bool | None]
+    batch_sizes: int | Collection[int]
+    size: str
+    compile_mode: str
+    compile_options: Mapping[str, object]
+    fullgraph: bool
+    filters: Texts
+    exclusions: Texts
+    only: Texts
+    shard: tuple[int, int]
+    durations: Sources
+    repeat: int
+    trials: int
+    precision: float
+    budget: float
+    threads: int
+    compile_threads: int
+    jobs: int
+    timeout: float
+    memory_limit: int
+    start: str
+    cache: str
+    imports: Texts
+    save_outputs: Path
+    compare_outputs: Path
+    batch_invariant: bool
+    scenarios: Texts
+    save_artifacts: Path
+    load_artifacts: Path
+    counter: str
+    profile: bool
+    ranks: int | Collection[int]
+    strategies: Texts
+    buckets: float | Collection[float]
+    collective: str
+    collective_timeout: float
+    warm_up: int
+    output: Path
+    csv: Path
+    raw_cells: bool
+    ddp_json: Path
+    v3: Path
+    label: str
+    resume: Path
+    trust: bool
+
+
+RESUMABLE = frozenset(
+    {"resume", "trust", "csv", "raw_cells", "v3", "ddp_json", "jobs", "timeout", "memory_limit"}
+)
+"""What may be asked for when a run is finished; everything else is in its file."""

@@ -1,0 +1,140 @@
+"""Which options of a run make sense together, and for which probes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
+from torchstone.core.errors import UsageError
+from torchstone.core.run_settings import STRATEGIES
+from torchstone.core.text.suggestions import did_you_mean
+from torchstone.core.vocabulary import PORTABLE, SCENARIOS, Probe
+from torchstone.define.benchmarks import DTYPES, MODES
+from torchstone.measure.plan import DEFAULT_PROBES
+
+PROBES = (*DEFAULT_PROBES, Probe.COMPILE_CACHE.value, Probe.INSTRUCTIONS.value, Probe.SCALING.value)
+_KNOWN = (
+    ("--probe", "probes", PROBES),
+    ("--mode", "modes", MODES),
+    ("--dtype", "dtypes", DTYPES),
+    ("--scenario", "scenarios", tuple(SCENARIOS)),
+    ("--strategy", "strategies", STRATEGIES),
+)
+
+
+def refuse_changes_of_resumed(request: RunRequest) -> None:
+    """Refuse targets and settings for a run that has its own."""
+    if request.targets:
+        raise UsageError(f"--resume takes the cases from the file, so {request.targets[0]} has no place")
+    usual = RunRequest()
+    for name in RunRequest.__struct_fields__:
+        if name not in RESUMABLE and getattr(request, name) != getattr(usual, name):
+            raise UsageError(f"--resume takes its settings from the file, so {name} has no place")
+
+
+def check_request(request: RunRequest) -> None:
+    """Refuse what cannot be meant."""
+    _check_values(request)
+    if request.compile_mode and request.compile_options:
+        raise UsageError(
+            "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
+        )
+    if request.probes == (Probe.SCALING.value,):
+        _check_scaling(request)
+    if request.probes:
+        refuse_unused(request, request.probes)
+    _check_loading(request)
+    if request.durations and not request.shard:
+        raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
+    if request.raw_cells and not request.csv:
+        raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
+
+
+def _check_loading(request: RunRequest) -> None:
+    """Refuse options about compile artifacts of which nothing would be loaded."""
+    if request.trust and not request.load_artifacts:
+        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    if request.load_artifacts and request.scenarios and PORTABLE not in request.scenarios:
+        advice = f"add --scenario {PORTABLE}, or leave out --load-artifacts"
+        raise UsageError(f"--load-artifacts requires the scenario {PORTABLE}", advice=advice)
+
+
+def _check_values(request: RunRequest) -> None:
+    for flag, name, known in _KNOWN:
+        for value in getattr(request, name):
+            if value not in known:
+                advice = did_you_mean(value, known).strip()
+                raise UsageError(f"{flag} {value}: expected {', '.join(known)}", advice=advice)
+    for bucket in request.buckets:
+        if not 0 < bucket < 1e6:
+            raise UsageError(f"--bucket-mb {bucket:g}: expected megabytes, such as 25")
+    for flag, counts in (("--batch-size", request.batch_sizes), ("--ranks", request.ranks)):
+        for count in counts:
+            if count < 1:
+                raise UsageError(f"{flag} {count}: expected a whole number from 1")
+    if request.shard and not 1 <= request.shard[0] <= request.shard[1]:
+        index, count = request.shard
+        raise UsageError(f"--shard {index}/{count}: expected I/N with I from 1 to N, such as 2/4")
+
+
+def _check_scaling(request: RunRequest) -> None:
+    """Refuse what rounds of training have no use for."""
+    if "inference" in request.modes:
+        raise UsageError("scaling is about training, so --mode inference has no place", advice="leave it out")
+    for flag, given in (
+        ("--dynamic", request.dynamics),
+        ("--precision", request.precision),
+        ("--budget", request.budget),
+    ):
+        if given:
+            raise UsageError(f"{flag} has no meaning for the probe scaling", advice=f"leave out {flag}")
+
+
+_CACHES, _COUNTS, _OUTPUTS = (Probe.COMPILE_CACHE,), (Probe.INSTRUCTIONS,), (Probe.ACCURACY,)
+_ROUNDS, _TIMES = (Probe.SCALING,), (Probe.PERFORMANCE,)
+
+
+def _used_by(request: RunRequest) -> Iterator[tuple[str, object, tuple[Probe, ...]]]:
+    """The options that only some probes look at: flag, value, and these probes."""
+    repeating = (Probe.PERFORMANCE, Probe.COMPILE_CACHE, Probe.INSTRUCTIONS, Probe.SCALING)
+    yield "--repeat", request.repeat, repeating
+    yield "--precision", request.precision, _TIMES
+    yield "--budget", request.budget, _TIMES
+    yield "--save-outputs", request.save_outputs, _OUTPUTS
+    yield "--compare-outputs", request.compare_outputs, _OUTPUTS
+    yield "--scenario", request.scenarios, _CACHES
+    yield "--save-artifacts", request.save_artifacts, _CACHES
+    yield "--load-artifacts", request.load_artifacts, _CACHES
+    yield "--counter", request.counter, _COUNTS
+    yield "--profile", request.profile, _COUNTS
+    yield "--ranks", request.ranks, _ROUNDS
+    yield "--strategy", request.strategies, _ROUNDS
+    yield "--bucket-mb", request.buckets, _ROUNDS
+    yield "--collective-backend", request.collective, _ROUNDS
+    yield "--collective-timeout", request.collective_timeout, _ROUNDS
+    yield "--warm-up", request.warm_up, _ROUNDS
+    yield "--batch-invariant", request.batch_invariant, _OUTPUTS
+    yield "--ddp-json", request.ddp_json, _ROUNDS
+
+
+def refuse_unused(request: RunRequest, probes: Collection[str]) -> None:
+    """Refuse an option that none of these probes would look at."""
+    for flag, given, users in _used_by(request):
+        if given:
+            refuse_without(flag, users, probes)
+
+
+def refuse_without(flag: str, users: tuple[Probe, ...], probes: Collection[str]) -> None:
+    """Refuse an option unless one of its users is among these probes."""
+    if {*users} & {*probes}:
+        return
+    named = f"the probe{'s' if len(users) > 1 else ''} {', '.join(users)}"
+    raise UsageError(
+        f"{flag} is for {named}, and nothing here is measured by {'it' if len(users) == 1 else 'these'}",
+        advice=f"add --probe {users[0]}, or leave out {flag}",
+    )
+
+
+def may_scale(request: RunRequest) -> bool:
+    """Whether something may be trained on several ranks: only then is a job of several processes one run."""
+    return not request.probes or Probe.SCALING in request.probes

@@ -1,0 +1,86 @@
+"""Arguments of a Python call -> a request record: one value or several, paths, mappings; checked once, here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
+
+from torchstone.api.results import RunResult
+from torchstone.core.errors import UsageError
+from torchstone.core.records import Reading, axis_text
+
+Request = TypeVar("Request", bound=Struct)
+
+Path = str | os.PathLike[str]
+Source = Path | Reading | RunResult
+"""Where results come from: a file of any kind torchstone reads, or what ``read`` or ``run`` returned."""
+Sources = Source | Iterable[Source]
+Texts = str | Iterable[str]
+"""One text or several."""
+
+
+def make_request(kind: type[Request], given: Mapping[str, object]) -> Request:
+    """A request from the arguments of a call; a wrong name or type is a ``UsageError``.
+
+    Where a request has a tuple, one value will do; a mapping becomes pairs.
+    """
+    fields = {field.name: field for field in structs.fields(kind)}
+    values = {}
+    for name, value in given.items():
+        if value is None and name in fields:
+            continue
+        taken = str(fields[name].type) if name in fields else ""
+        values[name] = _as_tuple(value, taken) if taken.startswith("tuple") else _plain(value)
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{kind.__name__}: {error}") from None
+
+
+def _as_tuple(value: object, taken: str) -> object:
+    if isinstance(value, Mapping):
+        are_texts = "tuple[str, str]" in taken
+        return tuple((key, axis_text(each) if are_texts else each) for key, each in value.items())
+    if isinstance(value, str | os.PathLike | Reading | RunResult) or not isinstance(value, Iterable):
+        return (_plain(value),)
+    return tuple(_plain(each) for each in value)
+
+
+def _plain(value: object) -> object:
+    """A path as text, a result as its reading; anything else as it is."""
+    if isinstance(value, RunResult):
+        return value.reading
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def command_words(*options: tuple[str, Any]) -> tuple[str, ...]:
+    """Options as words of a command line; those that have no value are left out.
+
+    >>> command_words(("--only", ("a", "b")), ("--trust", True), ("--kind", ""), ("--margin", 0.02))
+    ('--only', 'a', '--only', 'b', '--trust', '--margin', '2%')
+    """
+    words: list[str] = []
+    for flag, value in options:
+        if value is True:
+            words.append(flag)
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [flag, _word(each)] if each is not None and each != "" and each is not False else []
+    return tuple(words)
+
+
+def _word(value: str | float | date | tuple[Any, Any]) -> str:
+    match value:
+        case tuple():
+            return f"{value[0]}={_word(value[1])}"
+        case float():
+            return f"{100 * value:.12g}%"
+        case date():
+            return value.isoformat()
+        case _:
+            return str(value)

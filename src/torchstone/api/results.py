@@ -1,0 +1,109 @@
+"""Results as Python has them: outcomes with where they came from, as dictionaries, as a table, as text and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from torchstone.api.showing import show_html, show_text
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.records import Case, Outcome, Reading, Revision, Run
+from torchstone.core.text.units import count_of
+from torchstone.reporting.views.result_table import tabulate_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class RunResult(Struct, frozen=True):
+    """Results that were measured, or read from a file of any kind."""
+
+    reading: Reading
+
+    @property
+    def run(self) -> Run:
+        """The run as a record: plan, outcomes, revision, environment, settings."""
+        return self.reading.run
+
+    @property
+    def path(self) -> str:
+        """The file that holds it."""
+        return self.reading.path
+
+    @property
+    def id(self) -> str:
+        """The run's id; the file's name where the file has none."""
+        return self.run.id
+
+    @property
+    def plan(self) -> tuple[Case, ...]:
+        """Every case that was to be measured."""
+        return self.run.plan
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """One outcome for each case that was measured."""
+        return self.run.outcomes
+
+    @property
+    def revision(self) -> Revision:
+        """The code under test."""
+        return self.run.revision
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Warnings about the input."""
+        return self.reading.cautions
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self.outcomes)
+
+    def __getitem__(self, name: str) -> Outcome:
+        """The outcome of a case, by its id, or by the name of a benchmark that has one case."""
+        found = [each for each in self.outcomes if name in {each.case.id, each.case.benchmark}]
+        if len(found) != 1:
+            raise KeyError(name if not found else f"{name}: {count_of(len(found), 'case')}, use the id")
+        return found[0]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary for each measurement, and one for each case that has none: case, axes, status, metric, value."""
+        return [record for outcome in self.outcomes for record in _records(outcome)]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The same as a pandas ``DataFrame``. Needs pandas; ``to_dicts`` does not."""
+        try:
+            import pandas as pd  # noqa: PLC0415  (an optional library, slow to import)
+        except ImportError:
+            raise TorchstoneError(
+                "pandas is not installed, so there are no data frames",
+                advice="install pandas, or use to_dicts()",
+            ) from None
+        return pd.DataFrame(self.to_dicts())
+
+    def __str__(self) -> str:
+        return show_text(tabulate_run(self.run, self.path))
+
+    def _repr_html_(self) -> str:
+        return show_html(tabulate_run(self.run, self.path))
+
+
+def _records(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    case = outcome.case
+    common = {
+        "case": case.id,
+        "suite": case.suite,
+        "benchmark": case.benchmark,
+        "probe": case.probe,
+        **case.variant.axes(),
+        "status": outcome.status,
+        "failure": outcome.failure.message if outcome.failure else "",
+    }
+    if not outcome.measurements:
+        yield {**common, "metric": None, "value": None, "samples": 0}
+    for each in outcome.measurements:
+        yield {**common, "metric": each.metric, "value": each.value, "samples": len(each.samples)}

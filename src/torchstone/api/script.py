@@ -1,0 +1,27 @@
+"""``main``: makes a benchmark file a script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from torchstone.core.errors import UsageError
+
+
+def main() -> NoReturn:
+    """Do what ``torchstone run THIS_FILE`` does, with the options of the command line: for the end of a benchmark file.
+
+        if __name__ == "__main__":
+            torchstone.main()
+
+    The process becomes that command, so nothing that the file has imported, such as torch, is left in it.
+    """
+    if not getattr(sys.modules["__main__"], "__file__", None):
+        raise UsageError("torchstone.main() is for files", advice="call torchstone.run(...) here")
+    own = len(sys.argv)
+    flags = sys.orig_argv[1:-own] if own < len(sys.orig_argv) else []
+    if flags[-1:] == ["-m"]:  # python -m bench_mine
+        flags.pop()
+    arguments = ["-m", "torchstone", "run", *sys.argv]
+    os.execv(sys.executable, [sys.executable, *flags, *arguments])  # noqa: S606  (the same interpreter, no shell)

@@ -1,0 +1,71 @@
+"""Weigh the evidence of two sides: effect, interval and certainty, without a judgement. Every command comes through here."""
+
+from __future__ import annotations
+
+import math
+
+from torchstone.analyze.evidence import COUNT, REPEATING, TRIALS, VALUE, Comparison, Evidence
+from torchstone.core.records import PAIRS, Measurement
+from torchstone.gate.comparable import depends_on_environment, may_repeat
+
+
+def weigh(base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = "") -> Comparison:
+    """Hold two sides against each other, by the method that fits what they are.
+
+    ``alpha`` is one less the confidence of the interval, which single values do not have. ``obstacle`` says why the two cannot be compared; then there is no effect and no interval.
+    """
+    if obstacle:
+        return Comparison(base, new, obstacle=obstacle)
+    if base.kind == new.kind == VALUE:
+        return _weigh_values(base, new)
+    from torchstone.analyze.two_samples import compare_pairs, compare_trials  # noqa: PLC0415  (a plain check does without the statistics)
+
+    if base.trials and new.trials:
+        return compare_pairs(base, new, (base.trials, new.trials), alpha=alpha)
+    kinds = {base.kind, new.kind}
+    return compare_trials(base, new, alpha=alpha, counted=COUNT in kinds, repeats=REPEATING in kinds)
+
+
+def _weigh_values(base: Evidence, new: Evidence) -> Comparison:
+    """One value against one value: a ratio, and no interval, for nothing is known of their spread. A rule that needs no baseline has no base value."""
+    before, after = base.values[0] if base.values else 0, new.values[0]
+    ratio = after / before if before else 1.0 if after == before else math.nan
+    return Comparison(base, new, VALUE, ratio)
+
+
+NO_VALUE = Evidence((), 0, VALUE)
+
+
+def value_of(measurement: Measurement | None) -> Evidence:
+    """A measurement as the single value that stands for it: what a gate with limits looks at."""
+    if measurement is None:
+        return NO_VALUE
+    return Evidence((measurement.value,), len(measurement.samples), VALUE)
+
+
+def evidence_of(base: Measurement, new: Measurement) -> tuple[Evidence, Evidence]:
+    """Two measurements of one metric as evidence: trial by trial, in pairs where they took turns."""
+    metric = new.metric
+    if are_paired(base, new):
+        return _in_pairs(base), _in_pairs(new)
+    kind = TRIALS
+    if not depends_on_environment(metric):
+        kind = COUNT
+    elif may_repeat(metric, base, new):
+        kind = REPEATING
+    return (
+        Evidence(base.trial_values, len(base.samples), kind),
+        Evidence(new.trial_values, len(new.samples), kind),
+    )
+
+
+def _in_pairs(measurement: Measurement) -> Evidence:
+    return Evidence(measurement.trial_values, len(measurement.samples), TRIALS, measurement.trials)
+
+
+def are_paired(base: Measurement, new: Measurement) -> bool:
+    """Whether the trials of two measurements took turns: both name the same session, and there are equally many."""
+    ours, theirs = (new.extra or {}).get(PAIRS), (base.extra or {}).get(PAIRS)
+    if not isinstance(ours, str) or not ours or ours != theirs:
+        return False
+    return len(base.trials) == len(new.trials)

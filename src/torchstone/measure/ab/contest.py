@@ -1,0 +1,240 @@
+"""One case of two sides: its pairs so far, weighed and judged after each, until it is decided or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from torchstone.analyze.evidence import TRIALS as INDEPENDENT
+from torchstone.analyze.evidence import Comparison, Evidence
+from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
+from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
+from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
+from torchstone.gate.criteria import Criteria
+from torchstone.gate.judge import judge
+from torchstone.gate.policy import comparison_policy
+from torchstone.gate.verdicts import Ruling
+from torchstone.gate.weigh import weigh
+from torchstone.measure.ab.pair import Played
+
+METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
+_OFTEN = 2  # failures more than the other side's: one may be the machine's
+
+
+class AbSettings(Struct, frozen=True):
+    """How two sides are compared: which change matters, how certain it has to be, how long it may take.
+
+    ``fresh`` has every worker compile from nothing. ``slow_down`` is the share by which real work makes B's calls longer, to see whether it is noticed.
+    """
+
+    metric: str = "latency"
+    margin: float = MARGIN
+    alpha: float = ALPHA
+    budget: float = 60.0
+    fewest_pairs: int = 3
+    seed: int = 0
+    session: str = ""
+    fresh: bool = False
+    slow_down: float = 0.0
+
+    @property
+    def criteria(self) -> Criteria:
+        """What each case is judged by: alone, for it may be looked at after every pair."""
+        return Criteria(self.margin, self.alpha, better="lower")
+
+
+class Contest:
+    """One case: its pairs so far, and what they say. ``planned`` is the case as each side knows it.
+
+    ``ruling`` is set once the case is decided, or given up.
+    """
+
+    def __init__(self, case: Case, planned: tuple[Case, Case], number: int, settings: AbSettings) -> None:
+        self.case = case
+        self.planned = planned
+        self.number = number
+        self.seconds = 0.0
+        self.ruling: Ruling | None = None
+        self.is_decided_by_failure = False
+        self._settings = settings
+        self._weighed: Comparison | None = None
+        self._trials: tuple[list[tuple[float, ...]], list[tuple[float, ...]]] = ([], [])
+        self._last: tuple[Outcome, Outcome] | None = None
+        self._failed: tuple[bool, bool] | None = None
+        self._failures = 0  # in a row
+        self._failed_pairs = [0, 0]  # in all, by side
+        self._tried = 0
+        self._cautions: tuple[dict[str, None], dict[str, None]] = ({}, {})
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs have been measured."""
+        return len(self._trials[0])
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None while the case is open."""
+        return self.ruling.verdict if self.ruling else None
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is, where the numbers do not say it."""
+        return self.ruling.detail if self.ruling else ""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """All pairs so far, weighed; None before the first."""
+        if self._weighed is None and self.pairs:
+            base, new = (self._evidence(trials) for trials in self._trials)
+            self._weighed = weigh(base, new, alpha=self._settings.alpha)
+        return self._weighed
+
+    def _evidence(self, trials: Sequence[tuple[float, ...]]) -> Evidence:
+        values = tuple(estimate(METRICS[self._settings.metric], trial) for trial in trials)
+        return Evidence(values, sum(map(len, trials)), INDEPENDENT, tuple(trials))
+
+    @property
+    def effect(self) -> Effect | None:
+        """Ratio of B's cost to A's, with its confidence interval; None before the first pair."""
+        found = self.comparison
+        return Effect(found.ratio, found.low, found.high) if found else None
+
+    def take(self, played: Played) -> None:
+        """Take a pair, and look whether it decides."""
+        self._last = played.outcomes
+        for side, outcome in enumerate(played.outcomes):
+            self._cautions[side].update(dict.fromkeys((outcome.extra or {}).get("cautions", [])))
+        failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
+        self._tried += 1
+        self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
+        if any(failed) or not all(played.times):
+            self._take_failure((failed[0], failed[1]), played)
+            return
+        self._failed, self._failures = None, 0
+        for trials, times in zip(self._trials, played.times, strict=True):
+            trials.append(times)
+        self._weighed = None
+        self._look()
+
+    def _look(self) -> None:
+        """Judge the pairs so far, if there are enough to decide anything; a case that stays open goes on."""
+        least = max(self._settings.fewest_pairs, fewest_pairs(self._settings.alpha))
+        found = self.comparison
+        if found is None or self.pairs < least:
+            return
+        ruling = judge(found, self._settings.criteria, comparison_policy(), METRICS[self._settings.metric])
+        if ruling.verdict is not Verdict.INCONCLUSIVE:
+            self.ruling = self._with_failures(ruling)
+
+    def _with_failures(self, ruling: Ruling) -> Ruling:
+        """The ruling, with what failed now and then; a B that fails more often than A is a regression, however fast."""
+        a, b = self._failed_pairs
+        if not a and not b:
+            return ruling
+        named = [
+            f"{name} failed in {count} of {self._tried} pairs"
+            for name, count in (("A", a), ("B", b))
+            if count
+        ]
+        verdict = Verdict.REGRESSION if b >= a + _OFTEN else ruling.verdict
+        return structs.replace(ruling, verdict=verdict, detail="; ".join(named))
+
+    def _take_failure(self, failed: tuple[bool, bool], played: Played) -> None:
+        """A failure decides once it has come twice in a row: the first may be the machine's. One that took all its time is not tried again."""
+        is_final = failed == self._failed or any(
+            each.status in {"timeout", NOT_AVAILABLE} for each in played.outcomes
+        )
+        self._failed = failed
+        self._failures += 1
+        if not is_final:
+            return
+        verdicts = {(False, True): Verdict.REGRESSION, (True, False): Verdict.IMPROVEMENT}
+        verdict = verdicts.get(failed, Verdict.INCONCLUSIVE)
+        self.ruling = Ruling(verdict, detail=_say_failures(played.outcomes) or "no time could be taken")
+        self.is_decided_by_failure = any(failed)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the last pair failed for the first time: it has to be tried again before that counts."""
+        return self._failures == 1 and not self.verdict
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was tried at all."""
+        return self._last is not None
+
+    def give_up(self) -> None:
+        """The budget is spent."""
+        self.ruling = Ruling(Verdict.INCONCLUSIVE, detail=self._why_open())
+
+    def _why_open(self) -> str:
+        failures = _say_failures(self._last) if self._last else ""
+        if failures:
+            return f"{failures}; the pair before failed otherwise"
+        if not self.pairs:
+            return "the budget was spent before a pair was measured"
+        if self.pairs == 1:
+            return "the budget was spent after one pair, and one pair says nothing"
+        if self.pairs < (fewest := fewest_pairs(self._settings.alpha)):
+            return f"the budget was spent after {self.pairs} pairs, and it takes {fewest} or more to decide: give it more with --budget"
+        more = self._more_pairs()
+        if more is None:
+            return "too noisy to say how many pairs it would take"
+        return f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
+
+    def _more_pairs(self) -> int | None:
+        """About how many more pairs a decision takes, if they go on as before."""
+        test = PairedTest(self._settings.margin, self._settings.alpha)
+        for log in self.comparison.logs if self.comparison else ():
+            test.add(log)
+        more = test.more_pairs()
+        return None if more is None else max(more, self._settings.fewest_pairs - self.pairs)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What workers of either side have said that one should know."""
+        return list(self._cautions[0] | self._cautions[1])
+
+    def cost(self, side: int) -> float | None:
+        """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
+        middles = sorted(estimate(METRICS[self._settings.metric], trial) for trial in self._trials[side])
+        return middles[len(middles) // 2] if middles else None
+
+    @property
+    def could_measure(self) -> bool:
+        """Whether at least one side could be measured."""
+        return (
+            self.pairs > 0 or self.verdict in {Verdict.REGRESSION, Verdict.IMPROVEMENT} or self._last is None
+        )
+
+    def outcome(self, side: int, repro: str) -> Outcome:
+        """What one side has measured, over all its trials, if anything was begun."""
+        extra = {"duration": round(self.seconds, 3), "cautions": list(self._cautions[side])}
+        if not extra["cautions"]:
+            del extra["cautions"]
+        last = self._last[side] if self._last else None
+        measured = self._measurements(self._trials[side])
+        if self.verdict and last and last.status != PASSED:
+            told = {name: value for name, value in (last.extra or {}).items() if name != "code"}
+            return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=told)
+        return Outcome(self.case, PASSED, measured, repro=repro, extra=extra)
+
+    def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
+        """All samples of a side, with what makes trials and pairs of them again."""
+        if not trials:
+            return ()
+        samples = tuple(time for trial in trials for time in trial)
+        stated = {TRIALS: [len(trial) for trial in trials], PAIRS: self._settings.session}
+        return (Measurement(METRICS[self._settings.metric], samples, stated),)
+
+
+def _say_failures(outcomes: tuple[Outcome, Outcome]) -> str:
+    """Which sides of a pair failed, and why; empty where both passed."""
+    named = zip("AB", outcomes, strict=True)
+    return "; ".join(f"{name} failed: {_why(each)}" for name, each in named if each.status != PASSED)
+
+
+def _why(outcome: Outcome) -> str:
+    said = outcome.failure.message.strip().partition("\n")[0] if outcome.failure else ""
+    return f"{outcome.status}: {said}" if said else outcome.status

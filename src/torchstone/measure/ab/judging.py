@@ -1,0 +1,92 @@
+"""The contests of two sides as one judgement: rows with verdicts, policy and quarantine, as every other command has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, structs
+
+from torchstone.core.records import Case, QuarantineEntry
+from torchstone.core.vocabulary import ACCURACY, Verdict
+from torchstone.gate.policy import Policy
+from torchstone.gate.tally import Exemptions
+from torchstone.gate.verdicts import Judgement, Overview, Remarks, Row, Ruling
+from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
+from torchstone.measure.ab.sides import Side
+
+_OPEN = Ruling(Verdict.INCONCLUSIVE, detail="stopped before it was decided")
+
+
+class Unmatched(Struct, frozen=True):
+    """The cases that only one side has."""
+
+    only_a: tuple[Case, ...] = ()
+    only_b: tuple[Case, ...] = ()
+
+
+def find_unmatched(sides: Sequence[Side], contests: Sequence[Contest]) -> Unmatched:
+    """The planned cases that are in no contest."""
+    known = [{contest.planned[side] for contest in contests} for side in (0, 1)]
+    only_a, only_b = (
+        tuple(case for case in side.run.plan if case not in of_side)
+        for side, of_side in zip(sides, known, strict=True)
+    )
+    return Unmatched(only_a, only_b)
+
+
+def judge_contests(
+    contests: Sequence[Contest],
+    unmatched: Unmatched,
+    settings: AbSettings,
+    policy: Policy,
+    exemptions: Exemptions,
+    repro: Callable[[Contest], str],
+    places: tuple[str, str] = ("", ""),
+    environment: Sequence[str] = (),
+    cautions: Sequence[str] = (),
+) -> Judgement:
+    """Judge all contests under a policy. ``places`` are the run files of A and B."""
+    rows = [_row_of(contest, settings, repro(contest), places) for contest in contests]
+    rows += [
+        _row_of_one_side(case, Verdict.MISSING, "only A has this case", settings) for case in unmatched.only_a
+    ]
+    rows += [
+        _row_of_one_side(case, Verdict.NEW, "only B has this case", settings) for case in unmatched.only_b
+    ]
+    judged = [_with_policy(row, policy, exemptions) for row in rows]
+    overview = Overview(settings.alpha, len(contests), environment=tuple(environment))
+    return Judgement(
+        policy,
+        judged,
+        list(cautions),
+        expired=exemptions.expired,
+        releases=exemptions.releases,
+        overview=overview,
+    )
+
+
+def _row_of(contest: Contest, settings: AbSettings, repro: str, places: tuple[str, str]) -> Row:
+    by_failure = contest.is_decided_by_failure or not contest.pairs
+    begun = contest.is_begun
+    return Row(
+        contest.ruling or _OPEN,
+        contest.case,
+        ACCURACY if by_failure else METRICS[settings.metric],
+        contest.outcome(1, repro) if begun else None,
+        contest.outcome(0, repro) if begun else None,
+        remarks=Remarks(places[1], places[0], repro=repro) if begun else Remarks(repro=repro),
+        comparison=None if by_failure else contest.comparison,
+        criteria=None if by_failure else settings.criteria,
+    )
+
+
+def _row_of_one_side(case: Case, verdict: Verdict, detail: str, settings: AbSettings) -> Row:
+    return Row(Ruling(verdict, detail=detail), case, METRICS[settings.metric])
+
+
+def _with_policy(row: Row, policy: Policy, exemptions: Exemptions) -> Row:
+    """The row, with quarantine and policy applied."""
+    entry: QuarantineEntry | None
+    entry, verdict, detail = exemptions.apply(row.verdict, row.case, row.metric, row.rule, row.detail)
+    ruling = structs.replace(row.ruling, verdict=verdict, detail=detail, blocks=policy.blocks(verdict))
+    return structs.replace(row, ruling=ruling, remarks=structs.replace(row.remarks, quarantine=entry))

@@ -1,0 +1,86 @@
+"""Which case of a plan a line is about: the axes that not all of its cases share, in few letters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from torchstone.analyze.scaling_curves import rank_count
+from torchstone.core.errors import printable
+from torchstone.core.records import AXES, Case
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import Probe
+
+LONGEST_WORD = 24
+_OF_A_BENCHMARK = {"suite", "batch_size"}  # each benchmark may have its own, which its name then stands for
+_OF_SOME_ROUNDS = {"bucket_mb", "collective"}  # the strategy says whether a round has them
+_SAID_ALREADY = {"mode"}  # each line has it
+_NEEDS_NO_NAME = {"suite", "device", "backend", "dtype", "compile_mode", "size", "round", "collective"}
+_SHORT = {
+    "dtype": {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"},
+    "dynamic": {"true": "dyn", "false": "static", "": "auto"},
+}
+
+
+class Labels:
+    """What tells the cases of a plan from each other, besides name, probe and mode; each axis has a column."""
+
+    def __init__(self, cases: Collection[Case] = ()) -> None:
+        self._widths = {axis: max(len(_word(axis, case)) for case in cases) for axis in _telling_axes(cases)}
+
+    def of(self, case: Case) -> str:
+        """``aot_eager static``; empty where name, probe and mode are enough."""
+        return " ".join(_word(axis, case).ljust(width) for axis, width in self._widths.items())
+
+    def name_of(self, case: Case) -> str:
+        """Return name, mode and label of a case: ``mlp inference aot_eager``."""
+        return printable(f"{case.benchmark} {case.variant.mode} {self.of(case).strip()}".strip())
+
+
+def _telling_axes(cases: Collection[Case]) -> list[str]:
+    told = [(case.benchmark, _axes(case)) for case in cases]
+    names = dict.fromkeys(axis for _, axes in told for axis in axes if axis not in _SAID_ALREADY)
+    return [axis for axis in names if _tells(axis, told)]
+
+
+def _tells(axis: str, told: Collection[tuple[str, dict[str, str]]]) -> bool:
+    if axis in _OF_SOME_ROUNDS:
+        return len({axes[axis] for _, axes in told if axes.get(axis)}) > 1
+    if axis not in _OF_A_BENCHMARK:
+        return len({axes.get(axis, "") for _, axes in told}) > 1
+    return len({(name, axes.get(axis, "")) for name, axes in told}) > len({name for name, _ in told})
+
+
+def _axes(case: Case) -> dict[str, str]:
+    """All axes, those that are not stated as empty texts, in a fixed order; what a round is comes first, as one."""
+    axes = {"suite": case.suite} | dict.fromkeys(AXES, "") | case.variant.axes()
+    if words := round_words(case):
+        axes = {axis: value for axis, value in axes.items() if axis not in {"strategy", "ranks"}}
+        axes = {"round": words} | axes
+    return axes
+
+
+def round_words(case: Case) -> str:
+    """``ddp 2 ranks``: what a round of the scaling probe is; empty for any other case.
+
+    >>> from torchstone.core.records import Variant
+    >>> round_words(Case("mlp", "scaling", variant=Variant(further=(("ranks", "1"), ("strategy", "none")))))
+    'none 1 rank'
+    """
+    axes, count = dict(case.variant.further), rank_count(case)
+    if case.probe != Probe.SCALING or not axes.get("ranks"):
+        return ""
+    ranks = f"ranks {axes['ranks']}" if count is None else count_of(count, "rank")
+    return printable(f"{axes.get('strategy', '')} {ranks}".strip())
+
+
+def _word(axis: str, case: Case) -> str:
+    value = _axes(case).get(axis, "")
+    value = _SHORT.get(axis, {}).get(value, value)
+    if axis == "batch_size":
+        value = f"bs{value}" if value else ""
+    elif axis == "bucket_mb":
+        value = f"{value} MB" if value else ""
+    elif axis not in _NEEDS_NO_NAME and axis not in _SHORT:
+        value = f"{axis}={value}" if value else ""
+    word = printable(value)
+    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"

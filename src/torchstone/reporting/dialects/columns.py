@@ -1,0 +1,56 @@
+"""Rows as plain columns of text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from torchstone.core.errors import printable
+from torchstone.core.text.safe_text import escape_commands, escape_lines
+from torchstone.reporting.views.result_table import ResultTable
+
+WIDTH = 80
+_NARROWEST = 8
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> str:
+    """Rows under a header, as wide as they are. Columns that are empty in every row are left out."""
+    names, shown = used_columns(header, rows)
+    widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
+    return "\n".join([title, *(_line(row, widths) for row in (names, *shown))]) + "\n"
+
+
+def used_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns that have something in them, with cells that are safe to print."""
+    used = [index for index, _ in enumerate(header) if any(row[index] for row in rows)]
+    return [header[index] for index in used], [[printable(row[index]) for index in used] for row in rows]
+
+
+def render_table_text(table: ResultTable, width: int = WIDTH) -> str:
+    """A table in so many columns: the widest cells are cut, and notes stand below."""
+    lines = textwrap.wrap(printable(table.title, 1000), width)
+    if table.rows:
+        names, shown = used_columns(table.header, table.rows)
+        widths = _fit([max(map(len, column)) for column in zip(names, *shown, strict=True)], width)
+        lines += [
+            _line([_cut(c, w) for c, w in zip(row, widths, strict=True)], widths) for row in (names, *shown)
+        ]
+    for note in table.notes:
+        lines += textwrap.wrap(printable(note, 1000), width)
+    return escape_commands(escape_lines("\n".join(lines)))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _fit(widths: list[int], width: int) -> list[int]:
+    """Widths that fit: the widest column gives first."""
+    fitted = list(widths)
+    while sum(fitted) + 2 * (len(fitted) - 1) > width and max(fitted) > _NARROWEST:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"

@@ -1,0 +1,356 @@
+"""Where differences came from, as text of 80 columns, as Markdown, as JSON, or as an HTML page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import fill
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from torchstone.analyze.attribution import Attribution, CostChange, Step, trace
+from torchstone.core.errors import UsageError, printable
+from torchstone.core.records import Case, Number
+from torchstone.core.text.safe_text import escape_commands, escape_json, escape_lines
+from torchstone.core.text.units import count_of, format_change, format_number, short_number
+from torchstone.reporting.dialects.columns import columns
+from torchstone.reporting.html.profile_section import (
+    MOST_STEPS,
+    PYTHON,
+    PYTHON_SEES,
+    Explained,
+    share_text,
+    signed,
+    tell_total,
+)
+from torchstone.reporting.views.result_table import ResultTable
+
+FORMAT = 1
+DEFAULT_TOP = 15
+STYLES = ("text", "json", "markdown")
+WIDTH = 80
+_SHORTEST_NAME = 16
+_LONGEST_LIBRARY = 18
+_DEEPEST = 20
+_SO_VERSION = re.compile(r"\.so(\.\d+)+\Z")
+_DIFFER = "The environments differ, and that may be the reason:"
+
+
+class Explanation(Struct, frozen=True):
+    """All that is to be said. ``cases`` and ``explained`` belong together; ``one`` was asked for, or else all there are."""
+
+    base: str
+    new: str
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+    cases: tuple[Case, ...]
+    explained: tuple[Explained, ...]
+    one: bool
+
+    @property
+    def remarks(self) -> list[str]:
+        """What else is worth reading."""
+        by_python = any(each.attribution.counter == PYTHON for each in self.explained)
+        return [*self.notes, *([PYTHON_SEES] if by_python else [])]
+
+
+def render_explanation(explanation: Explanation, style: str = "text", top: int = DEFAULT_TOP) -> str:
+    """The explanation in one of the styles; text has 80 columns."""
+    match style:
+        case "json":
+            return _render_json(explanation)
+        case "markdown":
+            return escape_commands(_render_markdown(explanation, top))
+        case "html":
+            from torchstone.reporting.html.explain_page import render_explained_page  # noqa: PLC0415  (start-up: text needs no page)
+
+            told = explanation.base, explanation.new, explanation.explained, explanation.differences
+            return render_explained_page(*told, explanation.notes)
+        case "text":
+            blocks = explanation_blocks(explanation, top, Room())
+            text = "".join(
+                f"{block}\n"
+                if isinstance(block, str)
+                else columns(block.header, block.rows, title=block.title)
+                for block in blocks
+            )
+            return escape_commands(escape_lines(text))
+    raise UsageError(f"{style}: no such style", advice=f"the styles are {', '.join(STYLES)} and html")
+
+
+class Room(Struct, frozen=True):
+    """How many columns there are, and how many of them each column of a table takes beyond its text."""
+
+    width: int = WIDTH
+    spacing: int = 0
+
+
+# ---- Text
+
+
+def explanation_blocks(explanation: Explanation, top: int, room: Room) -> Iterator[str | ResultTable]:
+    """The explanation as lines and tables."""
+    if explanation.differences:
+        yield _DIFFER
+        for difference in explanation.differences:
+            yield fill(printable(difference, 1000), WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield ""
+    if explanation.one:
+        yield from _case_blocks(explanation.explained[0], top, room)
+    else:
+        yield _summary_table(explanation, room)
+    if explanation.remarks:
+        yield ""
+    for remark in explanation.remarks:
+        yield fill(printable(remark, 1000), WIDTH)
+
+
+def _case_blocks(each: Explained, top: int, room: Room) -> Iterator[str | ResultTable]:
+    found = each.attribution
+    yield fill(f"{printable(each.label)}: {tell_total(found)}", WIDTH)
+    yield ""
+    yield _phases_table(found, room)
+    yield from _function_blocks(found, top, room)
+    if found.by_stack:
+        yield from _path_lines(trace(found.by_stack), found.stacks_unit, room)
+
+
+def _summary_table(explanation: Explanation, room: Room) -> ResultTable:
+    rows = [[each.label, *_summary_cells(each.attribution)] for each in explanation.explained]
+    header = ["case", "base", "new", "change", "", "mostly"]
+    numbers = _fit(header, rows, range(1, 5))
+    _shorten(rows, [0], numbers, room)
+    count = count_of(len(rows), "case")
+    title = f"{count} with a profile in both files, the largest change first"
+    return ResultTable(title, tuple(numbers), rows)
+
+
+def _summary_cells(found: Attribution) -> list[str]:
+    total = found.total
+    most = max(found.phases, key=lambda phase: abs(phase.change), default=None)
+    mostly = f"{most.phase} {share_text(most.share)}" if most and most.change else ""
+    relative = format_change(total.new, total.base) if total.base else "new"
+    return [*_short_cells(total), relative if total.change else "", mostly]
+
+
+def _short_cells(change: CostChange) -> list[str]:
+    difference = short_number(change.change)
+    return [
+        short_number(change.base),
+        short_number(change.new),
+        f"+{difference}" if change.change > 0 else difference,
+    ]
+
+
+def _phases_table(found: Attribution, room: Room) -> ResultTable:
+    def cells(write: Callable[[Number], str]) -> list[list[str]]:
+        return [
+            [
+                phase.phase,
+                write(phase.base),
+                write(phase.new),
+                f"{'+' if phase.change > 0 else ''}{write(phase.change)}",
+                share_text(phase.share),
+            ]
+            for phase in found.phases
+        ]
+
+    header = ["phase", "base", "new", "change", "share of change"]
+    rows = cells(format_number)
+    if max(sum(map(len, row)) for row in [*rows, header]) > WIDTH - 2 * len(header):
+        rows = cells(short_number)
+    fitted = _fit(header, rows, range(1, 5))
+    _shorten(rows, [0], fitted, room)
+    return ResultTable(f"By phase of the compiler, in {found.unit}", tuple(fitted), rows)
+
+
+def _function_blocks(found: Attribution, top: int, room: Room) -> Iterator[str | ResultTable]:
+    if not found.functions:
+        return
+    yield ""
+    if not found.changed:
+        yield "No function changed."
+        return
+    shown = found.changed[:top]
+    header = ["phase", "function", "library", "base", "new", "change"]
+    rows = [[each.phase, each.function, each.library, *_short_cells(each)] for each in shown]
+    fitted = _fit(header, rows, range(3, 6))
+    for row in rows:
+        row[0], row[2] = _cut(row[0], 12), _cut_library(row[2])
+    _shorten(rows, [1], fitted, room)
+    of_all = f" ({len(shown)} of {len(found.changed):,})" if len(shown) < len(found.changed) else ""
+    title = f"Functions that changed most{of_all}, what they cost by themselves"
+    yield ResultTable(title, tuple(fitted), rows)
+
+
+def _path_lines(steps: Sequence[Step], unit: str, room: Room) -> Iterator[str]:
+    yield ""
+    if not steps:
+        yield f"Call stacks: no change, in {printable(unit)}."
+        return
+    yield f"The way down to what explains most of the change, in {printable(unit)}"
+    shown = steps[:MOST_STEPS]
+    numbers = [signed(step.frame.change) for step in shown]
+    width = max(map(len, numbers))
+    for step, number in zip(shown, numbers, strict=True):
+        indent = " " * min(step.level, _DEEPEST)
+        if step.passed:
+            yield f"{' ' * width}  {indent}... {count_of(step.passed, 'frame')} more with this change"
+        name = _cut(step.frame.name, room.width - width - 2 - len(indent))
+        yield f"{number.rjust(width)}  {indent}{name}"
+    if left := len(steps) - len(shown):
+        yield f"... {count_of(left, 'step')} more"
+
+
+def _fit(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> list[str]:
+    """Align columns of numbers to the right, and give the header that fits."""
+    fitted = list(header)
+    for column in columns:
+        width = max(len(header[column]), *(len(row[column]) for row in rows))
+        fitted[column] = header[column].rjust(width)
+        for row in rows:
+            row[column] = row[column].rjust(width) if row[column] else ""
+    return fitted
+
+
+def _shorten(rows: Sequence[list[str]], shortened: Sequence[int], header: Sequence[str], room: Room) -> None:
+    """Cut the names in these columns so that the table is no wider than a terminal, where it has more space between columns."""
+    width = room.width - room.spacing * (len(header) + 1)
+    others = [
+        max(len(header[column]), *(len(printable(row[column])) for row in rows))
+        for column in range(len(header))
+        if column not in shortened
+    ]
+    left = max(_SHORTEST_NAME, (width - sum(others) - 2 * (len(header) - 1)) // len(shortened))
+    for row in rows:
+        for column in shortened:
+            row[column] = _cut(row[column], left)
+
+
+def _cut(text: str, room: int) -> str:
+    """A name in so many characters: its middle is left out, for both ends tell names apart."""
+    text = printable(text, 1000)
+    if len(text) <= room:
+        return text
+    tail = (room - 1) // 2
+    return f"{text[: room - 1 - tail]}\u2026{text[len(text) - tail :]}"
+
+
+def _cut_library(name: str) -> str:
+    """A library without its version, or the end of a file's path, in a few characters."""
+    shown = printable(_SO_VERSION.sub(".so", name), 1000)
+    is_path = "/" in shown and len(shown) > _LONGEST_LIBRARY
+    return f"\u2026{shown[1 - _LONGEST_LIBRARY :]}" if is_path else _cut(shown, _LONGEST_LIBRARY)
+
+
+# ---- JSON
+
+
+def _render_json(explanation: Explanation) -> str:
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "base": explanation.base,
+        "new": explanation.new,
+        "environment_differences": explanation.differences,
+        "notes": explanation.remarks,
+        "cases": [
+            {"name": case.benchmark, "case": case.id} | _case_record(each.attribution)
+            for case, each in zip(explanation.cases, explanation.explained, strict=True)
+        ],
+    }
+    return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
+
+
+def _case_record(found: Attribution) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "counter": found.counter,
+        "unit": found.unit,
+        "total": _change_record(found.total),
+        "phases": [
+            {"phase": each.phase} | _change_record(each) | {"share": each.share} for each in found.phases
+        ],
+        "functions": [
+            {"phase": each.phase, "library": each.library, "function": each.function} | _change_record(each)
+            for each in found.changed
+        ],
+    }
+    if found.by_stack:
+        record["stacks_unit"] = found.stacks_unit
+        record["path"] = [
+            {"level": step.level, "passed": step.passed, "name": step.frame.name}
+            | _change_record(CostChange(step.frame.base, step.frame.new))
+            for step in trace(found.by_stack)
+        ]
+    return record
+
+
+def _change_record(change: CostChange) -> dict[str, Number]:
+    return {"base": change.base, "new": change.new, "change": change.change}
+
+
+# ---- Markdown
+
+
+def _render_markdown(explanation: Explanation, top: int) -> str:
+    return "\n\n".join(_markdown_parts(explanation, top)) + "\n"
+
+
+def _markdown_parts(explanation: Explanation, top: int) -> Iterator[str]:
+    from torchstone.reporting.dialects.markdown_report import code, escape  # noqa: PLC0415  (brings the gate along)
+
+    title = (
+        code(explanation.explained[0].label) if explanation.one else count_of(len(explanation.cases), "case")
+    )
+    yield f"### torchstone explain: {title}"
+    if explanation.differences:
+        yield "\n".join([f"> **{_DIFFER}**", *(f"> - {escape(each)}" for each in explanation.differences)])
+    if explanation.one:
+        found = explanation.explained[0].attribution
+        yield escape(tell_total(found))
+        yield _markdown_table(
+            ["phase", "base", "new", "change", "share of change"], _phase_rows(found, escape), names=1
+        )
+        if found.changed:
+            rows = (
+                [
+                    escape(each.phase),
+                    code(each.function, in_table=True),
+                    code(each.library, in_table=True) if each.library else "",
+                    *_exact_cells(each),
+                ]
+                for each in found.changed[:top]
+            )
+            yield _markdown_table(["phase", "function", "library", "base", "new", "change"], rows, names=3)
+        if found.by_stack and (steps := trace(found.by_stack)):
+            yield f"The way down to what explains most of the change, in {escape(found.stacks_unit)}:"
+            yield "\n".join(_markdown_steps(steps[:MOST_STEPS], code))
+    else:
+        rows = (
+            [code(each.label, in_table=True), *map(escape, _summary_cells(each.attribution))]
+            for each in explanation.explained
+        )
+        yield _markdown_table(["case", "base", "new", "change", "", "mostly"], rows, names=1)
+    for remark in explanation.remarks:
+        yield escape(remark)
+
+
+def _markdown_steps(steps: Sequence[Step], code: Callable[[str], str]) -> Iterator[str]:
+    for step in steps:
+        passed = f" (after {count_of(step.passed, 'frame')} with this change)" if step.passed else ""
+        yield f"{'  ' * min(step.level, _DEEPEST)}- {signed(step.frame.change)} {code(step.frame.name)}{passed}"
+
+
+def _phase_rows(found: Attribution, escape: Callable[[str], str]) -> Iterator[list[str]]:
+    for phase in found.phases:
+        yield [escape(phase.phase), *_exact_cells(phase), share_text(phase.share)]
+
+
+def _exact_cells(change: CostChange) -> list[str]:
+    return [format_number(change.base), format_number(change.new), signed(change.change)]
+
+
+def _markdown_table(header: Sequence[str], rows: Iterator[list[str]], *, names: int) -> str:
+    rule = ["---" if column < names else "--:" for column in range(len(header))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))

@@ -1,0 +1,164 @@
+"""A report as plain text for a terminal: the summary, every red row with what to do about it, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone.core.errors import printable
+from torchstone.core.records import QuarantineEntry
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.verdicts import RoundTable, Row
+from torchstone.reporting.dialects.text_page import INDENT, TextPage
+from torchstone.reporting.views.report_view import ReportView, quarantine_reason
+
+MOST_RED = 200  # blocks of several lines; a log with thousands of them is read by nobody
+MOST_RED_COMPARED = 50
+ALL_RED = "they are all in --report json=FILE and --report junit=FILE"
+MOST_OTHERS = 20
+_OTHERS = {
+    Verdict.IMPROVEMENT: "green",
+    Verdict.QUARANTINED: "yellow",
+    Verdict.NEW: "blue",
+    Verdict.MISSING: "yellow",
+    Verdict.REGRESSION: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.INVALID: "yellow",
+}
+
+
+def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> str:
+    """The whole report."""
+    page, judgement = TextPage(width, color=color), report.judgement
+    headline = _headline(report, page)
+    lines = [*page.wrap(f"environment: {report.environment}", "", " " * INDENT)] if report.environment else []
+    lines += [*headline, *_summary(report, page)]
+    red = report.red
+    most = MOST_RED_COMPARED if judgement.overview else MOST_RED
+    for row in red[:most]:
+        lines += ["", *_red_block(report, row, page)]
+    if (left := len(red) - most) > 0:
+        lines += ["", *page.wrap(f"... and {left:,} more red rows; {ALL_RED}", "", "  ")]
+    for entry in judgement.expired:
+        lines += ["", *_expired_block(entry, page)]
+    lines += _rest(report, page)
+    for caution in judgement.cautions:
+        lines += page.wrap(caution, "caution: ", " " * 9)
+    if judgement.rounds:
+        lines += ["", *round_lines(judgement.rounds)]
+    if len(red) > 3:
+        lines += ["", *headline]
+    return page.finish(lines)
+
+
+def _headline(report: ReportView, page: TextPage) -> list[str]:
+    mood = "green" if report.headline.startswith("PASS") else "yellow"
+    if report.judgement.exit_code:
+        mood = "red"
+    elif report.judgement.overview is None:
+        mood = "green"
+    return [page.paint(line, "bold", mood) for line in page.wrap(report.headline, "", "  ")]
+
+
+def _summary(report: ReportView, page: TextPage) -> Iterator[str]:
+    """The counts, on as many lines as they need; of a comparison also means and pass rates."""
+    overview = report.judgement.overview
+    if overview is None:
+        yield ""
+        yield from _counts(report.summary, page)
+        return
+    if report.summary:
+        yield ""
+        counts = "   ".join(f"{name} {number:,}" for name, number in report.summary.items())
+        yield from page.wrap(counts, "  ", "  ")
+    from torchstone.reporting.dialects.effects_text import overview_lines  # noqa: PLC0415  (a plain check does without the statistics)
+
+    yield from overview_lines(report, overview, page)
+
+
+def _counts(summary: dict[str, int], page: TextPage) -> Iterator[str]:
+    room, line = page.width, ""
+    for name, number in summary.items():
+        width = len(f"  {name} {number:,}")
+        if width > room:
+            yield line
+            room, line = page.width, ""
+        line += f"  {name} {page.paint(f'{number:,}', 'bold')}"
+        room -= width
+    yield line
+
+
+def _red_block(report: ReportView, row: Row, page: TextPage) -> Iterator[str]:
+    words = report.words_of(row)
+    name = page.paint(printable(report.name_of(row.case)), "bold")
+    yield f"{page.paint(f'{row.verdict:<12}', 'red')} {name}"
+    yield from page.wrap(words.finding, " " * INDENT, " " * (INDENT + 2))
+    yield from _fields({"case": printable(row.case.id, 400), **dict(words.facts)}, page)
+    for name, command in (("reproduce", words.repro), ("accept", words.accept)):
+        if command:
+            yield from page.wrap_command(command, f"  {page.paint(f'{name:<10}', 'dim')} ")
+    yield from _fields({"next step": words.instead}, page)
+
+
+def _expired_block(entry: QuarantineEntry, page: TextPage) -> Iterator[str]:
+    yield f"{page.paint('expired     ', 'red')} quarantine of {printable(entry.case)}: ended {entry.expires}"
+    advice = "fix the case, or give it a new date: torchstone quarantine add --replace"
+    yield from _fields({"at": entry.place, "reason": entry.reason, "next step": advice}, page)
+
+
+def _fields(fields: dict[str, str], page: TextPage) -> Iterator[str]:
+    for name, value in fields.items():
+        if value:
+            yield from page.wrap(value, f"  {name:<10} ", " " * INDENT)
+
+
+def _rest(report: ReportView, page: TextPage) -> list[str]:
+    """What does not block, but is worth a look."""
+    lines: list[str] = []
+    if report.judgement.overview is None:
+        for verdict in _OTHERS:
+            lines += _other_rows(report, verdict, report.sort(report.of_verdict(verdict)), page)
+        lines += _releases(report, page)
+        return ["", *lines] if lines else []
+    from torchstone.reporting.dialects.effects_text import effect_lines  # noqa: PLC0415  (a plain check does without the statistics)
+
+    released = _releases(report, page)
+    return [*effect_lines(report, page), *(["", *released] if released else [])]
+
+
+def _releases(report: ReportView, page: TextPage) -> list[str]:
+    lines: list[str] = []
+    for release in report.judgement.releases[:MOST_OTHERS]:
+        how = f"passed in {release.passed} of {count_of(release.seen, 'result')} given"
+        text = f"could be released: {printable(release.case.name)} {how} ({release.entry.place})"
+        lines += page.wrap(text, "", " " * (INDENT + 2))
+    if (left := len(report.judgement.releases) - MOST_OTHERS) > 0:
+        lines.append(f"... and {left:,} more could be released; --format json has them all")
+    return lines
+
+
+def _other_rows(report: ReportView, verdict: Verdict, rows: Sequence[Row], page: TextPage) -> Iterator[str]:
+    for row in rows[:MOST_OTHERS]:
+        reason = quarantine_reason(row)
+        told = f"{report.finding_of(row)}{f' [{reason}]' if reason else ''}"
+        text = f"{printable(report.name_of(row.case))}  {told}"
+        first, *more = page.wrap(text, " " * INDENT, " " * (INDENT + 2))
+        yield page.paint(f"{verdict:<12}", _OTHERS[verdict]) + " " + first[INDENT:]
+        yield from more
+    if len(rows) > MOST_OTHERS:
+        yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json has them all"
+
+
+def round_lines(table: RoundTable) -> Iterator[str]:
+    """What PyTorch's diff of two DDP reports prints: seconds, examples and the change, at two percentiles."""
+    yield f"{'':<28}{'75th percentile':^26}{'95th percentile':^26}".rstrip()
+    columns = f"{'s/iter':>9}{'ex/s':>7}{'faster':>10}"
+    yield f"{'model':<16}{'batch':>6}{'ranks':>6}{columns}{columns}"
+    for row in table.rows:
+        cells = "".join(
+            f"{at['sec_per_iter']:>9.3f}{at['ex_per_sec']:>7}{at['change_pct']:>9.1f}%"
+            for at in row.percentiles.values()
+        )
+        yield f"{printable(row.model, 16):<16}{row.batch_size:>6}{row.ranks:>6}{cells}"
+    if not table.rows:
+        yield "no round of the one report can be compared with the same round of the other"

@@ -1,0 +1,23 @@
+"""A table as a piece of HTML for a notebook: no script, no style sheet, everything escaped."""
+
+from __future__ import annotations
+
+from torchstone.core.text.safe_text import clean_log
+from torchstone.reporting.html.elements import element, join
+from torchstone.reporting.views.result_table import ResultTable
+
+
+def render_table_html(table: ResultTable) -> str:
+    """The table with its title above and its notes below."""
+    head = element("tr", [element("th", name, style="text-align: left") for name in table.header])
+    rows = [
+        element("tr", [element("td", cell, style="text-align: left") for cell in row]) for row in table.rows
+    ]
+    body = element("table", element("thead", head), element("tbody", rows)) if rows else None
+    notes = [element("p", note) for note in table.notes]
+    return str(element("div", element("p", element("b", table.title)), body, join(*notes)))
+
+
+def render_text_html(text: str) -> str:
+    """Text as it would stand on a terminal."""
+    return str(element("pre", clean_log(text)))

@@ -1,0 +1,75 @@
+"""Tables of effects: the rows of a comparison that do not block, by verdict, with the cells that every format shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from torchstone.analyze.evidence import Comparison
+from torchstone.analyze.two_samples import MOST_MORE
+from torchstone.core.vocabulary import Verdict
+from torchstone.gate.verdicts import Row
+from torchstone.reporting.views.comparison_rows import (
+    ORDER,
+    change_of,
+    describe_more,
+    interval_of,
+    percent,
+    value_text,
+)
+from torchstone.reporting.views.report_view import ReportView, quarantine_reason
+
+
+class EffectTable(Struct, frozen=True):
+    """The rows of one verdict, and the columns they are shown in."""
+
+    verdict: Verdict
+    head: tuple[str, ...]
+    rows: list[Row]
+    report: ReportView
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """Case, metric, base, new, change, interval and a note."""
+        found = row.comparison
+        notes = row.detail, quarantine_reason(row), describe_more(row.more)
+        return (
+            self.report.name_of(row.case),
+            row.metric,
+            value_text(row.base_value, row.metric),
+            value_text(row.new_value, row.metric),
+            change_of(row.ratio) if row.ratio is not None else "",
+            interval_of(found.low, found.high) if found else "",
+            "; ".join(note for note in notes if note),
+        )
+
+
+def make_effect_tables(report: ReportView) -> Iterator[EffectTable]:
+    """A table for each verdict that has rows."""
+    overview = report.judgement.overview
+    confidence = percent(1 - overview.alpha) if overview else ""
+    head = ("case", "metric", "base", "new", "change", f"{confidence} interval", "note")
+    for verdict in ORDER:
+        if rows := report.of_verdict(verdict):
+            yield EffectTable(verdict, head, rows, report)
+
+
+def has_effect(found: Comparison) -> bool:
+    """Whether there is a change to be told; from 0 there is one too, though no ratio."""
+    return not math.isnan(found.ratio)
+
+
+def is_unchanged(row: Row) -> bool:
+    """Whether a count is exactly as before."""
+    return row.comparison is not None and row.comparison.low == row.comparison.high == 1
+
+
+def short_effect(row: Row, found: Comparison) -> tuple[str, str, str]:
+    """Change, interval, and what else there is to know: how many more trials, or the margin."""
+    between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
+    last = percent(row.criteria.margin) if row.criteria else ""
+    if row.verdict is Verdict.INCONCLUSIVE:
+        more = row.more
+        last = "" if more is None else f">{MOST_MORE}" if more > MOST_MORE else f"+{more}"
+    return change_of(found.ratio), between, last
