@@ -28,6 +28,7 @@ from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.experiment import Contest, Terms
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.session import Session
+from torchstone.worker.protocol.jobs import MeasureJob
 
 # The work of a call, and whether it can be done at all, depend on the environment. What waits is never faster than it should be.
 BENCHMARKS = """
@@ -276,7 +277,7 @@ def test_workers_of_a_side_are_spawned_where_those_of_the_other_cannot_be_forked
     started: list[str] = []
     make_job = Side.job
 
-    def job(side: Side, *given: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401  (whatever it is given)
+    def job(side: Side, *given: Any, **named: Any) -> MeasureJob:  # noqa: ANN401  (whatever it is given)
         started.append(side.session.launcher.start)
         return make_job(side, *given, **named)
 

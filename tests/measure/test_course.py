@@ -11,11 +11,12 @@ from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 from torchstone.core.vocabulary import SCENARIOS
 from torchstone.measure.procedures.compile_cache_procedure import CacheCourse
 from torchstone.measure.procedures.procedure import SingleCourse
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, Scenario
 from torchstone.worker.worker_environment import CaseFolders
 
 CASE = Case("it", "compile_cache", "bench", Variant("cpu", "inductor", "inference", "float32"))
-JOB: Message = {"job": "measure", "identity": {"start": "fork"}}
+AXES = CaseAxes("cpu", "inductor", "inference", "float32")
+JOB = MeasureJob({}, "it", "compile_cache", AXES, start="fork")
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -42,23 +43,33 @@ def samples(outcome: Outcome) -> dict[str, Any]:
     return {each.metric: each.samples for each in outcome.measurements}
 
 
-def run(course: CacheCourse, ends: dict[str, list[Outcome]]) -> tuple[list[str], list[Message]]:
+def scenario_of(job: MeasureJob) -> Scenario:
+    assert job.scenario is not None
+    return job.scenario
+
+
+def cache_of(job: MeasureJob) -> str:
+    assert job.environment is not None
+    return job.environment[CACHE]
+
+
+def run(course: CacheCourse, ends: dict[str, list[Outcome]]) -> tuple[list[str], list[MeasureJob]]:
     """Take the course to its end; each worker ends as said for its scenario, in the order of the repeats."""
     steps, jobs = [], []
     while (job := course.next_job()) is not None:
         scenario = course.step().partition(" ")[0].rstrip(",")
         steps.append(course.step())
         jobs.append(job)
-        if path := job["scenario"].get("save"):
+        if path := scenario_of(job).save:
             Path(path).write_bytes(b"artifacts")
-        (Path(job["surroundings"][CACHE]) / f"{len(jobs)}.so").write_bytes(b"12345")
+        (Path(cache_of(job)) / f"{len(jobs)}.so").write_bytes(b"12345")
         course.take(ends[scenario].pop(0))
     return steps, jobs
 
 
 def test_a_single_job_is_done_once_and_its_end_is_the_case() -> None:
-    course = SingleCourse({"job": "measure"})
-    assert course.next_job() == {"job": "measure"}
+    course = SingleCourse(JOB)
+    assert course.next_job() == JOB
     assert course.next_job() is None
     with pytest.raises(RuntimeError, match="has not ended yet"):
         course.outcome()
@@ -74,14 +85,14 @@ def test_every_repeat_has_every_scenario_and_folders_of_its_own(folders: CaseFol
         {"cold": [ended(10), ended(10)], "warm": [ended(2), ended(4)], "portable": [ended(5), ended(5)]},
     )
     assert steps == ["cold 1/2", "warm 1/2", "portable 1/2", "cold 2/2", "warm 2/2", "portable 2/2"]
-    caches = [job["surroundings"][CACHE] for job in jobs]
+    caches = [cache_of(job) for job in jobs]
     assert caches[0] == caches[1]
     assert caches[3] == caches[4]
     assert len(set(caches)) == 4
     for cold, warm, portable in (jobs[:3], jobs[3:]):
-        assert warm["scenario"]["expected"] == portable["scenario"]["expected"] == cold["scenario"]["keep"]
-        assert portable["scenario"]["load"] == cold["scenario"]["save"]
-    kept = [job["scenario"]["keep"] for job in (jobs[0], jobs[3])]
+        assert scenario_of(warm).expected == scenario_of(portable).expected == scenario_of(cold).keep
+        assert scenario_of(portable).load == scenario_of(cold).save
+    kept = [scenario_of(job).keep for job in (jobs[0], jobs[3])]
     assert len(set(kept)) == 2
     assert not any(Path(cache).exists() for cache in caches)
 
@@ -199,9 +210,9 @@ def test_precompiling_is_prepared_once_for_all_repeats(folders: CaseFolders) -> 
         {"cold": [ended(10), ended(10)], "precompile": [ended(9), ended(1), ended(1)]},
     )
     assert steps == ["cold 1/2", "precompile, made ready 1/2", "precompile 1/2", "cold 2/2", "precompile 2/2"]
-    saved = jobs[1]["scenario"]["save"]
-    assert [jobs[2]["scenario"]["load"], jobs[4]["scenario"]["load"]] == [saved, saved]
-    assert jobs[1]["scenario"]["precompile"] is True
+    saved = scenario_of(jobs[1]).save
+    assert [scenario_of(jobs[2]).load, scenario_of(jobs[4]).load] == [saved, saved]
+    assert scenario_of(jobs[1]).precompile is True
     found = samples(course.outcome())
     assert found["precompile_compile_seconds"] == (1, 1)  # without what the preparation took
     assert found["precompile_saved"] == pytest.approx((90,))
@@ -220,15 +231,15 @@ def test_artifacts_of_the_user_are_loaded_instead_of_our_own(folders: CaseFolder
     course = CacheCourse(CASE, JOB, folders, ("cold", "portable"), load_from="/their/artifacts")
     cold = ended(10, unsaved="never mind")
     _, (first, second) = run(course, {"cold": [cold], "portable": [ended(5)]})
-    assert first["scenario"]["save"] == ""
-    assert second["scenario"]["load"] == "/their/artifacts"
+    assert scenario_of(first).save == ""
+    assert scenario_of(second).load == "/their/artifacts"
 
 
 def test_artifacts_are_kept_where_the_user_says(folders: CaseFolders, tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     course = CacheCourse(CASE, JOB, folders, ("cold", "portable"), save_to=kept)
     _, (first, second) = run(course, {"cold": [ended(10)], "portable": [ended(5)]})
-    assert first["scenario"]["save"] == second["scenario"]["load"] == kept
+    assert scenario_of(first).save == scenario_of(second).load == kept
 
 
 def test_a_folder_that_cannot_be_made_ends_the_case_and_names_the_scenario(

@@ -159,7 +159,7 @@ def test_this_host_knows_the_way_to_an_address() -> None:
 
 PRELUDE = """
 import json, os, sys, time
-from torchstone.measure.hosts import HostLostError, Line, Place, wait_for_leader
+from torchstone.measure.hosts.host_group import HostLostError, Line, Place, wait_for_leader
 def say(**told): print(json.dumps({"at": time.monotonic(), **told}), flush=True)
 place = Place(index=int(sys.argv[1]), count=int(sys.argv[2]), ranks=int(sys.argv[3]), local_rank=int(sys.argv[4]), address="127.0.0.1", port=int(sys.argv[5]), agent_store=False)
 """

@@ -46,7 +46,7 @@ def test_a_process_that_is_not_there_has_nothing_and_cannot_be_ended_twice() -> 
 
 ADOPTING = """
 import os, subprocess, sys, time
-from torchstone.measure.kinship import adopt_orphans
+from torchstone.worker.process_tree import adopt_orphans
 adopt_orphans()
 for _ in range(2):
     middle = subprocess.Popen(["sh", "-c", "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & echo; exec sleep 1000"])

@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import json, os, random, subprocess, sys, tempfile, time
 from torchstone.clock import monotonic
-from torchstone.measure.repeatable import repeat_itself
+from torchstone.worker.repeatable import repeat_itself
 
 real = monotonic()
 repeat_itself()

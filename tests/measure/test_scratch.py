@@ -31,7 +31,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 OWNING = """
 import os, sys
-from torchstone.measure.scratch import make_scratch
+from torchstone.worker.scratch import make_scratch
 made = make_scratch()
 os.makedirs(os.path.join(made.path, "case-1", "tmp"))
 print(made.path, flush=True)

@@ -159,7 +159,7 @@ def test_a_collective_ends_in_its_time_when_the_link_is_cut(
 
 LINE = """
 import json, os, sys, time
-from torchstone.measure.hosts import HostLostError, Line, find_place, wait_for_leader
+from torchstone.measure.hosts.host_group import HostLostError, Line, find_place, wait_for_leader
 def say(**told): print(json.dumps({"at": time.monotonic(), **told}), flush=True)
 place = find_place(os.environ)
 if place.local_rank:

@@ -84,12 +84,6 @@ class Counted:
         return type(self).measured is not Counted.measured
 
 
-def describe_counted(counted: Counted) -> dict[str, Any]:
-    """What a plan needs to know of counted work."""
-    told = ("name", "device", "backend", "mode", "dynamic", "counts", "metric", "category", "description")
-    return {name: getattr(counted, name) for name in (*told, "in_children", "iterations", "measures_itself")}
-
-
 class CountedFunction(Counted):
     """Work that a decorated function makes: it returns ``work`` or ``(prepare, work)``, and is called once, before the first iteration."""
 

@@ -10,12 +10,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from torchstone.core.errors import TorchstoneError
-from torchstone.core.text.redaction import redact, redact_values, without_half_a_word
-from torchstone.worker.channel import Channel, Message, decode, encode
+from torchstone.core.text.redaction import redact, without_half_a_word
+from torchstone.worker.channel import Channel, decode, encode
 from torchstone.worker.process_tree import continue_if_stopped, has_ended, kill_group, kill_tree
+from torchstone.worker.protocol.jobs import Job, Order, encode_job, encode_order
+from torchstone.worker.protocol.keeper_messages import (
+    KeeperBroken,
+    KeeperReady,
+    KeeperReply,
+    KeeperSetup,
+    LibrariesPreloaded,
+    PreloadLibraries,
+    StartFailed,
+    StartWorker,
+    WorkerExited,
+    WorkerStarted,
+    decode_keeper_reply,
+    encode_keeper_message,
+)
+from torchstone.worker.protocol.replies import Reply, decode_reply
 
 LOG_KEPT = 16 * 1024
 STACKS_WAIT = 0.5
@@ -29,6 +45,10 @@ _PRELOAD_TIMEOUT = 600.0
 _NAMES_AT_ONCE = 500
 _TRY_SPAWN = "try --start spawn"
 _KEEPERS = {"fork": "torchstone.worker.zygote", "spawn": "torchstone.worker.keeper"}
+
+
+Wanted = TypeVar("Wanted", bound=KeeperReply)
+Other = TypeVar("Other", bound=KeeperReply)
 
 
 class CannotMeasureError(TorchstoneError):
@@ -50,6 +70,17 @@ class Worker:
         self._tail = bytearray()
         self._printed = 0
         os.set_blocking(log, False)
+
+    def read_replies(self) -> tuple[list[Reply], bool]:
+        """The replies that have come, validated, and whether the other end is closed. What is no reply at all is dropped."""
+        messages, closed = self.channel.read_ready()
+        found = (decode_reply(message) for message in messages)
+        return [reply for reply in found if reply is not None], closed
+
+    def send(self, order: Order) -> None:
+        """Send an order; a worker that has died will be noticed."""
+        with contextlib.suppress(ConnectionError):
+            self.channel.send(encode_order(order))
 
     def read_log(self) -> None:
         """Take what it has printed, and keep the end of it."""
@@ -105,7 +136,7 @@ class Launcher(Protocol):
 
     start: str
 
-    def launch(self, job: Message) -> Worker:
+    def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
 
     def preload(self, libraries: Sequence[str]) -> str:
@@ -125,13 +156,13 @@ class _Line:
         self.ours, self.theirs = socket.socketpair()
         self.log_read, self.log_write = os.pipe()
 
-    def hand_over(self, pid: int, job: Message) -> Worker:
+    def hand_over(self, pid: int, job: Job) -> Worker:
         """Close the worker's ends here, and send it its job."""
         self.theirs.close()
         os.close(self.log_write)
         worker = Worker(pid, Channel(self.ours), self.log_read)
         with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
-            worker.channel.send(job)
+            worker.channel.send(encode_job(job))
         return worker
 
     def close(self) -> None:
@@ -152,7 +183,7 @@ class Spawner:
         self._python = python
         self._running: list[tuple[subprocess.Popen[bytes], Worker]] = []
 
-    def launch(self, job: Message) -> Worker:
+    def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
         line = _Line()
         process = subprocess.Popen(  # noqa: S603
@@ -200,7 +231,7 @@ class KeptLauncher:
         self,
         start: str,
         variables: Mapping[str, str],
-        request: Message,
+        setup: KeeperSetup,
         log_path: str,
         python: str = sys.executable,
         before: Sequence[str] = (),
@@ -210,7 +241,7 @@ class KeptLauncher:
         self._keep = keep  # descriptors that the keeper inherits
         self._before = before  # a command that executes the keeper, and with it everything that it forks
         self._variables = dict(variables)
-        self._request = request
+        self._setup = setup
         self._log_path = log_path
         self._python = python
         self._workers: dict[int, Worker] = {}
@@ -218,7 +249,7 @@ class KeptLauncher:
         self._begin()
 
     def _begin(self) -> None:
-        self._answers: list[Message] = []
+        self._replies: list[KeeperReply] = []
         self._is_loading = True
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(self._log_path, "ab") as log:
@@ -232,17 +263,18 @@ class KeptLauncher:
                 start_new_session=True,
             )
         with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
-            self._control.send(encode(self._request))
+            self._control.send(encode(encode_keeper_message(self._setup)))
 
-    def wait_until_ready(self, timeout: float) -> Message:
-        """What it found while loading: ``ready`` with the seconds it took, ``blocked``, ``notes``; or ``broken``."""
+    def wait_until_ready(self, timeout: float) -> KeeperReady | KeeperBroken:
+        """What it found while loading."""
         try:
-            answer = self._wait("ready", "broken", timeout=timeout)
+            reply = self._wait(KeeperReady, KeeperBroken, timeout=timeout)
         except _KeeperGoneError as gone:
-            return {"broken": str(gone)}
+            return KeeperBroken(str(gone))
         self._is_loading = False
-        told: Message = redact_values(answer)
-        return told
+        if isinstance(reply, KeeperBroken):
+            return KeeperBroken(redact(reply.broken))
+        return KeeperReady(reply.ready, redact(reply.blocked), tuple(map(redact, reply.notes)))
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""
@@ -251,16 +283,16 @@ class KeptLauncher:
         self._libraries = list(libraries)
         try:
             for first in range(0, len(libraries), _NAMES_AT_ONCE):
-                self._control.send(encode({"preload": libraries[first : first + _NAMES_AT_ONCE]}))
-                problem = str(self._wait("preloaded", timeout=_PRELOAD_TIMEOUT)["preloaded"])
-                if problem:
-                    return problem
+                self._send(PreloadLibraries(tuple(libraries[first : first + _NAMES_AT_ONCE])))
+                reply = self._wait(LibrariesPreloaded, LibrariesPreloaded, timeout=_PRELOAD_TIMEOUT)
+                if reply.preloaded:
+                    return reply.preloaded
         except (ConnectionError, _KeeperGoneError) as error:
             self._libraries = []
             return str(error)
         return ""
 
-    def launch(self, job: Message) -> Worker:
+    def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
         try:
             return self._launch(job)
@@ -271,20 +303,24 @@ class KeptLauncher:
         except _KeeperGoneError as gone:
             raise CannotMeasureError(f"the process that starts workers {gone}", advice=_TRY_SPAWN) from None
 
-    def _launch(self, job: Message) -> Worker:
+    def _send(self, order: PreloadLibraries) -> None:
+        self._control.send(encode(encode_keeper_message(order)))
+
+    def _launch(self, job: Job) -> Worker:
         line = _Line()
+        order = encode(encode_keeper_message(StartWorker()))
         try:
-            socket.send_fds(self._control, [encode({"start": 1})], [line.theirs.fileno(), line.log_write])
-            answer = self._wait("started", "failed", timeout=_START_TIMEOUT)
-            if "failed" in answer:
-                raise CannotMeasureError(str(answer["failed"]))
+            socket.send_fds(self._control, [order], [line.theirs.fileno(), line.log_write])
+            reply = self._wait(WorkerStarted, StartFailed, timeout=_START_TIMEOUT)
+            if isinstance(reply, StartFailed):
+                raise CannotMeasureError(reply.failed)
         except ConnectionError:
             line.close()
             raise _KeeperGoneError("has died") from None
         except BaseException:
             line.close()
             raise
-        worker = line.hand_over(answer["started"], job)
+        worker = line.hand_over(reply.started, job)
         self._workers[worker.pid] = worker
         return worker
 
@@ -303,19 +339,19 @@ class KeptLauncher:
             self._await_keeper()
 
     def _await_keeper(self) -> None:
-        answer = self.wait_until_ready(_PRELOAD_TIMEOUT)
-        if problem := answer.get("broken") or answer.get("blocked"):
+        reply = self.wait_until_ready(_PRELOAD_TIMEOUT)
+        if problem := problem_of(reply):
             raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)
         self.preload(self._libraries)
 
     def poll(self) -> None:
         """Note which workers have ended. If the keeper is gone, so are all of them."""
         alive = self._read(wait=0.0)
-        for answer in self._answers:
-            worker = self._workers.pop(answer.get("exited", 0), None)
-            if worker is not None:
-                worker.exit_code = int(answer["status"])
-        self._answers = [answer for answer in self._answers if "exited" not in answer]
+        for reply in self._replies:
+            worker = self._workers.pop(reply.exited, None) if isinstance(reply, WorkerExited) else None
+            if worker is not None and isinstance(reply, WorkerExited):
+                worker.exit_code = reply.status
+        self._replies = [reply for reply in self._replies if not isinstance(reply, WorkerExited)]
         if not alive:
             self._lose_workers()
         self._watch_keeper()
@@ -357,13 +393,14 @@ class KeptLauncher:
             kill_tree(self._process.pid, _KILL_PATIENCE)
             self._process.wait()
 
-    def _wait(self, *keys: str, timeout: float) -> Message:
-        """The next answer with one of these keys."""
+    def _wait(self, wanted: type[Wanted], other: type[Other], *, timeout: float) -> Wanted | Other:
+        """The next reply of one of two kinds."""
         deadline = time.monotonic() + timeout
         while True:
-            for number, answer in enumerate(self._answers):
-                if any(key in answer for key in keys):
-                    return self._answers.pop(number)
+            for number, reply in enumerate(self._replies):
+                if isinstance(reply, (wanted, other)):
+                    del self._replies[number]
+                    return reply
             left = deadline - time.monotonic()
             if left <= 0:
                 raise _KeeperGoneError(f"does not answer within {timeout:g} s")
@@ -379,7 +416,8 @@ class KeptLauncher:
                 data = self._control.recv(1 << 16)
                 if not data:
                     return False
-                self._answers.append(decode(data.strip()))
+                reply = decode_keeper_reply(decode(data.strip()))
+                self._replies += [reply] if reply is not None else []
                 self._control.settimeout(0.0)
         except (BlockingIOError, TimeoutError):
             return True
@@ -388,6 +426,11 @@ class KeptLauncher:
         finally:
             with contextlib.suppress(OSError):
                 self._control.settimeout(None)
+
+
+def problem_of(reply: KeeperReady | KeeperBroken) -> str:
+    """Why a keeper cannot fork workers; empty if it can."""
+    return reply.broken if isinstance(reply, KeeperBroken) else reply.blocked
 
 
 def describe_exit(code: int) -> str:

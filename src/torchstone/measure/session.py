@@ -8,14 +8,14 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
-from torchstone.measure.answers import answer_of
+from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
 from torchstone.measure.measuring import Settings, case_file, make_job
 from torchstone.measure.procedures.compile_cache_procedure import Account, CacheCourse
@@ -23,14 +23,17 @@ from torchstone.measure.procedures.procedure import Course, SingleCourse
 from torchstone.measure.procedures.rounds import Room
 from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, plan_of
 from torchstone.measure.procedures.trials import TrialsCourse
-from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
+from torchstone.measure.simulation import BothLaunchers, counting_folder, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.targets import Targets, leave_out_empty
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
-from torchstone.worker.channel import Message
 from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
+from torchstone.worker.protocol.jobs import MeasureJob, PrimeJob, SurveyJob
+from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperSetup
+from torchstone.worker.protocol.replies import ErrorReply, SourceFound, SurveyReply
 from torchstone.worker.scratch import make_scratch, sweep
+from torchstone.worker.sources import Source
 from torchstone.worker.worker_environment import World
 
 SURVEY_TIMEOUT = 600.0
@@ -59,7 +62,7 @@ class Session:
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
-        self._sources: list[Message] = []
+        self._sources: list[Source] = []
         self._simulated_template = ""
         self.cautions: list[str] = []
         self.trusts_artifacts = False
@@ -108,13 +111,13 @@ class Session:
         if self._start != "spawn":
             # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
             shared = self._sources = [dict(source) for source in sources if source["kind"] != "file"]
-            problem = self._start_keeper("fork", variables, {"sources": shared, "devices": list(devices)})
+            problem = self._start_keeper("fork", variables, shared, devices)
             if not problem:
                 return
             if self._start == "fork":
                 raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
             self.cautions.append(f"workers are spawned, which takes longer: {problem}")
-        self._start_keeper("spawn", variables, {})
+        self._start_keeper("spawn", variables)
 
     def spawn_instead(self) -> None:
         """Start no more workers by forking, for what they are compared with cannot be forked; has to be started again."""
@@ -129,27 +132,28 @@ class Session:
         self._scratch.remove()
         self._scratch = make_scratch()
 
-    def _start_keeper(self, start: str, variables: Mapping[str, str], request: Message) -> str:
+    def _start_keeper(
+        self,
+        start: str,
+        variables: Mapping[str, str],
+        sources: Sequence[Source] = (),
+        devices: Sequence[str] = (),
+    ) -> str:
         """Start what starts the workers; gives the reason why it cannot be used, if so."""
         log_path = os.path.join(self.scratch, "keeper.log")
         lock = self._scratch.lock
-        told = {
-            **request,
-            "template": self.template,
-            "scratch": self.scratch,
-            "lock": lock,
-            "temporary": self._temporary(),
-        }
-        keeper = KeptLauncher(start, variables, told, log_path, self.world.python, keep=(lock,))
+        setup = KeeperSetup(
+            self.template, self.scratch, lock, self._temporary(), tuple(sources), tuple(devices)
+        )
+        keeper = KeptLauncher(start, variables, setup, log_path, self.world.python, keep=(lock,))
         self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
-        answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
-        if "broken" in answer:
-            raise self._broken(str(answer["broken"]), log_path)
-        self.cautions += [str(note) for note in answer.get("notes", [])]
-        if answer.get("blocked"):
+        reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
+        if isinstance(reply, KeeperBroken):
+            raise self._broken(reply.broken, log_path)
+        self.cautions += reply.notes
+        if reply.blocked:
             self._end_launcher(keeper)
-            return str(answer["blocked"])
-        return ""
+        return reply.blocked
 
     def _temporary(self) -> str:
         """A folder for temporary files of what is no case."""
@@ -170,38 +174,43 @@ class Session:
         launcher = self.launcher
         return launcher.renew() if isinstance(launcher, BothLaunchers) else lambda: None
 
-    def survey(self, job: Message, timeout: float = SURVEY_TIMEOUT) -> dict[str, Any]:
+    def survey(self, job: SurveyJob, timeout: float = SURVEY_TIMEOUT) -> SurveyReply:
         """Have a worker look at what can be measured; what is wrong with a source is an error here."""
-        return _without_errors(self._look(job, timeout))
-
-    def survey_targets(
-        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT
-    ) -> dict[str, Any]:
-        """The same for the targets of a command; files that are left out because they define no benchmark are told."""
-        found = self._look({"sources": list(targets.sources.values()), **job}, timeout)
-        found["sources"], empty = leave_out_empty(targets, found["sources"])
-        _without_errors(found)
-        for each in (*targets.skipped, *empty):
-            self._tell(each.line)
+        found = self._look(job, timeout)
+        _raise_errors(found.sources)
         return found
 
-    def _look(self, job: Message, timeout: float) -> dict[str, Any]:
+    def survey_targets(
+        self, targets: Targets, job: SurveyJob, timeout: float = SURVEY_TIMEOUT
+    ) -> SurveyReply:
+        """The same for the targets of a command; files that are left out because they define no benchmark are told."""
+        found = self._look(replace(job, sources=job.sources or tuple(targets.sources.values())), timeout)
+        sources, empty = leave_out_empty(targets, found.sources)
+        _raise_errors(sources)
+        for each in (*targets.skipped, *empty):
+            self._tell(each.line)
+        return replace(found, sources=tuple(sources))
+
+    def _look(self, job: SurveyJob, timeout: float) -> SurveyReply:
         """A survey as a worker gives it.
 
         It may take what a case may take, but never so little that torch could not be loaded meanwhile.
         """
         patience = min(SURVEY_TIMEOUT, max(LEAST_SURVEY_TIMEOUT, timeout))
-        answer = answer_of(
-            self.launcher.launch({"job": "survey", "temporary": self._temporary(), **job}),
-            self.launcher,
-            patience,
-        )
-        if "error" in answer:
-            if "No module named 'torch'" in str(answer["error"].get("message")):
-                raise _no_torch(self.world.python)
-            raise source_error(answer["error"])
-        found: dict[str, Any] = answer["survey"]
-        return found
+        answer = self._ask(replace(job, temporary=self._temporary()), patience)
+        if isinstance(answer, SurveyReply) and not (job.torch and answer.environment is None):
+            return answer
+        if not isinstance(answer, ErrorReply):
+            raise CannotMeasureError("the worker's survey says nothing about torch and its devices")
+        if "No module named 'torch'" in answer.message:
+            raise _no_torch(self.world.python)
+        raise source_error(answer)
+
+    def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
+        try:
+            return answer_of(self.launcher.launch(job), self.launcher, patience)
+        except SilentWorkerError as silent:
+            raise silence_error(silent) from None
 
     def preload(self, libraries: Sequence[str]) -> None:
         """Import libraries once, before workers are forked, if they allow it."""
@@ -216,10 +225,14 @@ class Session:
         self._is_primed = True
         if is_filled(self.template):
             return
-        job = {"job": "prime", "template": self.template, "temporary": self._temporary()}
-        answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
-        if "error" in answer:
-            self._tell(f"caution: no warm-up compile: {answer['error'].get('message')}")
+        job = PrimeJob(self.template, self._temporary())
+        try:
+            answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
+            problem = answer.message if isinstance(answer, ErrorReply) else ""
+        except SilentWorkerError as silent:
+            problem = silent.problem
+        if problem:
+            self._tell(f"caution: no warm-up compile: {problem}")
 
     def _start_simulation(self) -> str:
         """Get ready to start workers that valgrind executes, if that has not been done; gives the template for their caches."""
@@ -231,21 +244,21 @@ class Session:
             launcher.simulated, self._simulated_template = start_simulation(self.scratch, self._sources)
         return self._simulated_template
 
-    def _counting_job(self, job: Message, number: int) -> Message:
+    def _counting_job(self, job: MeasureJob, number: int) -> MeasureJob:
         """A job that counts: with a cache of its own, which for a simulated worker starts from another template."""
-        template = self._start_simulation() if is_simulated(job) else self.template
-        around = worker_environment.make_case_folder(self.scratch, number, template, None)
-        counting = {**job["counting"], "folder": counting_folder(self.scratch)}
-        return {**job, "counting": counting, "surroundings": around}
+        template = self._start_simulation() if job.is_simulated else self.template
+        environment = worker_environment.make_case_folder(self.scratch, number, template, None)
+        counting = replace(job.counting, folder=counting_folder(self.scratch))
+        return replace(job, counting=counting, environment=environment)
 
-    def _scaling_course(self, case: Case, job: Message, settings: Settings, number: int) -> Course:
-        around = worker_environment.make_case_folder(self.scratch, number, self.template, self._kept_cache)
-        told = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
-        job = {
-            **job,
-            "settings": {**job["settings"], "threads": settings.rank_threads},
-            "surroundings": around | told | self.crew.variables,
-        }
+    def _scaling_course(self, case: Case, job: MeasureJob, settings: Settings, number: int) -> Course:
+        folder = worker_environment.make_case_folder(self.scratch, number, self.template, self._kept_cache)
+        threads = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
+        job = replace(
+            job,
+            options=replace(job.options, threads=settings.rank_threads),
+            environment=folder | threads | self.crew.variables,
+        )
         folders = worker_environment.CaseFolders(self.scratch, number, self.template)
         return ScalingCourse(case, job, plan_of(case, settings), lambda: folders.make("round"), self.crew)
 
@@ -281,12 +294,12 @@ class Session:
                     read_probing_seconds(self.template),
                     Account(worker_environment.made_here_folder(), self.trusts_artifacts),
                 )
-            around = worker_environment.make_case_folder(
+            environment = worker_environment.make_case_folder(
                 self.scratch, number, self.template, self._kept_cache
             )
             if case.probe == Probe.ACCURACY:
-                around |= worker_environment.DETERMINISTIC
-            return SingleCourse({**job, "surroundings": around})
+                environment |= worker_environment.DETERMINISTIC
+            return SingleCourse(replace(job, environment=environment))
 
         def cleanup(number: int) -> None:
             with contextlib.suppress(OSError):
@@ -299,25 +312,28 @@ def _no_torch(python: str) -> CannotMeasureError:
     return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
 
 
-def _without_errors(found: dict[str, Any]) -> dict[str, Any]:
-    """A survey, if nothing is wrong with any source."""
-    for source in found["sources"]:
-        if "error" in source:
-            raise source_error(source["error"])
-    return found
+def _raise_errors(sources: Sequence[SourceFound]) -> None:
+    """Raise the first error of any source."""
+    for source in sources:
+        if source.error is not None:
+            raise source_error(source.error)
 
 
-def source_error(told: Mapping[str, Any]) -> InputError | UsageError:
-    """What a worker says about a source, as the error that a person sees; if it could say nothing, its log may know the line."""
-    message, path, line = str(told.get("message", "")), str(told.get("path") or ""), told.get("line")
-    log = str(told.get("log") or "")
-    if not path:
-        return UsageError(message, advice=_last_lines(log or str(told.get("traceback") or "")))
-    if "log" in told:
-        message = f"{message} while it was importing this file"
-        at = re.search(rf'File "{re.escape(path)}", line (\d+)', log)
-        line = int(at[1]) if at else None
-    return InputError(message, path=path, line=line, column=told.get("column"), advice=_last_lines(log))
+def source_error(reply: ErrorReply) -> InputError | UsageError:
+    """What a worker says about a source, as the error that a person sees."""
+    if not reply.path:
+        return UsageError(reply.message, advice=_last_lines(reply.traceback))
+    return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
+
+
+def silence_error(silent: SilentWorkerError) -> InputError | UsageError:
+    """The error for a worker that has not answered; its log may know the line of the file that it was importing."""
+    advice = _last_lines(silent.log)
+    if not silent.path:
+        return UsageError(silent.problem, advice=advice)
+    message = f"{silent.problem} while it was importing this file"
+    at = re.search(rf'File "{re.escape(silent.path)}", line (\d+)', silent.log)
+    return InputError(message, path=silent.path, line=int(at[1]) if at else None, advice=advice)
 
 
 def _last_lines(text: str) -> str:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome
-from torchstone.measure.case_end import Ending, make_outcome, out_of_memory_status, redact_outcome
+from torchstone.measure.case_end import (
+    Ending,
+    LastReply,
+    make_outcome,
+    out_of_memory_status,
+    redact_outcome,
+)
 from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.procedures.procedure import Course
-from torchstone.worker.channel import Message
-from torchstone.worker.probes.reply import PHASES
+from torchstone.worker.protocol.jobs import GiveTurn, Job
+from torchstone.worker.protocol.replies import (
+    PHASES,
+    CaseReply,
+    ErrorReply,
+    Malformed,
+    PhaseEntered,
+    Reply,
+    TurnEnded,
+    TurnWanted,
+)
 
 _TICK = 0.05
 _LEAVING_TICK = 0.002
@@ -63,7 +77,7 @@ class _Active:
         self.used = 0.0
         self.counted_since: float | None = time.monotonic()
         self.started = time.monotonic()
-        self.result: Message | None = None
+        self.result: LastReply | None = None
         self.result_at = 0.0
         self.killed: Ending | None = None
         self.closed = False
@@ -85,6 +99,13 @@ class _Active:
         """How much of its time it has used."""
         running = time.monotonic() - self.counted_since if self.counted_since is not None else 0.0
         return self.used + running
+
+
+def is_last(reply: Reply) -> TypeGuard[LastReply]:
+    """Whether a reply ends its case."""
+    if isinstance(reply, Malformed):
+        return reply.kind in {"result", "error"}
+    return isinstance(reply, CaseReply | ErrorReply)
 
 
 class Supervisor:
@@ -157,7 +178,7 @@ class Supervisor:
             self._launch(number, active.case, active.course, job).crowded |= active.crowded
         return job is not None
 
-    def _launch(self, number: int, case: Case, course: Course, job: Message) -> _Active:
+    def _launch(self, number: int, case: Case, course: Course, job: Job) -> _Active:
         kills = count_kernel_kills()
         worker = self._launcher.launch(job)
         active = _Active(case, course, worker, MemoryWatch(worker.pid, self._limits.memory), kills)
@@ -188,25 +209,25 @@ class Supervisor:
     def _listen(self, number: int, active: _Active) -> None:
         if active.closed:
             return
-        messages, active.closed = active.worker.channel.read_ready()
+        replies, active.closed = active.worker.read_replies()
         if active.closed:
             active.closed_at = time.monotonic()
-        for message in messages:
-            self._hear(number, active, message)
+        for reply in replies:
+            self._hear(number, active, reply)
 
-    def _hear(self, number: int, active: _Active, message: Message) -> None:
-        """Act on a message. A model may have written it, so it counts for nothing unless it is one of those a worker sends."""
-        if message.get("phase") in PHASES:
-            active.phase = message["phase"]
+    def _hear(self, number: int, active: _Active, reply: Reply) -> None:
+        """Act on a reply. One that does not fit the protocol counts only if it should have been the result."""
+        if isinstance(reply, PhaseEntered):
+            active.phase = reply.phase
             self._watcher.entered(active.case, f"{active.course.step()} {active.phase}".lstrip())
-        elif "want" in message and self._turn != number and number not in self._queue:
+        elif isinstance(reply, TurnWanted) and self._turn != number and number not in self._queue:
             active.pause()
             self._queue.append(number)
             self._watcher.entered(active.case, "waiting")
-        elif "done" in message and self._turn == number:
+        elif isinstance(reply, TurnEnded) and self._turn == number:
             self._turn = None
-        elif ("result" in message or "error" in message) and active.killed is None:
-            active.result = message
+        elif is_last(reply) and active.killed is None:
+            active.result = reply
             active.result_at = time.monotonic()
 
     def _give_turn(self) -> None:
@@ -217,8 +238,7 @@ class Supervisor:
             if active is not None:
                 self._turn = number
                 active.go_on()
-                with contextlib.suppress(ConnectionError):
-                    active.worker.channel.send({"turn": True})
+                active.worker.send(GiveTurn())
 
     def _guard(self, active: _Active) -> None:
         """End a worker that has used up its time or its memory, or that has answered and does not leave."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct, structs
@@ -27,6 +28,7 @@ from torchstone.measure.targets import hash_file
 from torchstone.worker import worker_environment
 from torchstone.worker.machine.external_programs import ask
 from torchstone.worker.process_tree import undisturbed
+from torchstone.worker.protocol.jobs import CodeTree, MeasureJob, PairPart
 from torchstone.worker.scratch import Scratch, make_scratch
 from torchstone.worker.worker_environment import World
 
@@ -232,7 +234,7 @@ class Side:
         request: Request,
         session: Session,
         tree: Tree | None,
-        code: dict[str, str] | None = None,
+        code: CodeTree | None = None,
     ) -> None:
         self.name = name
         self.spec = spec
@@ -257,13 +259,13 @@ class Side:
         )
         return self.run
 
-    def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> dict[str, Any]:
+    def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> MeasureJob:
         """What a worker of this side is told: to find what others of it have compiled for this case, unless it is to start ``fresh``."""
         self.session.prime(case)
         folder = os.path.join(self.session.scratch, f"case-{number}")
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        around = (
+        environment = (
             worker_environment.make_case_folder(self.session.scratch, number, self.session.template, None)
             if not os.path.exists(folder)
             else {
@@ -272,7 +274,8 @@ class Side:
             }
         )
         job = make_job(case, self._settings, self.session.launcher.start)
-        return {**job, "surroundings": around, "cores": list(cores), "tree": self._code}
+        pair = PairPart(cores=tuple(cores), tree=self._code)
+        return replace(job, environment=environment, pair=pair)
 
     def forget(self, number: int) -> None:
         """Remove what was compiled for a case."""
@@ -304,7 +307,7 @@ def open_sides(
             world = _world(name, spec, tree, folder, root)
             own = _request(spec, request, tree)
             session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
-            code = {"root": root, "worktree": tree.path if tree else root} if root else None
+            code = CodeTree(root, tree.path if tree else root) if root else None
             sides.append(Side(name, spec, own, session, tree, code))
         yield sides[0], sides[1]
 

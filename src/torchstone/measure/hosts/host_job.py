@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -14,6 +15,7 @@ import torchstone
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.hosts.host_group import Line, Place, find_place
+from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.procedures.procedure import SingleCourse
 from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room
 from torchstone.measure.procedures.scaling_procedure import Crew, answer_for, make_part
@@ -21,6 +23,8 @@ from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Message
+from torchstone.worker.protocol.codec import MalformedError
+from torchstone.worker.protocol.jobs import MeasureJob, RoundPart, decode_job
 
 _TO_MEET = 30.0  # seconds: torch is loaded first
 _SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -127,23 +131,48 @@ def follow(job: Job, session: Session, limits: Limits, watcher: Watcher) -> None
     """Do this host's part of every round, until the first host says that it is over."""
     number = 0
     while (order := job.line.next_order(number)) is not None:
-        number = int(order["number"])
-        if job.place.index < order["round"]["hosts"]:
-            part, outcome = _do_part(order, job, session, limits, watcher)
-            job.line.answer(number, answer_for(part, outcome))
+        number = int(order.pop("number"))
+        ordered, part = _decode_round(order)
+        if job.place.index < part.hosts:
+            own, outcome = _do_part(number, ordered, part, job, session, limits, watcher)
+            job.line.answer(number, answer_for(own, outcome))
+
+
+def _decode_round(order: Message) -> tuple[MeasureJob, RoundPart]:
+    """The job of host 0's own worker, and what it says of the round."""
+    try:
+        ordered = decode_job(order)
+    except MalformedError as error:
+        problem = f"host 0 has ordered what this host does not understand: {error}"
+        raise CannotMeasureError(problem, advice="all hosts need the same torchstone") from None
+    if not isinstance(ordered, MeasureJob) or ordered.round is None:
+        raise CannotMeasureError("host 0 has ordered something that is no round")
+    return ordered, ordered.round
 
 
 def _do_part(
-    order: Message, job: Job, session: Session, limits: Limits, watcher: Watcher
-) -> tuple[Message, Outcome]:
-    index, number = job.place.index, int(order["number"])
-    around = worker_environment.make_case_folder(session.scratch, number, session.template, None)
+    number: int,
+    ordered: MeasureJob,
+    part: RoundPart,
+    job: Job,
+    session: Session,
+    limits: Limits,
+    watcher: Watcher,
+) -> tuple[RoundPart, Outcome]:
+    """Do this host's part of a round; gives the part and how it ended."""
+    index = job.place.index
+    environment = worker_environment.make_case_folder(session.scratch, number, session.template, None)
     folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
-    told = {**order["round"], "address": job.line.own_address()}
-    kept = {key: order["surroundings"][key] for key in ("OMP_NUM_THREADS",) if key in order["surroundings"]}
-    part = make_part(order, told, index, job.names[index], folder)
-    part["surroundings"] = around | kept | job.variables()
-    case = Case(order["benchmark"], Probe.SCALING.value, variant=Variant(order["variant"]["device"]))
-    supervisor = Supervisor(session.launcher, limits, lambda *_: SingleCourse(part), lambda _: None, watcher)
+    told = ordered.environment or {}
+    threads = {key: told[key] for key in ("OMP_NUM_THREADS",) if key in told}
+    own = make_part(
+        replace(ordered, environment=environment | threads | job.variables()),
+        replace(part, address=job.line.own_address()),
+        index,
+        job.names[index],
+        folder,
+    )
+    case = Case(own.benchmark, Probe.SCALING.value, variant=Variant(own.axes.device))
+    supervisor = Supervisor(session.launcher, limits, lambda *_: SingleCourse(own), lambda _: None, watcher)
     (outcome,) = supervisor.execute([case])
-    return part, outcome
+    return own.round or part, outcome

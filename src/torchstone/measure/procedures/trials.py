@@ -13,7 +13,7 @@ from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
 from torchstone.core.text.units import join_alike
 from torchstone.core.vocabulary import LEFT_OUT, PASSED
 from torchstone.measure.procedures.procedure import Course
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.jobs import MeasureJob
 
 CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
@@ -33,7 +33,7 @@ class TrialsCourse:
         self._current: Course | None = None
         self._outcomes: list[Outcome] = []
 
-    def next_job(self) -> Message | None:
+    def next_job(self) -> MeasureJob | None:
         """The next job of the present trial, else the first of the next."""
         while True:
             if self._current is None:
@@ -77,7 +77,7 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _has_passed(outcome: Outcome) -> bool:
-    return outcome.status in PASSED
+    return outcome.status == PASSED
 
 
 def _join_measurements(outcomes: Sequence[Outcome]) -> tuple[Measurement, ...]:

@@ -32,23 +32,7 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What a worker is told of its scenario; a path is empty where there is nothing to read or to write.
-
-    ``launched`` is when the parent asked for the worker, by the machine's monotonic clock. ``load`` and ``save`` are artifacts, ``expected`` and ``keep``
-    first results. ``made_here`` is where this machine keeps account of the artifacts that it has made: what is saved is added, and nothing else is loaded.
-    """
-
-    launched: float
-    load: str = ""
-    save: str = ""
-    expected: str = ""
-    keep: str = ""
-    precompile: bool = False
-    made_here: str = ""
+from torchstone.worker.protocol.jobs import Scenario
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.device import Device, is_out_of_memory
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
 from torchstone.worker.probes.subject import NO_COMPILER, Target, default_loss, find_trained
+from torchstone.worker.protocol.jobs import RoundPlan
 
 PROFILED = 10
 """Iterations that torch's profiler watches, after those that are timed: watching makes them slower."""
@@ -30,19 +31,6 @@ _MOMENTUM = 0.9
 _ITERATION = "torchstone iteration"
 _ON_A_DEVICE = re.compile(r"ccl", re.IGNORECASE)
 _ON_THE_HOST = re.compile(r"(gloo|mpi|ucc|nccl|xccl):", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class RoundPlan:
-    """How a round is trained: on how many ranks, by which strategy, with which collectives; and how many iterations are timed, if that was said."""
-
-    strategy: str
-    ranks: int
-    collective: str = ""
-    bucket_mb: float | None = None
-    timeout: float = 120.0
-    warm_up: int = 5
-    iterations: int | None = None
 
 
 @dataclass

@@ -17,6 +17,7 @@ from torchstone.measure.plan import Listing
 from torchstone.measure.session import Session
 from torchstone.measure.targets import list_built_in, read_listings, resolve_targets
 from torchstone.suites import BUILT_IN, load_suite
+from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.sources import list_packages
 
 OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
@@ -82,8 +83,8 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         display = make_display()
         with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
             session.start_workers([])
-            job = {"sources": foreign, "torch": False}
-            listings += read_listings(session.survey_targets(resolved, job)["sources"])
+            job = SurveyJob(sources=tuple(foreign), torch=False)
+            listings += read_listings(session.survey_targets(resolved, job).sources)
     rows = [
         [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted"]
         for each in listings
