@@ -16,7 +16,7 @@ from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
-from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
+from torchstone.measure.executors.local import CannotMeasureError, KeptLauncher, Launcher, Spawner
 from torchstone.measure.measuring import Settings, case_file, make_job
 from torchstone.measure.procedures.compile_cache_procedure import Account, CacheCourse
 from torchstone.measure.procedures.procedure import Course, SingleCourse

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Worker, problem_of
+from torchstone.measure.executors.local import CannotMeasureError, KeptLauncher, Launcher, Worker, problem_of
 from torchstone.worker import worker_environment
 from torchstone.worker.probes.counting.available import find_valgrind_problem
 from torchstone.worker.protocol.jobs import Job, MeasureJob

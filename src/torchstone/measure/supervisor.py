@@ -18,7 +18,7 @@ from torchstone.measure.case_end import (
     out_of_memory_status,
     redact_outcome,
 )
-from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
+from torchstone.measure.executors.local import STACKS_WAIT, Launcher, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.procedures.procedure import Course
 from torchstone.worker.protocol.jobs import GiveTurn, Job

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import Ending, LastReply, make_outcome, out_of_memory_status
-from torchstone.measure.launcher import STACKS_WAIT, Launcher
+from torchstone.measure.executors.local import STACKS_WAIT, Launcher
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.supervisor import Limits, Watcher, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart

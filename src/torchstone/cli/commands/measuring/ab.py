@@ -51,8 +51,8 @@ from torchstone.measure.ab.experiment import (
     write,
 )
 from torchstone.measure.ab.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
+from torchstone.measure.executors.local import CannotMeasureError
 from torchstone.measure.journal import Journal, create_journal
-from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.supervisor import Limits
 from torchstone.reporting.html.ab_page import AbPage, AbRow, render_ab
