@@ -19,7 +19,7 @@ from live_processes import read_run
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Failure, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
-from torchstone.measure.executors.local import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import create_journal, reopen_journal
 from torchstone.measure.runner import repro_command
 

@@ -18,7 +18,8 @@ from live_processes import MARK, Bench, expect_no_process, marked_processes, wai
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
 from torchstone.measure.answers import answer_of
-from torchstone.measure.executors.local import CannotMeasureError, Spawner
+from torchstone.measure.executors.local import Spawner
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.session import Session
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import encode

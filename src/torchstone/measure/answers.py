@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from torchstone.core.text.redaction import redact
 from torchstone.measure.case_end import describe_malformed
-from torchstone.measure.executors.local import STACKS_WAIT, Launcher, Worker, describe_exit
+from torchstone.measure.executors.protocol import Launcher, describe_exit
+from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
 from torchstone.worker.protocol.replies import ErrorReply, LookingAt, Malformed, Primed, Reply, SurveyReply
 
 Answer = SurveyReply | Primed | ErrorReply

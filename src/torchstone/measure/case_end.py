@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED
-from torchstone.measure.executors.local import describe_exit
+from torchstone.measure.executors.protocol import describe_exit
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.replies import CaseReply, ErrorReply, Malformed, Measured
 

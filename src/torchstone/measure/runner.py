@@ -21,7 +21,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, Probe
 from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
-from torchstone.measure.executors.local import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases

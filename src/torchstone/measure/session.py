@@ -16,7 +16,8 @@ from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
-from torchstone.measure.executors.local import CannotMeasureError, KeptLauncher, Launcher, Spawner
+from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
+from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
 from torchstone.measure.procedures.compile_cache_procedure import Account, CacheCourse
 from torchstone.measure.procedures.procedure import Course, SingleCourse
@@ -56,6 +57,7 @@ class Session:
     def __init__(
         self, start: str, cache: str, tell: Callable[[str], None], world: World = worker_environment.HERE
     ) -> None:
+        self._executor = current_executor()
         self._start = start
         self.world = world
         self._kept_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
@@ -101,14 +103,10 @@ class Session:
     def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
         """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
         variables = worker_environment.worker_variables(self.template, self.world)
-        if not sys.platform.startswith("linux"):
-            if self._start == "fork":
-                raise UsageError(
-                    "--start fork works on Linux only", advice="leave it out, or use --start spawn"
-                )
-            self._launcher = Spawner(variables, self.world.python)
-            return
-        if self._start != "spawn":
+        has_fork = sys.platform.startswith("linux")
+        if self._start == "fork" and not has_fork:
+            raise UsageError("--start fork works on Linux only", advice="leave it out, or use --start spawn")
+        if self._start != "spawn" and has_fork:
             # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
             shared = self._sources = [dict(source) for source in sources if source["kind"] != "file"]
             problem = self._start_keeper("fork", variables, shared, devices)
@@ -145,7 +143,8 @@ class Session:
         setup = KeeperSetup(
             self.template, self.scratch, lock, self._temporary(), tuple(sources), tuple(devices)
         )
-        keeper = KeptLauncher(start, variables, setup, log_path, self.world.python, keep=(lock,))
+        request = LauncherRequest(start, variables, setup, log_path, self.world.python, (lock,))
+        keeper = self._executor.open(request)
         self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
         reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if isinstance(reply, KeeperBroken):
@@ -171,8 +170,7 @@ class Session:
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
-        launcher = self.launcher
-        return launcher.renew() if isinstance(launcher, BothLaunchers) else lambda: None
+        return self.launcher.renew()
 
     def survey(self, job: SurveyJob, timeout: float = SURVEY_TIMEOUT) -> SurveyReply:
         """Have a worker look at what can be measured; what is wrong with a source is an error here."""

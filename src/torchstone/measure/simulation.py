@@ -12,7 +12,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from torchstone.measure.executors.local import CannotMeasureError, KeptLauncher, Launcher, Worker, problem_of
+from torchstone.measure.executors.local import KeptLauncher
+from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
+from torchstone.measure.executors.worker_handle import Worker
 from torchstone.worker import worker_environment
 from torchstone.worker.probes.counting.available import find_valgrind_problem
 from torchstone.worker.protocol.jobs import Job, MeasureJob
@@ -106,7 +108,7 @@ class BothLaunchers:
 
     def renew(self) -> Callable[[], None]:
         """Have another process fork the ordinary workers from now on; what is given waits until it is ready."""
-        return self._ordinary.renew() if isinstance(self._ordinary, KeptLauncher) else _ready
+        return self._ordinary.renew()
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Import these once for all ordinary workers."""
@@ -123,10 +125,6 @@ class BothLaunchers:
         if self.simulated is not None:
             self.simulated.close()
         self._ordinary.close()
-
-
-def _ready() -> None:
-    """Nothing is to be waited for."""
 
 
 def is_simulated(job: Job) -> bool:

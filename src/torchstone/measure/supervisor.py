@@ -18,7 +18,8 @@ from torchstone.measure.case_end import (
     out_of_memory_status,
     redact_outcome,
 )
-from torchstone.measure.executors.local import STACKS_WAIT, Launcher, Worker
+from torchstone.measure.executors.protocol import Launcher
+from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.procedures.procedure import Course
 from torchstone.worker.protocol.jobs import GiveTurn, Job
@@ -73,7 +74,7 @@ class _Active:
         self.worker = worker
         self.memory = memory
         self.kernel_kills = kernel_kills
-        self.phase = PHASES[0]
+        self.phase: str = PHASES[0]
         self.used = 0.0
         self.counted_since: float | None = time.monotonic()
         self.started = time.monotonic()

@@ -18,7 +18,7 @@ from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, e
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED
 from torchstone.measure.ab.pair import Played, Player, code_of_outcome, play_pair, with_pair
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
-from torchstone.measure.executors.local import Launcher
+from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.journal import Journal
 from torchstone.measure.procedures.procedure import SingleCourse
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import Ending, LastReply, make_outcome, out_of_memory_status
-from torchstone.measure.executors.local import STACKS_WAIT, Launcher
+from torchstone.measure.executors.protocol import Launcher
+from torchstone.measure.executors.worker_handle import STACKS_WAIT
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.supervisor import Limits, Watcher, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
@@ -85,7 +86,7 @@ class Player:
         self._answer: LastReply | None = None
         self._killed: Ending | None = None
         self._closed_at = math.inf
-        self.phase = PHASES[0]
+        self.phase: str = PHASES[0]
         self.each: float | None = None
         self.took: float | None = None
         self.code = Code()
@@ -111,12 +112,15 @@ class Player:
         """Take what has come, note whether it has ended, and end it if it has used up its time or its memory."""
         self._launcher.poll()
         self.worker.read_log()
+        self._read()
+        self._guard()
+
+    def _read(self) -> None:
         if self._closed_at == math.inf:
             replies, closed = self.worker.read_replies()
             for reply in replies:
                 self._hear(reply)
             self._closed_at = time.monotonic() if closed else math.inf
-        self._guard()
 
     def _hear(self, reply: Reply) -> None:
         if isinstance(reply, PhaseEntered):
@@ -161,6 +165,7 @@ class Player:
     def end(self) -> Outcome:
         """How it ended; what is left of its process goes."""
         self.worker.kill()
+        self._read()  # what it said before it ended
         outcome = make_outcome(
             self._case,
             self._answer,

@@ -1,4 +1,4 @@
-"""Starting workers: forked from the zygote, or spawned afresh; either way with a channel, a log, and a session of their own."""
+"""Workers on this machine: forked from the zygote, or spawned afresh; either way with a channel, a log, and a session of their own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from torchstone.core.errors import TorchstoneError
-from torchstone.core.text.redaction import redact, without_half_a_word
+from torchstone.core.text.redaction import redact
+from torchstone.measure.executors.protocol import (
+    CannotMeasureError,
+    LauncherRequest,
+    LoadingLauncher,
+    problem_of,
+)
+from torchstone.measure.executors.worker_handle import Worker
 from torchstone.worker.channel import Channel, decode, encode
 from torchstone.worker.process_tree import continue_if_stopped, has_ended, kill_group, kill_tree
-from torchstone.worker.protocol.jobs import Job, Order, encode_job, encode_order
+from torchstone.worker.protocol.jobs import Job, encode_job
 from torchstone.worker.protocol.keeper_messages import (
     KeeperBroken,
     KeeperReady,
@@ -31,11 +37,7 @@ from torchstone.worker.protocol.keeper_messages import (
     decode_keeper_reply,
     encode_keeper_message,
 )
-from torchstone.worker.protocol.replies import Reply, decode_reply
 
-LOG_KEPT = 16 * 1024
-STACKS_WAIT = 0.5
-_LOG_READ = 1 << 20
 _GRACE = 10.0
 _KEEPER_GRACE = 10.0
 _KILL_PATIENCE = 2.0
@@ -49,104 +51,6 @@ _KEEPERS = {"fork": "torchstone.worker.zygote", "spawn": "torchstone.worker.keep
 
 Wanted = TypeVar("Wanted", bound=KeeperReply)
 Other = TypeVar("Other", bound=KeeperReply)
-
-
-class CannotMeasureError(TorchstoneError):
-    """Nothing can be measured here at all; ends the process with exit code 3."""
-
-    exit_code = 3
-
-
-class Worker:
-    """The parent's view of one worker: its process, its channel, and the end of what it prints."""
-
-    def __init__(self, pid: int, channel: Channel, log: int) -> None:
-        self.pid = pid
-        self.channel = channel
-        self.log = log
-        self.log_ended = False
-        self.exit_code: int | None = None
-        self.killed_at: float | None = None
-        self._tail = bytearray()
-        self._printed = 0
-        os.set_blocking(log, False)
-
-    def read_replies(self) -> tuple[list[Reply], bool]:
-        """The replies that have come, validated, and whether the other end is closed. What is no reply at all is dropped."""
-        messages, closed = self.channel.read_ready()
-        found = (decode_reply(message) for message in messages)
-        return [reply for reply in found if reply is not None], closed
-
-    def send(self, order: Order) -> None:
-        """Send an order; a worker that has died will be noticed."""
-        with contextlib.suppress(ConnectionError):
-            self.channel.send(encode_order(order))
-
-    def read_log(self) -> None:
-        """Take what it has printed, and keep the end of it."""
-        try:
-            data = os.read(self.log, _LOG_READ)
-        except BlockingIOError:
-            return
-        self.log_ended = not data
-        self._printed += len(data)
-        self._tail += data
-        if len(self._tail) > 2 * LOG_KEPT:
-            del self._tail[:-LOG_KEPT]
-
-    def log_tail(self) -> str:
-        """The last lines it printed, without the credentials of URLs: a word that was cut in two is left out, for it may be half of one."""
-        for _ in range(64):  # whatever is still in the pipe, but never more: a child of it may print on
-            before = self._printed
-            self.read_log()
-            if self._printed == before:
-                break
-        tail = bytes(self._tail[-LOG_KEPT:])
-        cut = self._printed - len(tail)
-        if cut:
-            tail = without_half_a_word(tail)
-            cut = self._printed - len(tail)
-        text = redact(tail.decode(errors="replace"))
-        return f"... {cut} bytes before this are not kept\n{text}" if cut else text
-
-    def kill(self) -> None:
-        """End it and everything in its process group. Once it is known to have ended, its number may be someone else's."""
-        if self.killed_at is None:
-            self.killed_at = time.monotonic()
-        if self.exit_code is None:
-            kill_group(self.pid)
-        else:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def show_stacks(self) -> None:
-        """Have it write all its Python stacks into its log, which works even while it hangs in C code or is stopped."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, signal.SIGUSR2)
-            os.kill(self.pid, signal.SIGCONT)
-
-    def close(self) -> None:
-        """Let go of its descriptors."""
-        self.channel.close()
-        os.close(self.log)
-
-
-class Launcher(Protocol):
-    """Starts workers; ``start`` names how, which is part of what a compile time means."""
-
-    start: str
-
-    def launch(self, job: Job) -> Worker:
-        """Start a worker with its job."""
-
-    def preload(self, libraries: Sequence[str]) -> str:
-        """Import these once for all workers, if that is possible; gives the reason if not."""
-
-    def poll(self) -> None:
-        """Note which workers have ended."""
-
-    def close(self) -> None:
-        """End everything that was started."""
 
 
 class _Line:
@@ -171,6 +75,23 @@ class _Line:
         self.theirs.close()
         os.close(self.log_read)
         os.close(self.log_write)
+
+
+class LocalExecutor:
+    """Runs workers on this machine."""
+
+    def open(self, request: LauncherRequest) -> LoadingLauncher:
+        """Start a keeper where one can watch over workers (Linux); elsewhere spawn them from this process."""
+        if not sys.platform.startswith("linux"):
+            return Spawner(request.variables, request.python)
+        return KeptLauncher(
+            request.start,
+            request.variables,
+            request.setup,
+            request.log_path,
+            request.python,
+            keep=request.keep,
+        )
 
 
 class Spawner:
@@ -198,6 +119,14 @@ class Spawner:
         worker = line.hand_over(process.pid, job)
         self._running.append((process, worker))
         return worker
+
+    def wait_until_ready(self, timeout: float) -> KeeperReady:  # noqa: ARG002  (nothing is loaded)
+        """There is nothing to wait for."""
+        return KeeperReady(0.0)
+
+    def renew(self) -> Callable[[], None]:
+        """Every worker is a fresh process already."""
+        return lambda: None
 
     def preload(self, libraries: Sequence[str]) -> str:  # noqa: ARG002  (nothing is shared between workers)
         """A fresh interpreter has nothing loaded."""
@@ -426,22 +355,3 @@ class KeptLauncher:
         finally:
             with contextlib.suppress(OSError):
                 self._control.settimeout(None)
-
-
-def problem_of(reply: KeeperReady | KeeperBroken) -> str:
-    """Why a keeper cannot fork workers; empty if it can."""
-    return reply.broken if isinstance(reply, KeeperBroken) else reply.blocked
-
-
-def describe_exit(code: int) -> str:
-    """How a process ended, in words.
-
-    >>> describe_exit(-11), describe_exit(3)
-    ('ended by SIGSEGV', 'exited with code 3')
-    """
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"ended by signal {-code}"

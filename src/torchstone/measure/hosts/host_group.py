@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from torchstone.core.errors import UsageError, printable
-from torchstone.measure.executors.local import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.network import (
     Connection,
     HostLostError,

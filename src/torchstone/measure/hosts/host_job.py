@@ -14,7 +14,7 @@ from typing import Any
 import torchstone
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
-from torchstone.measure.executors.local import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.host_group import Line, Place, find_place
 from torchstone.measure.procedures.procedure import SingleCourse
 from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room

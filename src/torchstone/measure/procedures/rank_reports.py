@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.records import RANKS, Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
-from torchstone.measure.executors.local import describe_exit
+from torchstone.measure.executors.protocol import describe_exit
 from torchstone.worker.protocol.codec import Count, MalformedError, from_json, to_json
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, report_path
 from torchstone.worker.ranks.progress import Progress, read_progress

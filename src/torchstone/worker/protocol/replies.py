@@ -21,7 +21,8 @@ from torchstone.worker.protocol.codec import (
 )
 from torchstone.worker.protocol.jobs import Source
 
-PHASES = ("load", "eager", "compile", "run", "compare")
+Phase = Literal["load", "eager", "compile", "run", "compare"]
+PHASES: tuple[Phase, ...] = ("load", "eager", "compile", "run", "compare")
 
 CallTime = Annotated[float, AtLeast(1e-6), AtMost(1e18)]
 """Nanoseconds of a call: ratios of two such numbers are finite."""
@@ -40,7 +41,7 @@ class Ready:
 class PhaseEntered:
     """The case enters a phase."""
 
-    phase: Literal["load", "eager", "compile", "run", "compare"]
+    phase: Phase
 
 
 @dataclass(frozen=True)

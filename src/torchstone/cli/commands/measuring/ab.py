@@ -51,7 +51,7 @@ from torchstone.measure.ab.experiment import (
     write,
 )
 from torchstone.measure.ab.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
-from torchstone.measure.executors.local import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal, create_journal
 from torchstone.measure.runner import RUNS, Request
 from torchstone.measure.supervisor import Limits
