@@ -51,8 +51,8 @@ class Prints:
 
 
 Message = dict[str, Any]
-Step = Reply | Message | Prints
-"""What a fake worker does next: send a reply, send any message, or print."""
+Step = Reply | Message | bytes | Prints
+"""What a fake worker does next: send a reply, a message, or a line as it is; or print."""
 
 Script = Generator[Step, Order | None, int | None]
 """The life of a fake worker. It is resumed with an order after ``TurnWanted``, ``TurnReady`` and ``TurnTaken``; it returns the exit code."""
@@ -96,6 +96,9 @@ class FakeWorker(Worker):
         """Take one step; says whether the script waits for an order now."""
         if isinstance(step, Prints):
             os.write(self._log_write, step.text.encode())
+            return False
+        if isinstance(step, bytes):
+            self._theirs.sendall(b"\n" + step + b"\n")
             return False
         self._theirs.sendall(b"\n" + encode(step if isinstance(step, dict) else encode_reply(step)))
         return isinstance(step, TurnWanted | TurnReady | TurnTaken)
@@ -164,6 +167,8 @@ class FakeExecutor:
 
 
 def _prime(job: PrimeJob) -> Script:
+    """An empty cache is as good as any where nothing is compiled."""
+    os.makedirs(os.path.join(job.template, "cache"), exist_ok=True)
     yield Primed(job.template)
     return 0
 

@@ -84,8 +84,8 @@ class TurnTaken:
 class CodeFound:
     """Where a worker's code comes from: modules from outside the worktree, and the worktree's files that it imported."""
 
-    strays: tuple[str, ...] = ()
-    imported: tuple[str, ...] = ()
+    strays: tuple[str, ...]
+    imported: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ class CacheLookUp:
     cache: str
     state: str
     graph: str
-    key: str = ""
-    reason: str = ""
-    unsaved: str = ""
-    parts: dict[str, str] | None = None
+    key: str
+    reason: str
+    unsaved: str
+    parts: dict[str, str]
 
 
 @dataclass(frozen=True)
