@@ -363,6 +363,16 @@ def test_a_survey_that_does_not_fit_is_an_error_of_the_file_that_was_being_impor
     assert problem in str(raised.value)
 
 
+def test_a_speedup_of_nothing_is_shown_without_its_interval(
+    measure: Callable[..., list[Outcome]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = {"metric": "speedup", "samples": [0.0], "extra": {"interval": [0.5, 1.5]}}
+    answer = {"result": {"status": "pass", "measurements": [measured], "extra": {}}}
+    (outcome,) = measure(answering(answer), case_of("performance"))
+    show(outcome)
+    assert "0.000x" in capsys.readouterr().out
+
+
 # --- and whatever else a model may think of
 
 
