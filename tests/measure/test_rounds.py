@@ -24,7 +24,7 @@ from torchstone.measure.procedures.rank_reports import (
     with_efficiency,
 )
 from torchstone.measure.procedures.rounds import Room, Sweep, axes_of, default_ranks, hosts_for, plan_sweep
-from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, answer_for, make_part
+from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, answer_for, make_part
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPart, RoundPlan
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, write_report
 from torchstone.worker.ranks.progress import Progress
@@ -248,18 +248,18 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
             return 5
 
     line = Line()
-    crew = Crew(Room(2, 1, "rank"), ["a", "b"], line)
-    course = ScalingCourse(CASE, JOB, PLAN, lambda: str(tmp_path), crew)
-    job = course.next_job()
+    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], line)
+    procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: str(tmp_path), host_group)
+    job = procedure.next_job()
     assert job is not None
     assert job.round is not None
     assert job.round.endpoint == "10.0.0.1:5"
     assert line.ordered[1]["round"]["hosts"] == 2
-    assert course.next_job() is None
+    assert procedure.next_job() is None
     write_report(str(tmp_path), report(0))
-    course.take(PASSED)
-    assert course.outcome().status == "pass"
-    assert course.outcome().measurements[0].extra == {"ranks": [3, 3]}
+    procedure.take(PASSED)
+    assert procedure.outcome().status == "pass"
+    assert procedure.outcome().measurements[0].extra == {"ranks": [3, 3]}
 
 
 @pytest.mark.parametrize(
@@ -272,21 +272,21 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
 def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
     lost: set[int], differences: dict[int, str], status: str, message: str
 ) -> None:
-    crew = Crew(Room(2, 1, "rank"), ["a", "b"], None, differences)
-    crew.lost = lost
-    course = ScalingCourse(CASE, JOB, PLAN, lambda: "", crew)
-    assert course.next_job() is None
-    assert course.outcome().status == status
-    assert course.outcome().failure is not None
-    assert course.outcome().failure.message == message  # type: ignore[union-attr]
+    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], None, differences)
+    host_group.lost = lost
+    procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: "", host_group)
+    assert procedure.next_job() is None
+    assert procedure.outcome().status == status
+    assert procedure.outcome().failure is not None
+    assert procedure.outcome().failure.message == message  # type: ignore[union-attr]
 
 
 def test_a_round_for_more_hosts_than_there_are_does_not_begin() -> None:
     case = structs.replace(CASE, variant=structs.replace(CASE.variant, further=axes_of("ddp", 16, "gloo")))
-    course = ScalingCourse(case, JOB, PLAN, lambda: "", Crew(Room(1, 8, "rank"), ["a"]))
-    assert course.next_job() is None
-    assert course.outcome().status == "infra_error"
-    assert "needs 2 hosts, and there is 1" in str(course.outcome().failure)
+    procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(Room(1, 8, "rank"), ["a"]))
+    assert procedure.next_job() is None
+    assert procedure.outcome().status == "infra_error"
+    assert "needs 2 hosts, and there is 1" in str(procedure.outcome().failure)
 
 
 # --- efficiency

@@ -125,7 +125,7 @@ def plan_rounds(
         raise UsageError(
             "scaling is measured on one kind of device at a time", advice="name one with --device"
         )
-    room = session.crew.room
+    room = session.host_group.room
     unit = "core" if device == "cpu" else f"{device} device"
     if room.unit and device != "cpu" and room.ranks > found.rooms:
         raise UsageError(
@@ -140,7 +140,7 @@ def plan_rounds(
                 f"{count_of(most, 'rank')} share {count_of(room.ranks, 'core')}: their times say little about more cores"
             )
             room = Room(1, most, unit)
-        session.crew.room = room
+        session.host_group.room = room
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
     threads = settings.threads or (1 if device == "cpu" else None)
     return (
@@ -268,10 +268,10 @@ def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
     if not run.settings.get("layout"):
         return
     hosts, ranks = run.settings["layout"]
-    planned, crew = Room(hosts, ranks, "rank"), session.crew
+    planned, host_group = Room(hosts, ranks, "rank"), session.host_group
     for count in {ranks_in(case) for case in cases if case.probe == Probe.SCALING}:
         needed, _ = there = hosts_for(count, planned)
-        if there != hosts_for(count, crew.room) or needed > len(crew.names):
+        if there != hosts_for(count, host_group.room) or needed > len(host_group.names):
             raise UsageError(
                 f"rounds of {count_of(count, 'rank')} were planned for {count_of(needed, 'host')} with {count_of(ranks, 'rank')} each, which is not what is here",
                 advice=f"torchrun --nnodes {hosts} --nproc-per-node {ranks} -m torchstone ...",

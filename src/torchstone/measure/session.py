@@ -19,11 +19,11 @@ from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
 from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
-from torchstone.measure.procedures.compile_cache_procedure import Account, CacheCourse
-from torchstone.measure.procedures.procedure import Course, SingleCourse
+from torchstone.measure.procedures.compile_cache_procedure import Account, CacheProcedure
+from torchstone.measure.procedures.procedure import Procedure, SingleProcedure
 from torchstone.measure.procedures.rounds import Room
-from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, plan_of
-from torchstone.measure.procedures.trials import TrialsCourse
+from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, plan_of
+from torchstone.measure.procedures.trials import TrialsProcedure
 from torchstone.measure.simulation import BothLaunchers, counting_folder, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.targets import Targets, leave_out_empty
@@ -60,7 +60,7 @@ class Session:
         self._executor = current_executor()
         self._start = start
         self.world = world
-        self._kept_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
+        self._warm_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
@@ -68,7 +68,7 @@ class Session:
         self._simulated_template = ""
         self.cautions: list[str] = []
         self.trusts_artifacts = False
-        self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
+        self.host_group = HostGroup(Room(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
@@ -249,39 +249,41 @@ class Session:
         counting = replace(job.counting, folder=counting_folder(self.scratch))
         return replace(job, counting=counting, environment=environment)
 
-    def _scaling_course(self, case: Case, job: MeasureJob, settings: Settings, number: int) -> Course:
-        folder = worker_environment.make_case_folder(self.scratch, number, self.template, self._kept_cache)
+    def _scaling_procedure(self, case: Case, job: MeasureJob, settings: Settings, number: int) -> Procedure:
+        folder = worker_environment.make_case_folder(self.scratch, number, self.template, self._warm_cache)
         threads = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
         job = replace(
             job,
             options=replace(job.options, threads=settings.rank_threads),
-            environment=folder | threads | self.crew.variables,
+            environment=folder | threads | self.host_group.variables,
         )
         folders = worker_environment.CaseFolders(self.scratch, number, self.template)
-        return ScalingCourse(case, job, plan_of(case, settings), lambda: folders.make("round"), self.crew)
+        return ScalingProcedure(
+            case, job, plan_of(case, settings), lambda: folders.make("round"), self.host_group
+        )
 
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
-        def course(case: Case, number: int) -> Course:
+        def procedure(case: Case, number: int) -> Procedure:
             if (settings.trials or 1) == 1:
                 return one_trial(case, number)
 
-            def begin() -> Course:
+            def begin() -> Procedure:
                 cleanup(number)  # what the trial before has left: a compile is to be as cold as the first
                 return one_trial(case, number)
 
-            return TrialsCourse(begin, settings.trials or 1)
+            return TrialsProcedure(begin, settings.trials or 1)
 
-        def one_trial(case: Case, number: int) -> Course:
+        def one_trial(case: Case, number: int) -> Procedure:
             self.prime(case)
             job = make_job(case, settings, self.launcher.start)
             if case.probe == Probe.INSTRUCTIONS:
-                return SingleCourse(self._counting_job(job, number))
+                return SingleProcedure(self._counting_job(job, number))
             if case.probe == Probe.SCALING:
-                return self._scaling_course(case, job, settings, number)
+                return self._scaling_procedure(case, job, settings, number)
             if case.probe == Probe.COMPILE_CACHE:
-                return CacheCourse(
+                return CacheProcedure(
                     case,
                     job,
                     worker_environment.CaseFolders(self.scratch, number, self.template),
@@ -293,17 +295,17 @@ class Session:
                     Account(worker_environment.made_here_folder(), self.trusts_artifacts),
                 )
             environment = worker_environment.make_case_folder(
-                self.scratch, number, self.template, self._kept_cache
+                self.scratch, number, self.template, self._warm_cache
             )
             if case.probe == Probe.ACCURACY:
                 environment |= worker_environment.DETERMINISTIC
-            return SingleCourse(replace(job, environment=environment))
+            return SingleProcedure(replace(job, environment=environment))
 
         def cleanup(number: int) -> None:
             with contextlib.suppress(OSError):
                 worker_environment.drop_case_folder(self.scratch, number)
 
-        return Supervisor(self.launcher, limits, course, cleanup, watcher)
+        return Supervisor(self.launcher, limits, procedure, cleanup, watcher)
 
 
 def _no_torch(python: str) -> CannotMeasureError:

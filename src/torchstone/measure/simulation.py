@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from torchstone.measure.executors.local import KeptLauncher
+from torchstone.measure.executors.local import KeeperLauncher
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
 from torchstone.measure.executors.worker_handle import Worker
 from torchstone.worker import worker_environment
@@ -52,7 +52,7 @@ def counting_folder(scratch: str) -> str:
     return folder
 
 
-def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeptLauncher, str]:
+def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeeperLauncher, str]:
     """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
     if problem := find_valgrind_problem():
         raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")
@@ -64,7 +64,7 @@ def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeptLaunc
     log = os.path.join(scratch, "simulation.log")
     _fill_template(variables, setup, log)
     out = os.path.join(counting_folder(scratch), "callgrind.%p")
-    keeper = KeptLauncher("fork", variables, setup, log, before=(*COMMAND, f"--callgrind-out-file={out}"))
+    keeper = KeeperLauncher("fork", variables, setup, log, before=(*COMMAND, f"--callgrind-out-file={out}"))
     try:
         _require_ready(keeper, log, "under valgrind")
     except BaseException:
@@ -79,12 +79,12 @@ def _fill_template(variables: dict[str, str], setup: KeeperSetup, log: str) -> N
 
     if is_filled(setup.template):
         return
-    plain = KeptLauncher("fork", variables, setup, log)
+    plain = KeeperLauncher("fork", variables, setup, log)
     with contextlib.closing(plain):
         _require_ready(plain, log, "before valgrind is started")
 
 
-def _require_ready(keeper: KeptLauncher, log: str, when: str) -> None:
+def _require_ready(keeper: KeeperLauncher, log: str, when: str) -> None:
     if problem := problem_of(keeper.wait_until_ready(READY_TIMEOUT)):
         said = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:

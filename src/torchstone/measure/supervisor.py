@@ -21,7 +21,7 @@ from torchstone.measure.case_end import (
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
-from torchstone.measure.procedures.procedure import Course
+from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import GiveTurn, Job
 from torchstone.worker.protocol.replies import (
     PHASES,
@@ -64,13 +64,13 @@ class Limits(Struct, frozen=True):
 
 
 class _Active:
-    """A case being measured, by the present worker of its course."""
+    """A case being measured, by the present worker of its procedure."""
 
     def __init__(
-        self, case: Case, course: Course, worker: Worker, memory: MemoryWatch, kernel_kills: int
+        self, case: Case, procedure: Procedure, worker: Worker, memory: MemoryWatch, kernel_kills: int
     ) -> None:
         self.case = case
-        self.course = course
+        self.procedure = procedure
         self.worker = worker
         self.memory = memory
         self.kernel_kills = kernel_kills
@@ -110,19 +110,19 @@ def is_last(reply: Reply) -> TypeGuard[LastReply]:
 
 
 class Supervisor:
-    """Runs cases in workers. ``make_course`` says what these are told; ``cleanup`` is called when a case has ended."""
+    """Runs cases in workers. ``make_procedure`` says what these are told; ``cleanup`` is called when a case has ended."""
 
     def __init__(
         self,
         launcher: Launcher,
         limits: Limits,
-        make_course: Callable[[Case, int], Course],
+        make_procedure: Callable[[Case, int], Procedure],
         cleanup: Callable[[int], None],
         watcher: Watcher,
     ) -> None:
         self._launcher = launcher
         self._limits = limits
-        self._make_course = make_course
+        self._make_procedure = make_procedure
         self._cleanup = cleanup
         self._watcher = watcher
         self._active: dict[int, _Active] = {}
@@ -143,11 +143,11 @@ class Supervisor:
                 self._wait()
                 for number in [n for n, each in self._active.items() if self._is_over(each)]:
                     active = self._active.pop(number)
-                    active.course.take(self._end(number, active))
+                    active.procedure.take(self._end(number, active))
                     if self._go_on(number, active):
                         continue
                     self._cleanup(number)
-                    outcome = redact_outcome(active.course.outcome())
+                    outcome = redact_outcome(active.procedure.outcome())
                     if active.crowded and not active.killed and outcome.status in _OUT_OF_MEMORY:
                         self._at_once = min(self._at_once, (len(self._active) + 1) // 2) or 1
                         waiting.append((number, active.case))
@@ -163,26 +163,26 @@ class Supervisor:
 
     def _start(self, number: int, case: Case) -> Generator[Outcome, None, None]:
         """Start the first worker of a case; one that cannot even begin has its outcome at once."""
-        course = self._make_course(case, number)
+        procedure = self._make_procedure(case, number)
         self._watcher.started(case)
-        job = course.next_job()
+        job = procedure.next_job()
         if job is not None:
-            self._launch(number, case, course, job)
+            self._launch(number, case, procedure, job)
         else:
             self._cleanup(number)
-            yield course.outcome()
+            yield procedure.outcome()
 
     def _go_on(self, number: int, active: _Active) -> bool:
-        """Start the next worker of a course; says whether there is one."""
-        job = active.course.next_job()
+        """Start the next worker of a procedure; says whether there is one."""
+        job = active.procedure.next_job()
         if job is not None:
-            self._launch(number, active.case, active.course, job).crowded |= active.crowded
+            self._launch(number, active.case, active.procedure, job).crowded |= active.crowded
         return job is not None
 
-    def _launch(self, number: int, case: Case, course: Course, job: Job) -> _Active:
+    def _launch(self, number: int, case: Case, procedure: Procedure, job: Job) -> _Active:
         kills = count_kernel_kills()
         worker = self._launcher.launch(job)
-        active = _Active(case, course, worker, MemoryWatch(worker.pid, self._limits.memory), kills)
+        active = _Active(case, procedure, worker, MemoryWatch(worker.pid, self._limits.memory), kills)
         self._active[number] = active
         if len(self._active) > 1:
             for each in self._active.values():
@@ -220,7 +220,7 @@ class Supervisor:
         """Act on a reply. One that does not fit the protocol counts only if it should have been the result."""
         if isinstance(reply, PhaseEntered):
             active.phase = reply.phase
-            self._watcher.entered(active.case, f"{active.course.step()} {active.phase}".lstrip())
+            self._watcher.entered(active.case, f"{active.procedure.step()} {active.phase}".lstrip())
         elif isinstance(reply, TurnWanted) and self._turn != number and number not in self._queue:
             active.pause()
             self._queue.append(number)

@@ -20,7 +20,7 @@ from torchstone.measure.ab.pair import Played, Player, code_of_outcome, play_pai
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.journal import Journal
-from torchstone.measure.procedures.procedure import SingleCourse
+from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.worker.protocol.jobs import MeasureJob
 
@@ -309,7 +309,7 @@ class Match:
     def _supervisor(self, launcher: Launcher, job: MeasureJob) -> Supervisor:
         quick = replace(job, options=replace(job.options, repeat=1))
         return Supervisor(
-            launcher, self._limits, lambda *_: SingleCourse(quick), lambda _: None, self._watcher
+            launcher, self._limits, lambda *_: SingleProcedure(quick), lambda _: None, self._watcher
         )
 
 

@@ -84,7 +84,7 @@ class LocalExecutor:
         """Start a keeper where one can watch over workers (Linux); elsewhere spawn them from this process."""
         if not sys.platform.startswith("linux"):
             return Spawner(request.variables, request.python)
-        return KeptLauncher(
+        return KeeperLauncher(
             request.start,
             request.variables,
             request.setup,
@@ -150,7 +150,7 @@ class _KeeperGoneError(Exception):
     """The keeper has died, or does not answer."""
 
 
-class KeptLauncher:
+class KeeperLauncher:
     """Starts workers through a keeper: a process beside this one, which forks them or spawns them as ``start`` says.
 
     A keeper that dies takes its workers along, and is replaced when the next worker is wanted.

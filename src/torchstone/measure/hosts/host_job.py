@@ -16,9 +16,9 @@ from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.host_group import Line, Place, find_place
-from torchstone.measure.procedures.procedure import SingleCourse
+from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room
-from torchstone.measure.procedures.scaling_procedure import Crew, answer_for, make_part
+from torchstone.measure.procedures.scaling_procedure import HostGroup, answer_for, make_part
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.worker import worker_environment
@@ -49,18 +49,18 @@ class Job:
         self.code = 1
         self.names = name_hosts(hosts)
         self._hosts = hosts
-        self._crew: Crew | None = None
+        self._host_group: HostGroup | None = None
 
-    def crew(self) -> Crew:
+    def host_group(self) -> HostGroup:
         """All hosts, as the run on host 0 works with them."""
         room = Room(self.place.count, self.place.ranks, "rank")
         differences = find_differences(self._hosts, self.names)
-        self._crew = Crew(room, self.names, self.line, differences, self.variables())
-        return self._crew
+        self._host_group = HostGroup(room, self.names, self.line, differences, self.variables())
+        return self._host_group
 
     def has_lost_hosts(self) -> bool:
         """Whether a host has gone meanwhile."""
-        return bool(self._crew and self._crew.lost)
+        return bool(self._host_group and self._host_group.lost)
 
     def variables(self) -> dict[str, str]:
         """What collectives are told: the network that leads to the other hosts, unless the user says another."""
@@ -173,6 +173,8 @@ def _do_part(
         folder,
     )
     case = Case(own.benchmark, Probe.SCALING.value, variant=Variant(own.axes.device))
-    supervisor = Supervisor(session.launcher, limits, lambda *_: SingleCourse(own), lambda _: None, watcher)
+    supervisor = Supervisor(
+        session.launcher, limits, lambda *_: SingleProcedure(own), lambda _: None, watcher
+    )
     (outcome,) = supervisor.execute([case])
     return own.round or part, outcome

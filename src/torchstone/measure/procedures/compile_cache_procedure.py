@@ -1,4 +1,4 @@
-"""The course of a compile_cache case: a worker for every scenario of every repeat, and what they add up to."""
+"""The procedure of a compile_cache case: a worker for every scenario of every repeat, and what they add up to."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Account(Struct, frozen=True):
 NO_ACCOUNT = Account()
 
 
-class CacheCourse:
+class CacheProcedure:
     """All scenarios of a case, ``repeats`` times, each repeat with folders of its own.
 
     If the cold start fails there is nothing to warm, and the case ends with it. If another scenario fails the rest is still measured, and the case ends as the
@@ -105,7 +105,7 @@ class CacheCourse:
         return self._present
 
     def take(self, outcome: Outcome) -> None:
-        """Keep it for the course to go on with."""
+        """Keep it for the procedure to go on with."""
         self._last = outcome
 
     def outcome(self) -> Outcome:

@@ -1,4 +1,4 @@
-"""A course: the jobs that one case takes, one worker after another, and the one outcome that they add up to."""
+"""A procedure: the jobs that one case takes, one worker after another, and the one outcome that they add up to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchstone.core.records import Outcome
 from torchstone.worker.protocol.jobs import MeasureJob
 
 
-class Course(Protocol):
+class Procedure(Protocol):
     """What the supervisor asks, from the first worker of a case to its outcome."""
 
     def next_job(self) -> MeasureJob | None:
@@ -24,7 +24,7 @@ class Course(Protocol):
         """The one outcome of the case."""
 
 
-class SingleCourse:
+class SingleProcedure:
     """One job in one worker, which is all that most probes need."""
 
     def __init__(self, job: MeasureJob) -> None:

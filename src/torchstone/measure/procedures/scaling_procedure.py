@@ -1,4 +1,4 @@
-"""The course of one round of the scaling probe: its part on this host, the parts of other hosts, and the one outcome of all."""
+"""The procedure of one round of the scaling probe: its part on this host, the parts of other hosts, and the one outcome of all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRACE = 10.0
 """Seconds that another host may take longer with its part of a round than this one did."""
 
 
-class Crew:
+class HostGroup:
     """The hosts of a job, of which this is the first: who they are, which have been lost, and what keeps them from working together.
 
     ``variables`` are what ranks are told of the network between hosts.
@@ -65,17 +65,22 @@ class Line(Protocol):
         """A port of the first host that nobody uses."""
 
 
-class ScalingCourse:
+class ScalingProcedure:
     """One round: torchrun on every host that it needs."""
 
     def __init__(
-        self, case: Case, job: MeasureJob, plan: RoundPlan, make_folder: Callable[[], str], crew: Crew
+        self,
+        case: Case,
+        job: MeasureJob,
+        plan: RoundPlan,
+        make_folder: Callable[[], str],
+        host_group: HostGroup,
     ) -> None:
         self._case = case
         self._job: MeasureJob | None = job
         self._plan = plan
-        self._crew = crew
-        self._hosts, self._local = hosts_for(ranks_in(case), crew.room)
+        self._host_group = host_group
+        self._hosts, self._local = hosts_for(ranks_in(case), host_group.room)
         self._files = make_folder
         self._folder = ""
         self._number = 0
@@ -88,26 +93,26 @@ class ScalingCourse:
             return None
         self._folder = self._files()
         part = RoundPart(secrets.token_hex(6), self._plan, self._hosts, self._local)
-        line = self._crew.line
+        line = self._host_group.line
         if self._hosts > 1 and line is not None:
-            self._crew.orders = self._number = self._crew.orders + 1
+            self._host_group.orders = self._number = self._host_group.orders + 1
             address = line.own_address()
             part = replace(part, endpoint=f"{address}:{line.free_port()}", address=address)
             line.order(self._number, encode_job(replace(job, round=part)))
-        return make_part(job, part, 0, self._crew.names[0], self._folder)
+        return make_part(job, part, 0, self._host_group.names[0], self._folder)
 
     def _cannot_begin(self) -> bool:
         """Whether a host that the round needs is gone, or is not like this one; the outcome then says so."""
-        there = len(self._crew.names)
+        there = len(self._host_group.names)
         if self._hosts > there:
             message = f"the round needs {count_of(self._hosts, 'host')}, and there {'is' if there == 1 else 'are'} {there}"
             self._outcome = _ended(self._case, "infra_error", message)
             return True
         for index in range(1, self._hosts):
-            name = self._crew.names[index]
-            if index in self._crew.lost:
+            name = self._host_group.names[index]
+            if index in self._host_group.lost:
                 self._outcome = _ended(self._case, "worker_died", f"host {name}: lost in an earlier round")
-            elif problem := self._crew.differences.get(index):
+            elif problem := self._host_group.differences.get(index):
                 self._outcome = _ended(
                     self._case, "infra_error", f"rank {index * self._local} on {name}: {problem}"
                 )
@@ -119,14 +124,14 @@ class ScalingCourse:
 
     def take(self, outcome: Outcome) -> None:
         """The part of this host has ended: the reports of its ranks, and those of the other hosts."""
-        names = self._crew.names
+        names = self._host_group.names
         hosts = [read_host(names[0], self._folder, range(self._local), outcome)]
-        if self._hosts > 1 and self._crew.line is not None:
-            answers = self._crew.line.collect(self._number, self._hosts, self._plan.timeout + GRACE)
+        if self._hosts > 1 and self._host_group.line is not None:
+            answers = self._host_group.line.collect(self._number, self._hosts, self._plan.timeout + GRACE)
             for index in range(1, self._hosts):
                 ranks = tuple(range(index * self._local, (index + 1) * self._local))
                 if answers.get(index) is None:
-                    self._crew.lost.add(index)
+                    self._host_group.lost.add(index)
                     hosts.append(Host(names[index], ranks, lost=True))
                 else:
                     hosts.append(decode_host(answers[index], names[index], ranks))

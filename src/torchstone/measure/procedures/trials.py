@@ -12,7 +12,7 @@ from torchstone.analyze.student import t_quantile
 from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
 from torchstone.core.text.units import join_alike
 from torchstone.core.vocabulary import LEFT_OUT, PASSED
-from torchstone.measure.procedures.procedure import Course
+from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import MeasureJob
 
 CONFIDENCE = 0.95
@@ -24,13 +24,13 @@ _OF_ONE_TRIAL = ("interval", "confidence", "method", "pairs", "stopped")
 """What a measurement says of one trial alone, and what is not true of several."""
 
 
-class TrialsCourse:
+class TrialsProcedure:
     """As many trials as asked for, each from a fresh start; the first that fails is the last."""
 
-    def __init__(self, begin: Callable[[], Course], count: int) -> None:
+    def __init__(self, begin: Callable[[], Procedure], count: int) -> None:
         self._begin = begin
         self._count = count
-        self._current: Course | None = None
+        self._current: Procedure | None = None
         self._outcomes: list[Outcome] = []
 
     def next_job(self) -> MeasureJob | None:

@@ -160,7 +160,7 @@ def _prepare(request: Request, session: Session, display: Display) -> Run:
 def _man(session: Session, job: Job | None) -> None:
     """Have rounds use all hosts of a job, where there is one."""
     if job is not None:
-        session.crew = job.crew()
+        session.host_group = job.host_group()
 
 
 def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) -> Finished:
