@@ -50,7 +50,8 @@ from torchstone.measure.ab.experiment import (
     make_contests,
     write,
 )
-from torchstone.measure.ab.sides import KEYS, Side, Spec, forked_alone, open_sides, parse_spec
+from torchstone.measure.ab.side_spec import KEYS, Spec, parse_spec
+from torchstone.measure.ab.sides import Side, forked_alone, open_sides
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal, create_journal
 from torchstone.measure.runner import RUNS, Request

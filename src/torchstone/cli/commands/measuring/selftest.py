@@ -25,7 +25,8 @@ from torchstone.core.text.safe_text import escape_json, escape_line
 from torchstone.core.text.units import count_of, format_share
 from torchstone.measure.ab.experiment import Terms
 from torchstone.measure.ab.self_comparison import Score, Tried, score, try_verdicts
-from torchstone.measure.ab.sides import Side, Spec, open_sides
+from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.sides import Side, open_sides
 from torchstone.measure.supervisor import Limits
 from torchstone.worker.process_tree import terminated_as_interrupted
 
