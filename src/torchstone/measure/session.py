@@ -196,10 +196,16 @@ class Session:
         """
         patience = min(SURVEY_TIMEOUT, max(LEAST_SURVEY_TIMEOUT, timeout))
         answer = self._ask(replace(job, temporary=self._temporary()), patience)
-        if isinstance(answer, SurveyReply) and not (job.torch and answer.environment is None):
+        if isinstance(answer, SurveyReply):
+            if tuple(found.source for found in answer.sources) != job.sources:
+                raise CannotMeasureError(
+                    "the worker's survey is not about the sources that it was asked about"
+                )
+            if job.torch and (answer.environment is None or not answer.devices):
+                raise CannotMeasureError("the worker's survey says nothing about torch and its devices")
             return answer
         if not isinstance(answer, ErrorReply):
-            raise CannotMeasureError("the worker's survey says nothing about torch and its devices")
+            raise CannotMeasureError("the worker's answer is not a survey")
         if "No module named 'torch'" in answer.message:
             raise _no_torch(self.world.python)
         raise source_error(answer)

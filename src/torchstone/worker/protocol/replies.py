@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
 from torchstone.worker.protocol.codec import (
     AtLeast,
@@ -281,6 +282,11 @@ class SurveyReply:
     collectives: CollectivesFound | None = None
     refused: dict[str, str] | None = None
     environment: EnvironmentFound | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.devices or {}:
+            if not name or not is_plain(name):
+                raise MalformedError(f"survey.devices: expected the name of a device, found {shown(name)}")
 
 
 @dataclass(frozen=True)
