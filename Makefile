@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 
 .PHONY: test slow lint demo bench docs clean
 
-# All checks, and all tests but the slow ones.
-test: $(VENV)/installed lint
-	$(BIN)/python -m pytest -n auto -m "not slow"
+# Each process gets neighbouring tests, which share workers and pages, and takes over tests of another when it has done its own.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-# The tests that take long: every model of every suite, and the like.
+# All checks, and all tests but the slow ones: at most ten minutes on two cores.
+test: $(VENV)/installed lint
+	$(PYTEST) -m "not slow"
+
+# The tests that take long: every model of every suite, and the like; and every property, tried five times as often.
 slow: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto -m slow
+	$(PYTEST) -m slow --hypothesis-profile=thorough
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from run_suite import verdict
 
-from torchstone.analyze.student import t_quantile
+from torchstone.analyze.student_t import t_quantile
 
 BARE = Path(__file__).with_name("bare_loop.py")
 WANTED = 0.01

@@ -21,9 +21,9 @@ from contextlib import ExitStack
 
 from run_suite import Silent, verdict
 
-from torchstone.analyze.compare import Side, compare_trials
 from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
+from torchstone.analyze.two_samples import Side, compare_trials
 from torchstone.cli.commands.measuring.ab import OPTIONS, make_ab_request
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.measure.ab.experiment import Terms

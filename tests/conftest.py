@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,9 +16,12 @@ import pexpect
 import pytest
 
 from comparison_files import write_run
-from live_processes import MARK, Bench, Onlooker, expect_no_process
+from live_processes import MARK, Bench, Onlooker, expect_no_process, marked_processes, wait_until
+from shared_zygote import Zygotes
 from torchstone.cli.main import run
 from torchstone.core.records import Outcome
+from torchstone.measure.executors.local import LocalExecutor
+from torchstone.measure.executors.selection import current_executor, using_executor
 from torchstone.measure.session import Session
 
 if (
@@ -26,11 +30,25 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# How fast this machine is says nothing about the code.
-hypothesis.settings.register_profile(
-    "anywhere", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("anywhere")
+# How fast this machine is says nothing about the code. A thorough run, as CI makes beside the slow tests, tries each property five times as often.
+for profile, examples in (("quick", 50), ("thorough", 250)):
+    hypothesis.settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Makes slow tests of those that try many examples: ``-m slow --hypothesis-profile=thorough`` runs them too."""
+    if config.getoption("--hypothesis-profile") == "thorough":
+        for item in items:
+            tested = getattr(item, "obj", None)
+            if hypothesis.is_hypothesis_test(tested) or item.get_closest_marker("hypothesis"):
+                item.add_marker("slow")
 
 
 class Ran(NamedTuple):
@@ -44,10 +62,17 @@ Compare = Callable[..., tuple[Ran, dict[str, Any]]]
 WriteFile = Callable[[str, str], str]
 
 
+@pytest.fixture(scope="session")
+def zygotes() -> Iterator[Zygotes]:
+    """Zygotes that commands of several tests use one after the other."""
+    with contextlib.closing(Zygotes()) as kept:
+        yield kept
+
+
 @pytest.fixture
 def torchstone(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Command:
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zygotes: Zygotes
+) -> Iterator[Command]:
     """Runs a command in an empty folder and gives what it printed; an error message is never a traceback."""
     monkeypatch.chdir(tmp_path)
 
@@ -61,7 +86,9 @@ def torchstone(
             )  # after what was said while torch was loading
         return Ran(code, out, err)
 
-    return call
+    chosen = current_executor()  # a module of tests may have chosen another one than that of every command
+    with using_executor(zygotes if isinstance(chosen, LocalExecutor) else chosen):
+        yield call
 
 
 @pytest.fixture
@@ -106,14 +133,37 @@ def write(tmp_path: Path) -> WriteFile:
     return call
 
 
+@contextlib.contextmanager
+def make_bench(start: str) -> Iterator[Bench]:
+    """A session with workers of this kind, whose processes are marked; no process of it is left."""
+    mark = uuid.uuid4().hex
+    with Session(start, "cold", lambda _: None) as started:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(MARK, mark)
+            started.start_workers([], ["cpu"])
+        assert started.launcher.start == start
+        yield Bench(started, mark, Onlooker())
+    expect_no_process(mark)
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Bench]:
+    """The one session whose workers are forked: loading torch for it takes long."""
+    with make_bench("fork") as made:
+        yield made
+
+
 @pytest.fixture(scope="module", params=["fork"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Workers that are forked, or spawned where a test asks for it; nothing that they started outlives them."""
-    mark = uuid.uuid4().hex
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(MARK, mark)
-        with Session(request.param, "cold", lambda _: None) as session:
-            session.start_workers([], ["cpu"])
-            assert session.launcher.start == request.param
-            yield Bench(session, mark, Onlooker())
-    expect_no_process(mark)
+    if request.param == "fork":
+        shared: Bench = request.getfixturevalue("forking")
+        yield shared._replace(watcher=Onlooker())
+        wait_until(
+            lambda: len(marked_processes(shared.mark)) <= 1,
+            f"processes are left beside the zygote: {marked_processes(shared.mark)}",
+            30,
+        )
+    else:
+        with make_bench(request.param) as made:
+            yield made

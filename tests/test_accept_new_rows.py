@@ -48,7 +48,25 @@ def test_a_row_that_is_added_is_named_by_what_is_written(
     assert "add  n     compression_ratio  -    1.2x" in ran.out
     run = write_run(tmp_path, "run.jsonl", [passed("a", Measurement("speedup", (1.5,)), times(5))])
     ran = torchstone("accept", run, "--baseline", "e.jsonl", "--add-new", "--yes")
-    assert "and 1 more number" in ran.out
+    assert "also adds abs_latency" in ran.out
+
+
+def test_only_what_is_added_is_told_of_a_benchmark_that_has_rows_already(
+    torchstone: Command, write: WriteFile
+) -> None:
+    expected = write("e.csv", "add,compile_time_instruction_count,100,0.015\n")
+    accept = ("accept", "r.csv", "--baseline", expected, "--add-new", "--dry-run")
+    write("r.csv", "add,compile_time_instruction_count,100\nadd,memory,5\n")
+    alone = torchstone(*accept).out
+    assert "+add,memory,5,0.015\n" in alone
+    assert "more" not in alone
+    assert "also adds" not in alone
+    write(
+        "r.csv", "add,compile_time_instruction_count,100\n" + "".join(f"add,{name},5\n" for name in "mnopqr")
+    )
+    several = torchstone(*accept).out
+    assert "also adds n, o, p and 2 more" in several
+    assert several.count("\n+add,") == 6
 
 
 def test_hits_and_savings_may_be_nothing_or_less(torchstone: Command, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -195,3 +196,28 @@ def test_functions_are_short_enough_to_see_whole() -> None:
 def test_packages_show_at_a_glance_what_they_do() -> None:
     sizes = Counter(name.rpartition(".")[0] for name, path in MODULES.items() if path.name != "__init__.py")
     assert not {name: size for name, size in sizes.items() if size > LARGEST_PACKAGE}
+
+
+# Packages in which a noqa may still lack its reason, and class names that may still occur twice: only to be removed.
+NO_REASON_YET = {"cli", "gate", "measure"}
+TWICE_YET = {
+    *("Facts", "Finding", "Limits", "Line", "Match", "Page", "Request", "Room", "Settings", "Side", "Terms"),
+}
+
+
+def test_every_noqa_has_its_reason() -> None:
+    without = [
+        f"{path}:{number}"
+        for name, path in MODULES.items()
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if "# noqa" in line and not re.search(r"# noqa: [A-Z0-9, ]+ +\(.+\)", line)
+        if package_of(name) not in NO_REASON_YET
+    ]
+    assert not without
+
+
+def test_no_class_name_occurs_twice() -> None:
+    names = Counter(
+        node.name for name in MODULES for node in ast.walk(tree_of(name)) if isinstance(node, ast.ClassDef)
+    )
+    assert not {name for name, count in names.items() if count > 1} - TWICE_YET

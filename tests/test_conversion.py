@@ -144,7 +144,7 @@ def same(kind: str, text: str) -> object:
 def test_every_pair_of_kinds_converts_names_its_losses_or_is_refused(source: str, target: str) -> None:
     run = read_as(source, CANONICAL[source]).run
     if (source, target) not in LOSSES:
-        with pytest.raises(UsageError, match=f"(as|about) {target}") as caught:
+        with pytest.raises(UsageError, match=f"(as|about|write) {target}") as caught:
             convert(run, target)
         assert caught.value.advice
         return
@@ -196,7 +196,7 @@ def test_a_name_that_does_not_come_back_the_same_is_a_loss() -> None:
 
 def test_cases_that_would_become_one_are_refused() -> None:
     run = run_with([outcome("a", device="cpu"), outcome("a", device="cuda")])
-    with pytest.raises(UsageError, match="a would stand there 2 times"):
+    with pytest.raises(UsageError, match="a would occur 2 times"):
         convert(run, "expected")
 
 
@@ -287,7 +287,7 @@ ANY_RUN = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=3 * settings().max_examples)
+@settings(deadline=None, max_examples=2 * settings().max_examples)
 @given(ANY_RUN, st.sampled_from(list(FORMATS)))
 def test_whatever_is_not_said_to_be_lost_is_there_when_read_again(run: Run, kind: str) -> None:
     assume(len({outcome.case for outcome in run.outcomes}) == len(run.outcomes))
@@ -373,7 +373,7 @@ def test_files_of_other_tools_are_read_but_never_written(
         assert torchstone("check", "file", "--baseline", baseline).code == 0
     ran = torchstone("export", "file", "--to", tool)
     assert (ran.code, ran.out) == (2, "")
-    assert f"'{tool}' is not one of 'run', " in ran.err
+    assert f"--to {tool}: expected run, " in ran.err
     slower = (tmp_path / "run.jsonl").read_text().replace('"samples":[', f'"samples":[{"9," * 20}')
     ran = torchstone("accept", write("slower.jsonl", slower), "--baseline", "file")
     assert (ran.code, ran.out) == (2, "")
@@ -408,7 +408,7 @@ def test_shards_are_imported_as_one_run(torchstone: Command, write: WriteFile, t
     ]
     assert {case["variant"]["backend"] for case in head["plan"]} == {"inductor"}
     ran = torchstone("import", "1.csv", "1.csv")
-    assert ran.err.startswith("error: 1.csv:2: column name: AlbertForMaskedLM stands already in 1.csv:2")
+    assert ran.err.startswith("error: 1.csv:2: column name: AlbertForMaskedLM is already in 1.csv:2")
 
 
 def test_the_command_to_run_again_travels_with_each_case(

@@ -120,7 +120,7 @@ def test_what_is_no_function_and_no_class_of_ours_is_a_mistake() -> None:
         counted("mine")  # type: ignore[call-overload]
     with pytest.raises(DefinitionError, match="not the class int"):
         counted(int)
-    with pytest.raises(DefinitionError, match="takes 'width', which nothing gives"):
+    with pytest.raises(DefinitionError, match="takes 'width', but nothing provides it"):
         counted(lambda width: width)
 
 

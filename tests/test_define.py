@@ -296,14 +296,14 @@ def positional(width: int, /) -> Any:  # noqa: ANN401
         (
             no_default,
             {},
-            "no_default takes 'width', which nothing gives: add parameters={'width': [...]}",
+            "no_default takes 'width', but nothing provides it: add parameters={'width': [...]}",
         ),
         (
             needs_batch,
             {},
-            "needs_batch takes 'batch_size', which nothing gives: add batch_size=... to @benchmark",
+            "needs_batch takes 'batch_size', but nothing provides it: add batch_size=... to @benchmark",
         ),
-        (positional, {"parameters": {"width": [3]}}, "'width' is given by its name"),
+        (positional, {"parameters": {"width": [3]}}, "'width' is passed by name"),
         (
             no_default,
             {"parameters": {"width": [3, 3]}},

@@ -15,7 +15,7 @@ from torchstone.core.disk import create_whole, write_text
 
 KILLED = """
 import os, sys
-from torchstone import disk
+from torchstone.core import disk
 fsync = os.fsync
 os.fsync = lambda handle: fsync(handle) or os.kill(os.getpid(), 9)  # when all is on disk, and nothing has its name yet
 path = sys.argv[2]

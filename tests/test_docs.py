@@ -128,3 +128,44 @@ def test_the_readme_shows_what_the_example_prints(
         )[1]
         for part in shown.split("\n    ...")[0].strip("\n").splitlines():
             assert part.strip() in printed, part
+
+
+PACKAGE = ROOT / "src" / "torchstone"
+LONGEST_LINE = 120
+READ_AS_TEXT = [page for page in PAGES if page.name not in {"CHANGELOG.md", "architecture.md"}]
+
+
+@pytest.mark.parametrize("page", READ_AS_TEXT, ids=lambda page: page.name)
+def test_lines_are_short_enough_to_read_beside_code(page: Path) -> None:
+    in_code, long = False, []
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        in_code ^= line.startswith("```")
+        is_prose = not in_code and not line.startswith(("|", "    "))
+        if is_prose and len(line) > LONGEST_LINE:
+            long.append(number)
+    assert not long
+
+
+def rows_of(section: str) -> list[list[str]]:
+    """The cells of the tables in a section, without their headers."""
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [row for row in cells if row[0] not in {"word", "question"}]
+
+
+def test_the_contributors_guide_leads_to_modules_that_exist() -> None:
+    rows = rows_of((DOCS / "contributing.md").read_text())
+    assert len(rows) >= 20
+    for question, module, name in rows:
+        path = PACKAGE / module.strip("`")
+        assert path.is_file(), question
+        word = re.escape(name.strip("`"))
+        defined = rf"^ *(?:def |class ){word}\b|^{word}\b[^\n]*="
+        assert re.search(defined, path.read_text(), re.MULTILINE), question
+
+
+def test_the_glossary_begins_with_the_few_words_that_users_meet() -> None:
+    everybody, contributors = (DOCS / "glossary.md").read_text().split("## Words you meet as a contributor")
+    words = [row[0] for row in rows_of(everybody) + rows_of(contributors)]
+    assert len(rows_of(everybody)) <= 25
+    assert len(words) == len(set(words))

@@ -29,8 +29,8 @@ __all__ = ["Benchmark", "Check", "Counted", "Suite", "Work", "__version__", "ben
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (what a benchmark file needs, loaded only when it asks)
     if name in __all__:
-        from torchstone.define import benchmarks  # noqa: PLC0415
-        from torchstone.define import counted as counted_work  # noqa: PLC0415
+        from torchstone.define import benchmarks  # noqa: PLC0415  (keeps 'import torchstone' fast)
+        from torchstone.define import counted as counted_work  # noqa: PLC0415  (keeps 'import torchstone' fast)
 
         return getattr(counted_work if name in {"Counted", "counted"} else benchmarks, name)
     raise AttributeError(f"module 'torchstone' has no attribute '{name}'")

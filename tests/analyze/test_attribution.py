@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profile_samples import profile, sample_profile, stacks
-from torchstone.analyze.attribution import (
-    REST,
-    Attribution,
-    Frame,
-    Profile,
-    Step,
-    compare,
-    read_profile,
-    trace,
-)
+from torchstone.analyze.attribution import Attribution, Frame, Step, compare, trace
+from torchstone.analyze.profiles import REST, Profile, read_profile
 from torchstone.core.errors import InputError
 
 

@@ -19,12 +19,12 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
-from torchstone.analyze.scaling_curves import Sweep, collect_sweeps, rank_count
+from torchstone.analyze.scaling_curves import ScalingSweep, collect_sweeps, rank_count
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats.torch import ddp
 
 
-def only(outcomes: list[Outcome], planned: tuple[Case, ...] = ()) -> Sweep:
+def only(outcomes: list[Outcome], planned: tuple[Case, ...] = ()) -> ScalingSweep:
     (sweep,) = collect_sweeps(outcomes, planned)
     return sweep
 

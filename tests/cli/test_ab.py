@@ -199,6 +199,7 @@ def test_a_commit_that_made_it_slower_is_found_between_two_revisions(
     assert "imported" not in ran.out
 
 
+@pytest.mark.slow
 def test_code_as_it_lies_there_is_compared_with_a_revision_of_it(
     torchstone: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from torchstone.core.run_file import decode_run, encode_run
 CALLS = "python_calls"
 BENCHMARKS = '''
 from pathlib import Path
-from torchstone.counting import counted
+from torchstone.define.counted import counted
 
 
 def times_made(name: str) -> int:

@@ -201,7 +201,7 @@ def test_a_history_of_other_cases_is_told(torchstone: Command, write: WriteFile)
         ("nowhere", "nowhere"),
         ("r.csv", "there are no past runs"),
         ("e.csv", "there are no past runs"),
-        ("bad.csv", "this is no kind of file that torchstone knows"),
+        ("bad.csv", "unrecognised file format"),
         ("other.csv", "holds expected values, not results"),
     ],
 )

@@ -316,7 +316,7 @@ def test_two_files_with_the_same_case_are_named_with_what_to_do(
     ran = torchstone("report", "a.jsonl", "b.jsonl")
     assert ran.code == 2
     assert ran.err == (
-        "error: b.jsonl:2: mlp stands already in a.jsonl:2: both files have a result of smoke::mlp::performance\n"
+        "error: b.jsonl:2: mlp is already in a.jsonl:2: both files have a result of smoke::mlp::performance\n"
         "  name only one of a.jsonl and b.jsonl; to compare two files, make one the --baseline\n"
     )
     ran = torchstone("report", "a.jsonl", "a.jsonl")

@@ -85,7 +85,7 @@ def test_times_that_are_all_the_same_are_no_measurement(compare: Compare) -> Non
     _, report = compare([passed("a", flat)], [passed("a", times(6))])
     row = only_row(report)
     assert row["verdict"] == "inconclusive"
-    assert "the very same value" in row["reason"]
+    assert "exactly the same value" in row["reason"]
 
 
 @pytest.mark.parametrize(

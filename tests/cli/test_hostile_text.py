@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -89,7 +90,6 @@ def test_annotations_escape_what_would_end_a_property_or_a_line(torchstone: Comm
         ("accept", "new.jsonl", "--baseline", "base.jsonl", "--dry-run", "--include-unstable"),
         ("export", "new.jsonl", "--to", "v3"),
         ("export", "new.jsonl", "--to", "run"),
-        ("export", "new.jsonl", "--to", "performance", "--lossy"),
         ("import", "new.jsonl"),
         ("explain", "base.jsonl", "new.jsonl"),
         ("repro", "new.jsonl", EVERYTHING),
@@ -401,6 +401,74 @@ class TestCells:
         (tmp_path / "r.csv").write_text("::error::x,instruction_count,5\n")
         ran = torchstone("export", "r.csv", "--to", "pr-time")
         assert ran.out == '"::error::x",instruction_count,5\n'
+
+
+class TestData:
+    """What goes to other programs has the bytes that --output writes; only terminals and the logs of CI services get escapes."""
+
+    EXPORT = ("export", "r.csv", "--to", "performance", "--lossy")
+    NAMES = (
+        "a ##[group]",
+        "##vso[task.setvariable variable=PATH]x",
+        "\xe9\u4e2d",
+        "=1+1",
+    )
+
+    @pytest.fixture
+    def exact(self, tmp_path: Path, torchstone: Command) -> bytes:
+        rows = "".join(f"cpu,{name},1,2.0,1.0\n" for name in self.NAMES)
+        (tmp_path / "r.csv").write_text(f"{TestCells.HEADER}{rows}", encoding="utf-8")
+        assert torchstone(*self.EXPORT, "-o", "out.csv").code == 0
+        written = (tmp_path / "out.csv").read_bytes()
+        assert all(name.encode() in written for name in self.NAMES)
+        return written
+
+    def piped(self, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+        """A command whose output goes into pipes, outside of CI unless the variables say otherwise."""
+        outside = {
+            name: value for name, value in os.environ.items() if name not in {"GITHUB_ACTIONS", "TF_BUILD"}
+        }
+        command = [sys.executable, "-m", "torchstone", *words]
+        return subprocess.run(command, cwd=folder, env=outside | variables, capture_output=True, check=True)
+
+    def test_a_pipe_gets_the_bytes_of_a_file(self, exact: bytes, tmp_path: Path) -> None:
+        for variables in ({}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "utf-16"}):
+            done = self.piped(tmp_path, *self.EXPORT, **variables)
+            assert (done.stdout, done.stderr) == (exact, b"")
+
+    @pytest.mark.parametrize("command", [("import", "r.csv"), ("export", "r.csv", "--to", "v3", "--lossy")])
+    def test_so_do_other_formats(self, command: tuple[str, ...], exact: bytes, tmp_path: Path) -> None:
+        assert exact
+        printed = self.piped(tmp_path, *command).stdout
+        self.piped(tmp_path, *command, "-o", "out.txt")
+        assert printed == (tmp_path / "out.txt").read_bytes()
+
+    @pytest.mark.parametrize("service", ["GITHUB_ACTIONS", "TF_BUILD"])
+    def test_a_pipe_in_a_ci_job_may_be_its_log(self, service: str, exact: bytes, tmp_path: Path) -> None:
+        done = self.piped(tmp_path, *self.EXPORT, **{service: "true"})
+        assert_safe(done.stdout.decode())
+        assert b"a ##\\x5bgroup]" in done.stdout
+        assert b"caution: text that the CI service would obey was escaped" in done.stderr
+        assert self.piped(tmp_path, *self.EXPORT, "--raw-cells", **{service: "true"}).stdout == exact.replace(
+            b"'=", b"="
+        )
+        with (tmp_path / "redirected.csv").open("wb") as file:
+            command = [sys.executable, "-m", "torchstone", *self.EXPORT]
+            subprocess.run(command, cwd=tmp_path, env=os.environ | {service: "true"}, stdout=file, check=True)
+        assert (tmp_path / "redirected.csv").read_bytes() == exact
+
+    def test_a_harmless_table_in_a_ci_job_needs_no_caution(self, tmp_path: Path) -> None:
+        (tmp_path / "r.csv").write_text(f"{TestCells.HEADER}cpu,resnet50,1,2.0,1.0\n")
+        assert self.piped(tmp_path, *self.EXPORT, TF_BUILD="True").stderr == b""
+
+    def test_a_page_can_go_to_standard_output(self, exact: bytes, tmp_path: Path) -> None:
+        assert exact
+        done = self.piped(tmp_path, "report", "r.csv", "-o", "-")
+        self.piped(tmp_path, "report", "r.csv", "-o", "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert done.stdout.decode() == page.replace("page.html", "-")
+        assert b"wrote 4 cases to standard output" in done.stderr
+        assert not (tmp_path / "-").exists()
 
 
 def test_joined_emoji_are_names_like_any_other(torchstone: Command, tmp_path: Path) -> None:

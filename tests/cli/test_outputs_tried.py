@@ -113,6 +113,21 @@ def test_trying_leaves_nothing_behind_and_changes_nothing(
     assert os.listdir(tmp_path) == []
 
 
+_TAKE_STDOUT = {"check", "compare", "explain", "export", "import", "pr-time", "report"}
+
+
+@pytest.mark.parametrize(("name", "flag", "metavar"), OUTPUTS, ids=str)
+def test_standard_output_is_used_or_refused(
+    name: str, flag: str, metavar: str, torchstone: Command, tmp_path: Path
+) -> None:
+    ran = torchstone(*_WORDS[name], flag, _value(metavar, "-"))
+    takes = name in _TAKE_STDOUT and flag == "--output"
+    assert ran.code == 2
+    assert (f"{flag} cannot write to standard output" in ran.err) != takes
+    assert ("gone" in ran.err) == takes
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_full_device_is_noticed_and_others_are_left_alone() -> None:
     with pytest.raises(InputError, match="no space left on device"):
         try_file("/dev/full")

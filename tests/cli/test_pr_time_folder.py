@@ -69,12 +69,14 @@ def told(err: str) -> list[str]:
     return [line for line in err.splitlines() if line.startswith("skipped ")]
 
 
+@pytest.mark.parametrize(
+    "targets", [["benchmarks"], [f"benchmarks/{name}" for name in sorted(FILES)]], ids=["folder", "glob"]
+)
 @pytest.mark.usefixtures("benchmarks")
-def test_pr_time_measures_the_files_that_a_shell_finds_and_tells_which_it_leaves_out(
-    torchstone: Command, tmp_path: Path
+def test_pr_time_measures_a_folder_or_what_a_shell_finds_in_it_and_tells_which_it_leaves_out(
+    targets: list[str], torchstone: Command, tmp_path: Path
 ) -> None:
-    files = [f"benchmarks/{name}" for name in sorted(FILES)]
-    done = torchstone("pr-time", *files, "--counter=python", "--repeat=1", "--output=results.csv")
+    done = torchstone("pr-time", *targets, "--counter=python", "--repeat=1", "--output=results.csv")
     assert done.code == 0, done.err
     assert (tmp_path / "results.csv").read_text().startswith("loop_100,python_calls,")
     assert told(done.err) == [*SKIPPED, "skipped benchmarks/sizes.py: no benchmark is defined in it", UNUSED]
@@ -139,3 +141,53 @@ def test_a_file_that_is_named_alone_and_defines_nothing_is_an_error(
     assert done.code == 2
     assert f"{name}.py: " in done.err
     assert said in done.err
+
+
+class TestBrokenFile:
+    """One file with a mistake in it is reported, and the others are measured."""
+
+    ASKED = ("--counter=python", "--repeat=1")
+    PROBLEM = "benchmarks/broken.py:2:25: syntax error: "
+
+    @pytest.fixture
+    def broken(self, benchmarks: Path) -> Path:
+        (benchmarks / "broken.py").write_text(
+            "from benchmark_base import BenchmarkBase\nclass Loop(BenchmarkBase;\n"
+        )
+        return benchmarks
+
+    @pytest.mark.parametrize(
+        "targets", [["benchmarks"], ["benchmarks/broken.py", "benchmarks/loop.py"]], ids=["folder", "glob"]
+    )
+    @pytest.mark.usefixtures("broken")
+    def test_pr_time_has_the_rows_of_the_others(self, targets: list[str], torchstone: Command) -> None:
+        done = torchstone("pr-time", *targets, *self.ASKED)
+        assert done.code == 1
+        assert done.out.startswith("loop_100,python_calls,")
+        assert done.err.count(self.PROBLEM) == 2  # before measuring, and as the last thing that is said
+        assert "1 file could not be imported:" in done.err
+
+    @pytest.mark.usefixtures("broken")
+    def test_so_does_run_and_its_run_file_remembers(self, torchstone: Command, tmp_path: Path) -> None:
+        asked = ("--probe=instructions", *self.ASKED)
+        done = torchstone("run", "benchmarks", *asked, "-o", "run.jsonl")
+        assert (done.code, self.PROBLEM in done.err) == (1, True)
+        run = read_run(tmp_path / "run.jsonl").run
+        assert [outcome.status for outcome in run.outcomes] == ["pass"]
+        resumed = torchstone("run", "--resume", "run.jsonl")
+        assert (resumed.code, self.PROBLEM in resumed.err) == (1, True)
+
+    @pytest.mark.usefixtures("broken")
+    def test_list_names_the_others(self, torchstone: Command) -> None:
+        done = torchstone("list", "benchmarks", "--json")
+        assert (done.code, self.PROBLEM in done.err) == (1, True)
+        assert [row["name"] for row in json.loads(done.out)] == ["loop_100"]
+
+    def test_if_there_is_no_other_the_command_ends_with_the_error(
+        self, torchstone: Command, broken: Path
+    ) -> None:
+        (broken / "loop.py").unlink()
+        (broken / "unused.py").unlink()
+        for command in (("pr-time", "benchmarks"), ("pr-time", "benchmarks/broken.py")):
+            done = torchstone(*command, *self.ASKED)
+            assert (done.code, f"error: {broken}" in done.err, self.PROBLEM in done.err) == (2, True, True)

@@ -139,7 +139,7 @@ class TestAccept:
         before = path.read_text()
         write_rounds("new.jsonl", *sweep(), round_of(round_case("mlp", 2, "fsdp")))
         ran = torchstone("accept", "new.jsonl", "--baseline", "base.json", "--yes", "--add-new")
-        assert "a DDP report has no place for rounds with fsdp" in ran.out
+        assert "a DDP report cannot hold rounds with fsdp" in ran.out
         assert path.read_text() == before
 
 
@@ -197,7 +197,7 @@ class TestWriteDdp:
         write_ddp(scaling_run(*sweep(), round_of(round_case("mlp", 2, "fsdp"))), path, said.append)
         assert said == [
             f"wrote 4 rounds to {path}",
-            f"not in {path}: 1 round with fsdp: a DDP report has no place for them",
+            f"not in {path}: 1 round with fsdp: a DDP report cannot hold them",
         ]
         assert Path(path).read_text() == FORMATS["ddp"].write(scaling_run(*sweep()))
 

@@ -14,7 +14,16 @@ GOOD = "import torchstone\n@torchstone.benchmark\ndef m(): ...\n"
 # What the command line alone shows to be wrong: torch is not even loaded.
 USAGE = [
     (["smok"], "there is no suite, file or folder 'smok'\n  did you mean 'smoke'?"),
-    (["gone.py"], "gone.py: no such file"),
+    (["gone.py"], "gone.py: no such file\n"),
+    (["bench_aa.py"], "bench_aa.py: no such file\n  did you mean 'bench_a.py'?\n"),
+    (["./folder/bnech_a.py"], "no such file\n  did you mean './folder/bench_a.py'?\n"),
+    (["bench_a"], "there is no suite, file or folder 'bench_a'\n  did you mean 'bench_a.py'?"),
+    (["floder"], "there is no suite, file or folder 'floder'\n  did you mean 'folder'?"),
+    (["bench_a.py", "--probe", "performence"], "instructions, scaling\n  did you mean 'performance'?\n"),
+    (["bench_a.py", "--probe", "accuracy,complie_cache"], "scaling\n  did you mean 'compile_cache'?\n"),
+    (["bench_a.py", "--dtype", "bfloat61"], "bfloat16, amp\n  did you mean 'bfloat16'?\n"),
+    (["bench_a.py", "--mode", "trianing"], "inference, training\n  did you mean 'training'?\n"),
+    (["bench_a.py", "--counter", "simulted"], "cpu_time\n  did you mean 'simulated'?\n"),
     (["bench_a.py", "folder/bench_a.py"], "would both be the suite bench_a"),
     (["bench_a.py", "--probe", "speed"], "--probe speed: expected performance, accuracy"),
     (["bench_a.py", "--mode", "sleeping"], "--mode sleeping: expected inference, training"),
@@ -22,8 +31,8 @@ USAGE = [
     (["bench_a.py", "--dynamic", "maybe"], "--dynamic maybe: expected auto, true, false"),
     (["bench_a.py", "--batch-size", "0"], "--batch-size 0: expected a whole number from 1"),
     (["bench_a.py", "--batch-size", "4,many"], "--batch-size many: expected a whole number from 1"),
-    (["bench_a.py", "--size", "tiny"], "'tiny' is not one of 'full', 'small'"),
-    (["bench_a.py", "--start", "thread"], "'thread' is not one of"),
+    (["bench_a.py", "--size", "tiny"], "--size tiny: expected full, small"),
+    (["bench_a.py", "--start", "thread"], "--start thread: expected auto, fork, spawn"),
     (["bench_a.py", "--shard", "3/2"], "--shard 3/2: expected I/N with I from 1 to N"),
     (["bench_a.py", "--shard", "0/2"], "--shard 0/2: expected I/N"),
     (["bench_a.py", "--shard", "1"], "--shard 1: expected I/N"),
@@ -60,7 +69,9 @@ USAGE = [
         ["bench_a.py", "-o", "new/"],
         "new/ is a folder, and --output is the name of a file\n  name a file in it, such as new/run.jsonl",
     ),
-    (["bench_a.py", "-o", "/dev/null"], "/dev/null is there already, and is no run file\n  choose another"),
+    (["bench_a.py", "-o", "/dev/null"], "/dev/null: a device, expected a regular file\n  choose another"),
+    (["bench_a.py", "-o", "/dev/full"], "/dev/full: a device, expected a regular file\n  choose another"),
+    (["bench_a.py", "-o", "pipe"], "pipe: a pipe, expected a regular file\n  choose another --output"),
     (["--repeat", "3"], "what is to be measured?"),
     (
         ["bench_a.py", "--resume", "run.jsonl"],
@@ -87,6 +98,7 @@ def test_what_cannot_be_meant_is_refused_at_once(
     write("table.csv", "dev,name,batch_size,accuracy\ncpu,m,1,pass\n")
     write("other.json", '{"metric": {"name": "speedup"}}\n')
     write("empty", "")
+    os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.rglob("*"))
     ran = torchstone("run", *arguments)
     assert ran.code == 2

@@ -215,7 +215,8 @@ def test_no_valgrind_or_an_old_one_is_refused_before_anything_is_measured(
         if found := shutil.which(name):
             (folder / name).symlink_to(found)
     monkeypatch.setenv("PATH", str(folder))
-    ran = counted("run", "bench_counted.py::few", "--counter", "simulated", "-o", "run.jsonl")
+    options = ("--counter", "simulated", "--start", "spawn", "-o", "run.jsonl")
+    ran = counted("run", "bench_counted.py::few", *options)
     assert ran.code == 2
     assert said in ran.err
     assert not (tmp_path / "run.jsonl").exists()

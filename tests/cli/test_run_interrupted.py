@@ -160,6 +160,8 @@ def test_a_run_that_is_told_to_end_says_how_to_go_on(folder: Path, mark: str, nu
     assert f"stopped: {count} of 6 cases are in run.jsonl, {6 - count} are left; go on with" in ran.stderr
     assert "  torchstone run --resume run.jsonl --csv 'my tables'\n" in ran.stderr
     assert "Traceback" not in ran.stderr
+    if number == signal.SIGINT:
+        finish(folder, mark)
 
 
 def test_ctrl_c_ends_the_workers_keeps_what_is_finished_and_says_how_to_go_on(
@@ -174,7 +176,6 @@ def test_ctrl_c_ends_the_workers_keeps_what_is_finished_and_says_how_to_go_on(
     assert child.exitstatus == 130
     expect_no_process(mark)
     assert len(read_run(folder / "run.jsonl").run.outcomes) >= 2
-    finish(folder, mark)
 
 
 def test_ctrl_c_before_anything_is_measured_leaves_nothing(folder: Path, mark: str) -> None:
@@ -198,6 +199,17 @@ def scratch(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return made
 
 
+def assert_swept(scratch: Path) -> None:
+    """Starts another session, which removes what others have left; and leaves nothing itself."""
+
+    def is_swept() -> bool:  # soon: a process that cannot be seen any more may not have let go of everything
+        with Session("spawn", "cold", print) as session:
+            return [str(path) for path in scratch.iterdir()] == [session.scratch]
+
+    wait_until(is_swept, "a folder is left", 30)
+    assert not list(scratch.iterdir())
+
+
 def end_while_loading(folder: Path, mark: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
     """Starts a run, and sends it a signal while its zygote loads torch."""
     with start_torchstone(folder, "run", "bench_slow.py", *OPTIONS, mark=mark) as process:
@@ -212,17 +224,11 @@ def test_a_run_that_is_killed_while_it_loads_leaves_no_process_and_its_folder_go
 ) -> None:
     assert end_while_loading(folder, mark, signal.SIGKILL).returncode == -signal.SIGKILL
     expect_no_process(mark)
-
-    def is_swept() -> bool:  # soon: a process that cannot be seen any more may not have let go of everything
-        with Session("spawn", "cold", print) as session:
-            return [str(path) for path in scratch.iterdir()] == [session.scratch]
-
-    wait_until(is_swept, "a folder is left", 30)
-    assert not list(scratch.iterdir())
+    assert_swept(scratch)
     assert os.listdir(folder) == ["bench_slow.py"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_a_run_that_is_told_to_end_while_it_loads_leaves_nothing(
     folder: Path, mark: str, scratch: Path, number: signal.Signals
 ) -> None:
@@ -245,9 +251,8 @@ def test_a_run_that_is_killed_together_with_its_keeper_is_cleaned_up_by_the_next
         process.communicate(timeout=PATIENCE)
     expect_no_process(mark)
     (left,) = scratch.iterdir()
-    finish(folder, mark)
+    assert_swept(scratch)
     assert not left.exists()
-    assert not list(scratch.iterdir())
 
 
 def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: Command) -> None:

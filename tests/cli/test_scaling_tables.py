@@ -42,8 +42,8 @@ from torchstone.reporting.views.scaling_view import (
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 SHOW = """
 import sys
-from torchstone.codec import decode_run
-from torchstone.cli.run_summary import print_summary
+from torchstone.core.run_file import decode_run
+from torchstone.cli.terminal.run_summary import print_summary
 for path in sys.argv[1:]:
     print_summary(decode_run(path, open(path).read()).run, path, 1.0)
 """

@@ -37,6 +37,8 @@ STATES = {
 }
 FEW = ("nothing", "both full")
 LOSES_STDOUT = {"stdout full", "both full", "stdout not writable"}
+HAS_NO_STDOUT = {"no stdout", "nothing"}
+CANNOT_SAY_SO = {"nothing", "both full"}
 
 QUICK = {
     "--help": 0,
@@ -55,7 +57,13 @@ QUICK = {
     "explain good.csv bad.csv": 2,
     "list": 0,
     "import good.csv -o imported.jsonl": 0,
+    "import good.csv": 0,
     "export good.csv --to v3": 0,
+    "export good.csv --to accuracy --raw-cells -o -": 0,
+    "report good.csv -o -": 0,
+    "compare before.csv after.csv --format markdown": 0,
+    "check good.csv --baseline good.csv --format github -o -": 0,
+    "list --json": 0,
     "quarantine list": 0,
     "repro good.csv alpha": 2,
     "ab": 2,
@@ -64,6 +72,17 @@ QUICK = {
     "run gone.py": 2,
     "selftest --nonsense": 2,
 }
+PRODUCES = {
+    "check bad.csv --baseline good.csv --format json",
+    "check good.csv --baseline good.csv --format github -o -",
+    "compare before.csv after.csv --format markdown",
+    "import good.csv",
+    "export good.csv --to v3",
+    "export good.csv --to accuracy --raw-cells -o -",
+    "report good.csv -o -",
+    "list --json",
+}
+"""The commands whose standard output is for other programs, not for people: it must not be lost."""
 MEASURING = {
     "run bench_tiny.py --backend eager --repeat 3 -o run.jsonl": 0,
     "run bench_tiny.py --backend nonsense -o run.jsonl": 2,
@@ -104,10 +123,11 @@ def check_states(folder: Path, command: str, code: int, states: tuple[str, ...])
     plain, *codes = [process.returncode for process in started]
     assert plain == code, out + err
     for state, found, told in zip(states, codes, said, strict=True):
-        expected = 2 if code < 2 and out and state in LOSES_STDOUT else code
+        loses = LOSES_STDOUT | (HAS_NO_STDOUT if command in PRODUCES else set())
+        expected = 2 if code < 2 and out and state in loses else code
         assert found == expected, (command, state, told)
         assert "Traceback" not in "".join(told), (command, state, told)
-        if expected != code and state != "both full":
+        if expected != code and state not in CANNOT_SAY_SO:
             assert "error: the output cannot be written: " in "".join(told)
     for name, content in before.items():
         assert (folder / name).read_bytes() == content
@@ -120,6 +140,19 @@ def test_a_command_with_broken_streams_has_its_exit_code(folder: Path, command: 
 
 def test_every_state_of_the_streams(folder: Path) -> None:
     check_states(folder, "check bad.csv --baseline good.csv", 1, tuple(STATES))
+
+
+@pytest.mark.parametrize("command", sorted(PRODUCES))
+def test_a_product_without_standard_output_is_an_error_that_says_so(folder: Path, command: str) -> None:
+    code, said = run_in(folder, command, "no stdout")
+    assert code == 2
+    assert "error: the output cannot be written: standard output is closed\n" in said
+
+
+def test_pr_time_does_not_measure_for_a_closed_standard_output(folder: Path) -> None:
+    code, said = run_in(folder, "pr-time bench_tiny.py", "no stdout")
+    assert (code, "standard output is closed" in said) == (2, True)
+    assert not (folder / ".torchstone").exists()
 
 
 @pytest.mark.slow

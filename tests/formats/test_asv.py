@@ -247,7 +247,7 @@ def test_a_file_without_benchmarks_is_refused() -> None:
 
 
 def test_the_same_value_of_a_parameter_twice_is_refused() -> None:
-    assert "stands already in line 1" in refused(text_of({"time_a": [[1, 2], [["5", "5"]]]})).message
+    assert "is already in line 1" in refused(text_of({"time_a": [[1, 2], [["5", "5"]]]})).message
 
 
 def test_a_file_that_was_cut_off_is_refused() -> None:

@@ -211,9 +211,9 @@ def test_a_case_twice_names_both_places(folder: Path) -> None:
         ("import", "twice.csv", "--output", "o"),
     ):
         ran = torchstone(folder, *command)
-        assert_one_error(ran, "twice.csv:5: column name: a stands already in twice.csv:2")
+        assert_one_error(ran, "twice.csv:5: column name: a is already in twice.csv:2")
     ran = torchstone(folder, "check", "good.csv", "twice.csv", "--baseline", "expected.csv")
-    assert_one_error(ran, "twice.csv:2: column name: a stands already in good.csv:2")
+    assert_one_error(ran, "twice.csv:2: column name: a is already in good.csv:2")
     (folder / "expected twice.csv").write_text(BASELINE + "\n\na,fail_accuracy,0\n")
     ran = torchstone(folder, "check", "good.csv", "--baseline", "expected twice.csv")
     assert_one_error(

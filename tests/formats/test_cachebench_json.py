@@ -11,7 +11,7 @@ from sample_files import CACHEBENCH, read_as, rewrite
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.formats.torch.cachebench import METRICS
+from torchstone.formats.torch.cachebench_json import METRICS
 
 RECORDS: list[dict[str, Any]] = json.loads(CACHEBENCH)
 
@@ -123,5 +123,5 @@ def test_what_is_wrong_is_named(path: str, value: object, column: str) -> None:
 
 
 def test_the_same_metric_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="stands there already"):
+    with pytest.raises(InputError, match="duplicate metric"):
         read_as("cachebench", json.dumps([RECORDS[0], RECORDS[0]]))

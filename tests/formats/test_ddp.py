@@ -185,7 +185,7 @@ def test_a_model_without_a_round_without_ddp_is_left_out_and_so_is_a_round_that_
     (entry,) = written(*outcomes)["benchmark_results"]
     assert (entry["model"], len(entry["result"])) == ("mlp", 3)
     assert left_out(scaling_run(*outcomes)) == [
-        "1 round with fsdp: a DDP report has no place for them",
+        "1 round with fsdp: a DDP report cannot hold them",
         "mlp on 4 ranks: timeout",
         "convnet on 1 rank without DDP: OOM",
         "convnet on 1 rank: its model has no result without DDP, which has to be the first",

@@ -169,3 +169,14 @@ def test_expected_values_that_are_written_read_the_same(run: Run) -> None:
 @given(by_dtype_runs())
 def test_statuses_by_dtype_that_are_written_read_the_same(run: Run) -> None:
     assert read_as("expected-by-dtype", FORMATS["expected-by-dtype"].write(run)).run == run
+
+
+def test_an_unknown_metric_is_named_with_the_closest_known_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        read_as("expected", "name,graph_brakes\na,0\n")
+    assert (caught.value.message, caught.value.line, caught.value.column) == (
+        "not a known metric",
+        1,
+        "graph_brakes",
+    )
+    assert "did you mean graph_breaks" in str(caught.value)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 KINDS = list(FORMATS)
 JSON_KINDS = ("run", "v3", "cachebench", "ddp", *TOOLS)
 fuzzing = settings(
-    max_examples=5 * settings().max_examples,
+    max_examples=2 * settings().max_examples,
     deadline=timedelta(seconds=10),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -159,6 +159,7 @@ def check_reader(kind: str, text: str) -> None:
         assert TableText("file", text).apply() == text
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_text_is_read_or_refused(kind: str) -> None:
     @fuzzing
@@ -172,6 +173,7 @@ def test_any_text_is_read_or_refused(kind: str) -> None:
     check()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_something_happened_to_is_read_or_refused(kind: str) -> None:
     @fuzzing
@@ -223,6 +225,7 @@ TOML_READERS: dict[str, tuple[str, Callable[[str], object]]] = {
 }
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", TOML_READERS)
 def test_a_toml_file_that_something_happened_to_is_read_or_refused(name: str, file: Path) -> None:
     valid, read = TOML_READERS[name]

@@ -101,7 +101,7 @@ def test_times_of_zero_are_read_with_a_caution() -> None:
         ({"times": [1, float("nan")]}, "times", "expected finite numbers, found a number"),
         ({"times": 3}, "times", "expected a list, found a number"),
         ({"command": None}, "command", "no name"),
-        ({"command": "a\nb"}, "command", "a\\nb has a control character in it"),
+        ({"command": "a\nb"}, "command", "a\\nb contains a control character"),
         ({"exit_codes": [0]}, "exit_codes", "2 times, but 1 exit code"),
         ({"exit_codes": [0, "1"]}, "exit_codes", "expected whole numbers"),
         ({"parameters": {"n": [1]}}, "parameters", "expected a text or a number, on one line"),
@@ -119,7 +119,7 @@ def test_what_cannot_be_meant_is_refused_with_its_place(
 def test_the_same_command_twice_is_refused() -> None:
     results = json.loads(text_with())["results"]
     error = refused(json.dumps({"results": results * 2}, indent=1))
-    assert error.message == "hyperfine::sleep 1::performance stands already in line 3"
+    assert error.message == "hyperfine::sleep 1::performance is already in line 3"
     assert error.line == 14
 
 
@@ -136,7 +136,7 @@ def test_a_file_without_commands_is_refused(text: str) -> None:
         ("[]", 1, "expected an object, found a list"),
         ('{"results": 5}', 1, "expected a list"),
         ('{"results": [5]}', 1, "expected an object, found a number"),
-        ('\n{"results": []} x', 2, "something follows the end of the object"),
+        ('\n{"results": []} x', 2, "unexpected text after the end of the object"),
         (" ", 1, "the file is empty"),
     ],
 )

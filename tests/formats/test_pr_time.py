@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
+from conftest import Command, WriteFile
 from record_strategies import pr_time_runs
 from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
-from torchstone.formats.torch.pr_time import write_records, write_rows
+from torchstone.formats.table import defuse
+from torchstone.formats.torch.pr_time_csv import write_records, write_rows
 
 
 def refused(kind: str, text: str) -> InputError:
@@ -114,13 +116,13 @@ def test_a_long_name_does_not_make_a_long_message() -> None:
 @settings(deadline=None)
 @given(pr_time_runs(margins=False))
 def test_counts_that_are_written_read_the_same(run: Run) -> None:
-    assert read_as("pr-time", FORMATS["pr-time"].write(run)).run == run
+    assert read_as("pr-time", defuse(FORMATS["pr-time"].write(run))).run == run
 
 
 @settings(deadline=None)
 @given(pr_time_runs(margins=True))
 def test_expected_counts_that_are_written_read_the_same(run: Run) -> None:
-    assert read_as("pr-time-expected", FORMATS["pr-time-expected"].write(run)).run == run
+    assert read_as("pr-time-expected", defuse(FORMATS["pr-time-expected"].write(run))).run == run
 
 
 def counted(*measurements: Measurement, **axes: Any) -> Outcome:  # noqa: ANN401  (of any type that an axis has)
@@ -177,3 +179,32 @@ def test_records_without_anything_said_of_the_benchmark_can_be_written() -> None
     bare = Outcome(Case("a", "instructions"), "pass", (Measurement("instruction_count", (1,)),))
     (record,) = json.loads(write_records(bare))
     assert record["model"] == {"name": "a", "type": "", "backend": ""}
+
+
+class TestLines:
+    """Each metric of a benchmark has a row, and is found there."""
+
+    RESULTS = "add,compile_time_instruction_count,130\nadd,memory,5\nmul,compile_time_instruction_count,100\nadd,graphs,7\n"
+    EXPECTED = "add,compile_time_instruction_count,100,0.015\n\n\n\nmul,compile_time_instruction_count,100,0.015\n\n\n\nadd,memory,9,0.015\n"
+
+    def places(self, document: str, *names: str) -> dict[tuple[str, str], tuple[str | None, ...]]:
+        rows = json.loads(document)["rows"]
+        return {(row["name"], row["metric"]): tuple(row.get(name) for name in names) for row in rows}
+
+    def test_in_a_check(self, torchstone: Command, write: WriteFile) -> None:
+        check = ("check", write("r.csv", self.RESULTS), "--baseline", write("e.csv", self.EXPECTED))
+        for only in ((), ("--only", "add")):  # which leaves rows out
+            found = self.places(torchstone(*check, *only, "--format", "json").out, "place", "expected_place")
+            assert found["add", "compile_time_instruction_count"] == ("r.csv:1", "e.csv:1")
+            assert found["add", "memory"] == ("r.csv:2", "e.csv:9")
+            assert found["add", "graphs"] == ("r.csv:4", "e.csv:1")  # the benchmark, which has no such row
+        told = torchstone(*check, "--format", "github").out
+        assert "::notice title=improvement%3A add,file=e.csv,line=9::memory: 5, expected 9" in told
+
+    def test_in_a_comparison(self, torchstone: Command, write: WriteFile) -> None:
+        later = "\n".join(reversed(self.RESULTS.replace("memory,5", "memory,6").splitlines())) + "\n"
+        compare = ("compare", write("base.csv", self.RESULTS), write("new.csv", later), "--format", "json")
+        found = self.places(torchstone(*compare).out, "base_place", "new_place")
+        assert found["add", "compile_time_instruction_count"] == ("base.csv:1", "new.csv:4")
+        assert found["add", "memory"] == ("base.csv:2", "new.csv:3")
+        assert found["add", "graphs"] == ("base.csv:4", "new.csv:1")

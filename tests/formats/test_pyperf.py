@@ -105,7 +105,7 @@ def test_a_file_of_two_environments_is_refused() -> None:
     text = text_of(benchmark("a", python_version="3.11.7"), benchmark("b", python_version="3.12.1"))
     error = refused(text)
     assert error.line
-    assert error.message == "python_version is not the same everywhere: 3.11.7 and 3.12.1"
+    assert error.message == "python_version differs between processes: 3.11.7 and 3.12.1"
     assert text.splitlines()[error.line - 1 :][:3] == ["  {", '   "metadata": {', '    "name": "b",']
 
 
@@ -115,7 +115,7 @@ def test_a_unit_may_stand_with_the_processes_but_all_must_have_the_same() -> Non
     assert outcome.measurements[0].metric == "bytes"
     runs[1]["metadata"] = {"unit": "second"}
     error = refused(text_of(benchmark("a", *runs)))
-    assert error.message == "unit is not the same everywhere: byte and second"
+    assert error.message == "unit differs between processes: byte and second"
     assert error.column == "benchmarks[0].runs[1].metadata.unit"
 
 
@@ -135,11 +135,11 @@ def test_another_version_is_refused_with_the_way_out(version: object) -> None:
 @pytest.mark.parametrize(
     ("entry", "column", "problem"),
     [
-        (benchmark(""), "metadata.name", "no usable name"),
-        (benchmark("a\nb"), "metadata.name", "no usable name"),
-        ({"runs": [{"values": [1]}]}, "metadata.name", "no usable name"),
-        (benchmark("a", unit="mile"), "metadata.unit", "no unit of pyperf"),
-        (benchmark("a", unit=["second"]), "metadata.unit", "no unit of pyperf"),
+        (benchmark(""), "metadata.name", "unusable name"),
+        (benchmark("a\nb"), "metadata.name", "unusable name"),
+        ({"runs": [{"values": [1]}]}, "metadata.name", "unusable name"),
+        (benchmark("a", unit="mile"), "metadata.unit", "unknown unit"),
+        (benchmark("a", unit=["second"]), "metadata.unit", "unknown unit"),
         (benchmark("a", {"values": [1, -2.5]}), "runs", "-2.5 seconds: expected no number below 0"),
         (
             benchmark("a", {"values": [float("nan")]}),
@@ -167,7 +167,7 @@ def test_a_file_without_benchmarks_is_refused(benchmarks: object) -> None:
 
 
 def test_the_same_name_twice_is_refused() -> None:
-    assert "stands already in line 4" in refused(text_of(benchmark("a"), benchmark("a"))).message
+    assert "is already in line 4" in refused(text_of(benchmark("a"), benchmark("a"))).message
 
 
 def test_a_file_that_was_cut_off_is_refused_with_the_line() -> None:

@@ -169,7 +169,7 @@ def test_numbers_that_are_not_read_may_be_infinite() -> None:
 
 
 def test_the_same_test_twice_is_refused() -> None:
-    assert "stands already in line 5" in refused(text_with(entry(), entry())).message
+    assert "is already in line 5" in refused(text_with(entry(), entry())).message
 
 
 @pytest.mark.parametrize("benchmarks", [[], None])

@@ -181,7 +181,7 @@ def test_a_file_whose_last_line_has_no_end_is_read_with_a_caution() -> None:
         assert read_as(kind, text).cautions == ()
         assert read_as(kind, text.replace("\n", "\r\n")).cautions == ()
         (caution,) = read_as(kind, text.rstrip(), "cut.csv").cautions
-        assert caution == "cut.csv: the last line has no end: was the file cut off?"
+        assert caution == "cut.csv: the last line is incomplete: was the file cut off?"
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_a_status_that_is_none_is_refused(status: str) -> None:
 
 
 def test_a_header_alone_is_refused() -> None:
-    assert refused("accuracy", "dev,name,batch_size,accuracy\n").message == "a header, but no rows"
+    assert refused("accuracy", "dev,name,batch_size,accuracy\n").message == "no rows after the header"
 
 
 @pytest.mark.parametrize("header", ["dev,name,batch_size,speedup,speedup", "dev,name,batch_size,,speedup"])

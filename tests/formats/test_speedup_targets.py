@@ -208,7 +208,7 @@ def test_a_row_is_not_added_for_results_that_do_not_say_the_dtype(
     (tmp_path / "plain.csv").write_text("dev,name,batch_size,speedup\ncpu,efficientnet,4,1.75\n")
     done = torchstone("accept", "plain.csv", "--baseline", NAME, "--yes", "--add-new")
     assert done.code == 2
-    assert "efficientnet: the results do not say the dtype\n  say it with --set dtype=" in done.err
+    assert "efficientnet: the results do not state the dtype\n  state it with --set dtype=" in done.err
     assert (tmp_path / NAME).read_text() == SPEEDUP_TARGETS
 
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import re
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from comparison_files import case_of, passed, times
-from record_strategies import accuracy_runs, ddp_runs, full_runs, performance_runs, pr_time_runs, v3_runs
-from torchstone.core.errors import TorchstoneError
-from torchstone.core.records import TRIALS, Measurement, Outcome, Reading, Run
-from torchstone.core.vocabulary import Verdict
+from record_strategies import (
+    STATUS_WORDS,
+    accuracy_runs,
+    ddp_runs,
+    full_runs,
+    performance_runs,
+    pr_time_runs,
+    v3_runs,
+)
+from torchstone.core.errors import InputError, TorchstoneError
+from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Run
+from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.compared import Compared
 from torchstone.gate.comparing import compare_files
 from torchstone.gate.criteria import Terms
@@ -55,32 +65,122 @@ def expect_readable(compared: Compared) -> None:
     assert len(render_compare_markdown(report).encode()) <= GITHUB_LIMIT
 
 
-@settings(max_examples=60, deadline=None)
-@given(RUNS, RUNS)
-def test_any_two_runs_can_be_compared_or_are_refused_clearly(base: Run, new: Run) -> None:
-    with suppress(TorchstoneError):
-        expect_readable(compare(base, new))
+def cases_of(run: Run) -> set[Case]:
+    return {outcome.case for outcome in run.outcomes}
 
 
-@settings(max_examples=60, deadline=None)
-@given(RUNS)
-def test_a_run_compared_with_itself_has_neither_regressions_nor_improvements(run: Run) -> None:
+def refusal_of(base: Run, new: Run) -> TorchstoneError | None:
     try:
-        compared = compare(run, run)
-    except TorchstoneError:
+        compare(base, new)
+    except TorchstoneError as error:
+        return error
+    return None
+
+
+def says_something(outcome: Outcome) -> bool:
+    """Whether there is anything to compare: a case that passed and measured nothing is refused."""
+    return bool(outcome.measurements) or outcome.status not in {PASSED, ""}
+
+
+def with_outcomes(run: Run, outcomes: Iterable[Outcome]) -> Run:
+    kept = tuple(outcomes)
+    return structs.replace(run, plan=tuple(outcome.case for outcome in kept), outcomes=kept)
+
+
+TELLING_RUNS = RUNS.filter(lambda run: any(map(says_something, run.outcomes)))
+
+
+@st.composite
+def comparable_runs(draw: st.DrawFn) -> tuple[Run, Run]:
+    """Two runs with one case a name: some cases are in both, with other numbers and statuses, some only in one."""
+    base, other = draw(TELLING_RUNS), draw(RUNS)
+    outcomes = {outcome.case.benchmark: outcome for outcome in base.outcomes if says_something(outcome)}
+    shared = draw(st.sets(st.sampled_from(sorted(outcomes)), min_size=1))
+    changed = [_changed(draw, outcomes[name]) for name in sorted(shared)]
+    named = {f"only here: {outcome.case.benchmark}": outcome for outcome in other.outcomes}
+    added = [
+        structs.replace(outcome, case=structs.replace(outcome.case, benchmark=name))
+        for name, outcome in named.items()
+    ]
+    return with_outcomes(base, outcomes.values()), with_outcomes(
+        other, draw(st.permutations(changed + added))
+    )
+
+
+def _changed(draw: st.DrawFn, outcome: Outcome) -> Outcome:
+    """The same case with another end, or with other samples of some of its metrics."""
+    samples = st.lists(NUMBERS, min_size=1, max_size=4).map(tuple)
+    measured = [
+        structs.replace(each, samples=draw(st.just(each.samples) | samples)) for each in outcome.measurements
+    ]
+    status = draw(st.just(outcome.status) | STATUS_WORDS)
+    return structs.replace(outcome, status=status, measurements=tuple(measured))
+
+
+@settings(deadline=None)
+@given(comparable_runs())
+def test_runs_that_share_cases_are_compared_whatever_is_in_them(runs: tuple[Run, Run]) -> None:
+    base, new = runs
+    compared = compare(base, new)
+    expect_readable(compared)
+    rows = {(row.case, row.metric): row for row in compared.rows}
+    assert len(rows) == len(compared.rows)
+    assert compared.matched == len(cases_of(base) & cases_of(new))
+    absent = {each.case for each in base.outcomes if each.status == NOT_AVAILABLE}  # nobody misses these
+    for verdict, alone in (
+        (Verdict.MISSING, cases_of(base) - cases_of(new) - absent),
+        (Verdict.NEW, cases_of(new) - cases_of(base)),
+    ):
+        assert {row.case for row in compared.rows if not (row.base and row.new)} >= alone
+        assert all({row.verdict for row in compared.rows if row.case == case} == {verdict} for case in alone)
+    before = {outcome.case: outcome for outcome in base.outcomes}
+    for outcome in new.outcomes:
+        was = before.get(outcome.case)
+        if was and was.status == outcome.status == PASSED:
+            assert {each.metric for each in outcome.measurements} <= {
+                metric for case, metric in rows if case == outcome.case
+            }
+
+
+@settings(deadline=None)
+@given(RUNS, RUNS)
+def test_any_two_runs_can_be_compared_or_are_refused_for_a_reason_that_holds(base: Run, new: Run) -> None:
+    refused = refusal_of(base, new)
+    if not refused:
+        names = [{case.benchmark for case in cases_of(run)} for run in (base, new)]
+        assert names[0] & names[1]
+        expect_readable(compare(base, new))
         return
+    shared = cases_of(base) & cases_of(new)
+    if "two cases" in refused.message:  # which differ in what the other side leaves open
+        assert any(len({each.benchmark for each in run.plan}) < len(run.plan) for run in (base, new))
+    elif isinstance(refused, InputError):
+        assert "stands already in" in refused.message
+        assert any(len(cases_of(run)) < len(run.outcomes) for run in (base, new))
+    else:
+        assert re.match("nothing can be compared: (no outcome|in)|no case can be compared", refused.message)
+        assert not any(
+            says_something(each) for run in (base, new) for each in run.outcomes if each.case in shared
+        )
+    assert refused.advice
+
+
+@settings(deadline=None)
+@given(TELLING_RUNS)
+def test_a_run_compared_with_itself_has_neither_regressions_nor_improvements(run: Run) -> None:
+    run = with_outcomes(run, {outcome.case: outcome for outcome in run.outcomes}.values())
+    compared = compare(run, run)
+    assert compared.matched == len(run.outcomes)
     assert {row.verdict for row in compared.rows} <= {
         Verdict.PASS,
         Verdict.EXPECTED_FAILURE,
         Verdict.INCONCLUSIVE,
         Verdict.INVALID,
-        Verdict.MISSING,
-        Verdict.NEW,
     }
     expect_readable(compared)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(NUMBERS, min_size=1, max_size=5),
     st.lists(NUMBERS, min_size=1, max_size=5),

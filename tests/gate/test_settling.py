@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from comparison_files import case_of
-from torchstone.analyze.compare import WELCH, Comparison, Side
+from torchstone.analyze.two_samples import WELCH, Comparison, Side
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.compared import ComparedRow
 from torchstone.gate.criteria import Terms

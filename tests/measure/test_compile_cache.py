@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from conftest import Command
 from live_processes import (
@@ -27,10 +27,11 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
-from torchstone.core.records import Case, Measurement, Outcome, Variant
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.measure.measuring import Settings, case_file
 from torchstone.measure.supervisor import Limits
+from torchstone.measure.targets import hash_file
 from torchstone.worker.worker_environment import template_folder
 
 # Its worker notes what is in the cache before it compiles, and (when torch says that it has compiled) after it.
@@ -663,6 +664,7 @@ def test_options_of_the_probe_are_refused_without_it(
     [
         (("--scenario", "lukewarm"), "lukewarm"),
         (("--load-artifacts", "not_there"), "--load-artifacts not_there: no such folder"),
+        (("--load-artifacts", ".", "--scenario", "warm"), "--load-artifacts requires the scenario portable"),
         (("--batch-invariant",), "--batch-invariant is for the probe accuracy"),
     ],
 )
@@ -672,6 +674,40 @@ def test_values_that_cannot_be_right_are_refused(
     ran = torchstone("run", str(trouble), *OPTIONS, *options)
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_artifacts_that_are_not_there_are_refused_before_anything_is_measured(
+    trouble: Path, torchstone: Command, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    present, missing = (
+        case_file(str(kept), case_of(name, "eager"), "artifacts") for name in ("plain", "another")
+    )
+    Path(present).write_bytes(b"artifacts")
+    options = (*OPTIONS, "--backend", "eager", "--only", "plain", "--only", "another", "--start", "spawn")
+    loading = ("--load-artifacts", "kept", "-o", "run.jsonl")
+    ran = torchstone("run", str(trouble), *options, *loading)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"no compile artifacts to load for 1 of 2 cases: {missing}: no such file" in ran.err
+    assert "another[device=cpu" in ran.err
+    assert "--save-artifacts" in ran.err
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+@pytest.mark.parametrize("command", [("run", "--resume", "run.jsonl"), ("repro", "run.jsonl", "plain")])
+def test_artifacts_that_are_gone_are_told_before_a_run_file_is_measured_again(
+    trouble: Path, torchstone: Command, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    source = {"kind": "file", "name": "bench_trouble", "path": str(trouble), "hash": hash_file(str(trouble))}
+    settings = Settings(sources={"bench_trouble": source}, load_artifacts=str(tmp_path), repeat=1)
+    run = Run("r", (case_of("plain", "eager"),), (), settings=to_builtins(settings), finished=False)
+    (tmp_path / "run.jsonl").write_text(encode_run(run))
+    ran = torchstone(*command)
+    assert (ran.code, ran.out) == (2, "")
+    path = case_file(str(tmp_path), case_of("plain", "eager"), "artifacts")
+    assert f"no compile artifacts to load for 1 of 1 case: {path}: no such file or directory" in ran.err
+    assert "loading torch" not in ran.err
 
 
 # What takes longer

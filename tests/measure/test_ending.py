@@ -55,7 +55,7 @@ def read_back(outcome: Outcome) -> Outcome:
 
 
 @given(ANSWER)
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)
 def test_any_answer_becomes_an_outcome_that_can_be_written_and_read_again(answer: dict[str, Any]) -> None:
     outcome = end(answer, log="printed\ud800".encode(errors="replace").decode())
     assert outcome.case == CASE

@@ -115,11 +115,19 @@ REFUSED = [
     ("settings", "trials", -1, "column settings.trials: expected `int` >= 1"),
     ("settings", "jobs", -1, "column settings.jobs: expected `int` >= 1"),
     ("settings", "jobs", 10**6, "column settings.jobs: expected `int` <= 65536"),
+    ("settings", "start", "thread", "column settings.start: expected auto, fork or spawn\n"),
+    ("settings", "cache", "hot", "column settings.cache: expected cold or warm\n"),
     (
         "settings",
-        "start",
-        "thread",
-        "column settings.start: expected `str` matching regex '^(auto|fork|spawn)$'",
+        "counter",
+        "abacus",
+        "column settings.counter: expected hardware, simulated, python or cpu_time\n",
+    ),
+    (
+        "settings",
+        "scenarios",
+        ["hot"],
+        "column settings.scenarios[0]: expected cold, warm, portable or precompile\n",
     ),
     ("environment", "versions", 5, "column environment.versions: expected `object`, got `int`"),
 ]
@@ -141,6 +149,33 @@ def test_every_command_that_reads_it_says_where_and_what_was_expected(
         assert code == 2
         assert f"bad.jsonl:1: {told}" in err
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("axis", "command"),
+    [("batch_size", ("run", "--resume", "bad.jsonl")), ("backend", ("repro", "bad.jsonl", "mlp"))],
+)
+def test_a_plan_that_lacks_an_axis_which_its_benchmark_needs_is_refused(
+    torchstone: Command, tmp_path: Path, axis: str, command: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    settings = Settings({"smoke": {"kind": "suite", "name": "smoke"}}, start="spawn")
+    whole = Variant("cpu", "eager", "inference", "float32", batch_size=64)
+    lacking = structs.replace(whole, **{axis: None if axis == "batch_size" else ""})
+    run = Run(
+        "id",
+        (Case("mlp", "performance", "smoke", lacking),),
+        (),
+        settings=to_builtins(settings),
+        finished=False,
+    )
+    text = encode_run(run)
+    (tmp_path / "bad.jsonl").write_text(text)
+    code, out, err = torchstone(*command)
+    assert (code, out) == (2, "")
+    assert "bad.jsonl:1: column plan: smoke::mlp[" in err
+    assert f"the plan says nothing about {axis}, and mlp needs it" in err
+    assert (tmp_path / "bad.jsonl").read_text() == text
 
 
 @pytest.mark.parametrize(

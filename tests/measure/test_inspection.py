@@ -146,7 +146,7 @@ def test_asking_never_raises(tmp_path: Path) -> None:
 
 def test_looking_at_a_machine_imports_no_torch() -> None:
     code = (
-        "import sys; from torchstone.measure import inspection; inspection.SECONDS_OF_NOISE = 0.01; "
+        "import sys; from torchstone.measure.doctor import inspection; inspection.SECONDS_OF_NOISE = 0.01; "
         "inspection.inspect_machine('/nowhere/python'); print('torch' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

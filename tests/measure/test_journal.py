@@ -97,7 +97,7 @@ def test_a_plan_that_could_not_be_read_again_is_refused_before_anything_is_measu
 FULL = """
 import resource, sys
 from test_journal import OUTCOMES, RUN
-from torchstone.errors import InputError
+from torchstone.core.errors import InputError
 from torchstone.measure.journal import create_journal
 limit = int(sys.argv[2])
 try:
@@ -185,8 +185,8 @@ DAMAGES: dict[Callable[[Path], None], str] = {
     replace_by_link: "was replaced by another file",
     replace_by_folder: "was replaced by a folder",
     truncate: "was truncated from",
-    overwrite: "was overwritten by another program",
-    append: "was written to by another program",
+    overwrite: "another program overwrote {path} during the run",
+    append: "another program wrote to {path} during the run",
 }
 
 
@@ -210,7 +210,7 @@ def test_a_file_that_is_taken_away_is_noticed_and_everything_is_in_a_new_one(
     assert journal.path == str(new)
     assert journal.loss
     assert (journal.loss.path, journal.loss.new_path) == (str(path), str(new))
-    assert DAMAGES[damage] in journal.loss.problem
+    assert DAMAGES[damage].format(path=path) in journal.loss.problem
     assert [journal.loss.text] == told
     run = read_run(new).run
     assert run.finished

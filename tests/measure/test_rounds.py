@@ -195,7 +195,7 @@ def test_a_rank_that_is_slow_now_and_then_is_no_straggler() -> None:
         ([Host("a", (0,), (failure(0, "waited", "timeout"),)), Host("b", (1,), lost=True)], "worker_died", (None, "b"), "lost: it does not answer any more (it had rank 1)"),
         ([Host("a", (0,), (failure(0, "own"),)), Host("b", (1,), lost=True)], "fail_to_run", (0, "a"), "own of 0"),
         ([Host("a", (0, 1), (failure(0, "waited", "timeout", 4), failure(1, "waited", "timeout", 3)))], "timeout", (1, "a"), "waited of 1"),
-        ([Host("a", (0, 1), (), {}, {}, "did not end within 9 s")], "fail_to_run", (0, "a"), "did not end within 9 s"),
+        ([Host("a", (0, 1), (), {}, {}, "did not finish within 9 s")], "fail_to_run", (0, "a"), "did not finish within 9 s"),
     ],
 )  # fmt: skip
 def test_the_fault_is_with_whoever_died_or_failed_first(

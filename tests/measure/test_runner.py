@@ -199,23 +199,23 @@ def test_a_run_may_be_gone_on_with_only_in_its_own_world(
     git("add", ".")
     git("commit", "-m", "one")
     run = prepare()
-    check_same_world(run, bench.session)
+    check_same_world(run, bench.session, "run.jsonl")
     monkeypatch.chdir(tmp_path.parent)  # where a run is gone on with from is of no account
-    check_same_world(run, bench.session)
+    check_same_world(run, bench.session, "run.jsonl")
     other = structs.replace(run, environment=run.environment | {"versions": {"torch": "1.0"}, "threads": 77})
     with pytest.raises(
         UsageError, match=r"the run was begun elsewhere: torch is .*, was 1\.0; number of threads"
     ):
-        check_same_world(other, bench.session)
+        check_same_world(other, bench.session, "run.jsonl")
     (tmp_path / "bench_it.py").write_text(f"{BENCHMARKS}\n# changed\n")
     with pytest.raises(UsageError, match="files of the revision have been changed since"):
-        check_same_world(run, bench.session)
+        check_same_world(run, bench.session, "run.jsonl")
     git("commit", "-am", "two")
     with pytest.raises(UsageError, match=r"the revision is [0-9a-f]{12}, was [0-9a-f]{12}"):
-        check_same_world(run, bench.session)
+        check_same_world(run, bench.session, "run.jsonl")
     (tmp_path / "bench_it.py").unlink()
     with pytest.raises(TorchstoneError, match="importing it raised FileNotFoundError"):
-        check_same_world(run, bench.session)
+        check_same_world(run, bench.session, "run.jsonl")
 
 
 def test_as_many_cases_run_at_once_as_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_a_shard_without_cases_is_said_and_is_no_failure(prepare: Prepare, bench
     shards = [prepare("bench_it.py::fixed", probes=("accuracy",), shard=f"{part}/2") for part in (1, 2)]
     assert sorted(len(run.plan) for run in shards) == [0, 1]
     assert any("has no cases: all are in others" in caution for caution in bench.session.cautions)
-    assert exit_code_of([], {"exit_zero": False}) == 0
+    assert exit_code_of([], Settings(), {"exit_zero": False}) == 0
 
 
 def round_of(ranks: int) -> Case:
@@ -253,10 +253,10 @@ def round_of(ranks: int) -> Case:
     ],
 )
 def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(
-    host_group: HostGroup, fits: bool, bench: Bench
+    host_group: HostGroup, fits: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run("id", (round_of(8), round_of(16)), (), settings={"layout": [2, 8]})
-    bench.session.host_group = host_group
+    monkeypatch.setattr(bench.session, "host_group", host_group)
     if fits:
         check_hosts(run, run.plan, bench.session)
     else:

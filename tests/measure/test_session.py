@@ -89,7 +89,7 @@ BAD_FILES = [
     ),
     (
         "import torchstone\n@torchstone.benchmark\ndef m(width): ...\n",
-        "bench_it.py:2: m takes 'width', which nothing gives",
+        "bench_it.py:2: m takes 'width', but nothing provides it",
     ),
     (
         "import torchstone\n@torchstone.benchmark(modes=['sleep'])\ndef m(): ...\n",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import make_bench
 from live_processes import Bench, wait_until
 from torchstone.core.records import Case, Variant
 from torchstone.measure.measuring import Settings
@@ -27,6 +28,13 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHSTONE_TEST_NOTES", str(path))
         yield path
+
+
+@pytest.fixture(scope="module")
+def bench(notes: Path) -> Iterator[Bench]:
+    """A session of its own, which has been told where the notes are."""
+    with make_bench("fork") as made:
+        yield made
 
 
 def intervals(notes: Path, what: str) -> dict[str, Interval]:

@@ -69,7 +69,7 @@ def test_a_hang_ends_as_a_timeout_with_the_python_stacks_in_its_log(bench: Bench
     outcome = bench.measure(TROUBLE, [name], timeout=5)[name]
     failure = failure_of(outcome)
     assert (outcome.status, failure.phase) == ("timeout", "load" if "load" in name else "eager")
-    assert "did not end within 5 s" in failure.message
+    assert failure.message == "did not finish within 5 s; its stack traces are at the end of the log"
     assert "bench_trouble.py" in failure.log
     assert "forever" in failure.log  # the function that hangs
 
@@ -224,14 +224,14 @@ def test_how_workers_were_started_is_part_of_what_a_compile_time_means(bench: Be
     assert measurement.extra == {"start": bench.session.launcher.start, "cache": "cold"}
 
 
-SPAWNED = ["segfault(at=eager)", "raises(at=eager)", "leaves_a_child(how=session)", "good"]
+SPAWNED = ["segfault(at=eager)", "leaves_a_child(how=session)"]
 
 
 @pytest.mark.parametrize("bench", ["spawn"], indirect=True)
 def test_spawned_workers_end_as_forked_ones_do(bench: Bench) -> None:
     outcomes = bench.measure(TROUBLE, SPAWNED, jobs=2)
     statuses = [outcomes[name].status for name in SPAWNED]
-    assert statuses == ["worker_died", "warmup_failed", "pass", "pass"]
+    assert statuses == ["worker_died", "pass"]
     wait_until(lambda: not bench.count_left("sleep 1003"), "the child is left", 30)
 
 

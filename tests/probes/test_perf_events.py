@@ -16,8 +16,8 @@ import pytest
 from torchstone.worker.probes.counting import perf_events
 from torchstone.worker.probes.counting.perf_events import (
     CounterError,
+    CounterReading,
     HardwareCounter,
-    Reading,
     System,
     explain,
     find_problem,
@@ -31,7 +31,7 @@ class FakeSystem(System):
     """Gives pipes that hold the readings, in the order in which they will be asked for, and keeps what it was told to do."""
 
     def __init__(
-        self, thread: list[Reading], tree: list[Reading], *, refuse: int = 0, after: int = 0
+        self, thread: list[CounterReading], tree: list[CounterReading], *, refuse: int = 0, after: int = 0
     ) -> None:
         self.readings = {0: thread, INHERIT: tree}
         self.refuse, self.after = refuse, after
@@ -59,8 +59,13 @@ class FakeSystem(System):
         return self.stands
 
 
-NOTHING = Reading(0, 0, 0)
-TWO_RUNS = [NOTHING, Reading(1_000, 50, 50), Reading(1_000, 50, 50), Reading(1_700, 80, 80)]
+NOTHING = CounterReading(0, 0, 0)
+TWO_RUNS = [
+    NOTHING,
+    CounterReading(1_000, 50, 50),
+    CounterReading(1_000, 50, 50),
+    CounterReading(1_700, 80, 80),
+]
 
 
 def is_open(handle: int) -> bool:
@@ -73,7 +78,13 @@ def is_open(handle: int) -> bool:
 
 def test_the_thread_and_its_tree_are_counted_from_start_to_stop() -> None:
     system = FakeSystem(
-        TWO_RUNS, [NOTHING, Reading(5_000, 90, 90), Reading(5_000, 90, 90), Reading(9_000, 190, 190)]
+        TWO_RUNS,
+        [
+            NOTHING,
+            CounterReading(5_000, 90, 90),
+            CounterReading(5_000, 90, 90),
+            CounterReading(9_000, 190, 190),
+        ],
     )
     counter = HardwareCounter(system)
     assert system.told == []
@@ -95,7 +106,9 @@ def test_the_kernel_is_asked_for_instructions_in_user_space_and_for_the_times() 
 
 
 def test_reading_goes_on_counting() -> None:
-    system = FakeSystem([Reading(10, 1, 1), Reading(60, 2, 2), Reading(160, 3, 3)], [NOTHING, NOTHING])
+    system = FakeSystem(
+        [CounterReading(10, 1, 1), CounterReading(60, 2, 2), CounterReading(160, 3, 3)], [NOTHING, NOTHING]
+    )
     counter = HardwareCounter(system)
     counter.start()
     told = list(system.told)
@@ -106,7 +119,7 @@ def test_reading_goes_on_counting() -> None:
 
 
 def test_a_counter_that_had_to_take_turns_is_not_believed() -> None:
-    system = FakeSystem([NOTHING, Reading(1_000, 1_000_000, 600_000)], [NOTHING, NOTHING])
+    system = FakeSystem([NOTHING, CounterReading(1_000, 1_000_000, 600_000)], [NOTHING, NOTHING])
     counter = HardwareCounter(system)
     counter.start()
     with pytest.raises(CounterError, match=r"ran for only 60\.0 % of the time"):
@@ -115,7 +128,9 @@ def test_a_counter_that_had_to_take_turns_is_not_believed() -> None:
 
 
 def test_a_turn_too_short_to_matter_is_let_pass() -> None:
-    counter = HardwareCounter(FakeSystem([NOTHING, Reading(1_000, 1_000_000, 999_990)], [NOTHING, NOTHING]))
+    counter = HardwareCounter(
+        FakeSystem([NOTHING, CounterReading(1_000, 1_000_000, 999_990)], [NOTHING, NOTHING])
+    )
     counter.start()
     assert counter.stop()[""] == 1_000
     counter.close()
@@ -175,13 +190,13 @@ def test_the_first_event_is_closed_if_the_second_is_refused() -> None:
 @pytest.mark.parametrize(
     ("thread", "problem"),
     [
-        ([NOTHING, Reading(900, 5, 5)], ""),
-        ([NOTHING, Reading(0, 5, 5)], "the counters are there, but count nothing"),
-        ([NOTHING, Reading(900, 500, 5)], "the hardware counter ran for only 1.0 %"),
+        ([NOTHING, CounterReading(900, 5, 5)], ""),
+        ([NOTHING, CounterReading(0, 5, 5)], "the counters are there, but count nothing"),
+        ([NOTHING, CounterReading(900, 500, 5)], "the hardware counter ran for only 1.0 %"),
     ],
 )
-def test_a_counter_is_tried_before_it_is_trusted(thread: list[Reading], problem: str) -> None:
-    system = FakeSystem(thread, [NOTHING, Reading(900, 5, 5)])
+def test_a_counter_is_tried_before_it_is_trusted(thread: list[CounterReading], problem: str) -> None:
+    system = FakeSystem(thread, [NOTHING, CounterReading(900, 5, 5)])
     found = find_problem(system)
     assert found.startswith(problem)
     assert bool(found) == bool(problem)

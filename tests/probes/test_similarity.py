@@ -10,7 +10,11 @@ from torch import Tensor
 
 from torchstone.define.benchmarks import Check
 from torchstone.worker.probes.outputs import similarity
-from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference, find_stranger
+from torchstone.worker.probes.outputs.similarity import (
+    OutputComparison,
+    find_bitwise_difference,
+    find_stranger,
+)
 
 NAN, INF = math.nan, math.inf
 
@@ -24,7 +28,7 @@ def compare(
 ) -> str:
     """The mismatch between two single results, in words; empty where there is none."""
     reference = None if exact is None else {"it": exact}
-    comparison = Comparison(check or Check(), reference, equal_nan)
+    comparison = OutputComparison(check or Check(), reference, equal_nan)
     return comparison.find_mismatch({"it": eager}, {"it": compiled})
 
 
@@ -119,7 +123,7 @@ def test_reference_of_another_shape_is_none() -> None:
 
 
 def test_reference_is_of_no_use_to_a_result_it_does_not_have() -> None:
-    comparison = Comparison(Check(), {"other": torch.ones(10)})
+    comparison = OutputComparison(Check(), {"other": torch.ones(10)})
     assert "tolerance" in comparison.find_mismatch({"it": off(10, 0.25)}, {"it": off(10, -0.25)})
 
 
@@ -214,7 +218,7 @@ def test_infinity_is_the_same_with_the_same_sign_only() -> None:
 def test_shape_dtype_and_number_of_results_must_match() -> None:
     assert compare(torch.ones(3), torch.ones(1, 3)) == "it: shape (1, 3), expected (3,)"
     assert compare(torch.ones(3), torch.ones(3).half()) == "it: dtype torch.float16, expected torch.float32"
-    comparison = Comparison(Check(), None)
+    comparison = OutputComparison(Check(), None)
     assert comparison.find_mismatch({"a": 1, "b": 2}, {"a": 1}) == "b is missing from the compiled results"
     assert comparison.find_mismatch({"a": 1}, {"a": 1, "c": 2}) == "c is only in the compiled results"
     assert comparison.find_mismatch({"a": 1, "b": 2}, {"b": 2, "a": 1}) == ""

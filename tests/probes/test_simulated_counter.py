@@ -22,7 +22,7 @@ needs_valgrind = pytest.mark.skipif(shutil.which("valgrind") is None, reason="va
 BEGINNING = """
 import json, os, sys
 sys.path.insert(0, sys.argv[2])
-from torchstone.probes.counters import SimulatedCounter
+from torchstone.worker.probes.counting.counters import SimulatedCounter
 
 def work(size):
     return sum(number * number for number in range(size))
@@ -129,7 +129,7 @@ def test_laps_say_which_functions_they_are_made_of(tmp_path: Path) -> None:
     amounts, named, total = under_valgrind(
         tmp_path,
         """
-from torchstone.probes.callgrind import read_elsewhere
+from torchstone.worker.probes.counting.callgrind import read_elsewhere
 counter.begin()
 laps = []
 for _ in range(2):

@@ -369,6 +369,17 @@ def mixed_run() -> Run:
 
 
 ATTACK = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>"
+MARKUP = (
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(2)</script>",
+    "</style><style>*{display:none}</style>",
+    '"><svg/onload=alert(3)>',
+    "'onmouseover='alert(4)",
+    "</td></tr></table><p>",
+    "<!-- -->",
+    "a&amp;b",
+)
+"""Text that would do something in a page, were it not escaped; none of it needs to be spelled out otherwise."""
 HIDDEN = "ab\u202ecd\u2066e\u200bf"
 
 

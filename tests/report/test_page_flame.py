@@ -18,7 +18,8 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from conftest import Command, WriteFile
 from profile_samples import ATTACK, case_of, outcome_of, profile, run_of, sample_profile, sample_run, stacks
-from torchstone.analyze.attribution import Frame, compare, read_profile
+from torchstone.analyze.attribution import Frame, compare
+from torchstone.analyze.profiles import read_profile
 from torchstone.core.records import Run
 from torchstone.core.run_file import encode_run
 from torchstone.reporting.html.page import hash_of, read_asset
@@ -218,15 +219,13 @@ class TestPages:
         assert "\u202e" not in html
         assert "\\u202e" in html
 
-    @pytest.mark.parametrize(
-        ("command", "scripts"), [("report", ["page", "page_flame"]), ("explain", ["page_flame"])]
-    )
+    @pytest.mark.parametrize(("command", "scripts"), [("report", ["page", "flame"]), ("explain", ["flame"])])
     def test_the_policy_allows_just_what_is_in_the_page(
         self, page: Callable[..., str], command: str, scripts: list[str]
     ) -> None:
         html = page(sample_run(changed=True), sample_run(changed=False), command)
         script = "".join(read_asset(f"{name}.js") for name in scripts)
-        style = read_asset("page.css") + read_asset("page_flame.css")
+        style = read_asset("page.css") + read_asset("flame.css")
         assert f"script-src '{hash_of(script)}'" in html.replace("&#x27;", "'")
         assert f"style-src '{hash_of(style)}'" in html.replace("&#x27;", "'")
         assert f"<script>{script}</script>" in html

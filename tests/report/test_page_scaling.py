@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import structs
-from page_samples import ATTACK, sample_run
+from page_samples import ATTACK, MARKUP, sample_run
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
-from test_page import Seen, html_of
+from test_page import Seen, expect_harmless, hostile_runs, html_of
 from test_page_browser import CONTRASTS, QUIETLY, focused
 
 from conftest import Command, WriteFile
@@ -289,21 +290,31 @@ class TestBadInput:
             assert "inf" not in section_of(html)
             Seen(html)
 
-    @given(value=JSON_VALUES)
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    def test_whatever_a_file_says_of_its_ranks_the_page_stays_a_page(self, value: Any) -> None:  # noqa: ANN401
+    @given(value=JSON_VALUES, said=st.sampled_from(MARKUP))
+    @settings(max_examples=settings().max_examples // 2, deadline=None)
+    def test_whatever_a_file_says_of_its_ranks_is_text_or_passed_over(self, value: Any, said: str) -> None:  # noqa: ANN401
+        ranks = [
+            {"rank": 0, "host": value, "median": value, "own": value},
+            {"rank": 1, "host": said, "device": said, "median": value, "own": 0.1},
+        ]
         outcome = structs.replace(
-            round_passed(round_case("mlp", "ddp", 2), times_of(0.1, 2, iterations=2)),
-            extra={"ranks": [{"rank": 0, "host": value, "median": value, "own": value}], "stragglers": value},
+            round_passed(round_case(f"mlp {said}", "ddp", 2), times_of(0.1, 2, iterations=2)),
+            extra={"ranks": ranks, "stragglers": [said, value]},
         )
-        Seen(section_of(html_of(run_of_rounds(outcome))))
+        html = html_of(run_of_rounds(outcome))
+        expect_harmless(html)
+        shown = Seen(section_of(html))
+        assert f"mlp {said}" in shown.text
+        assert said in "\n".join(each for each in shown.texts if "mlp" not in each)  # its host
 
-    @given(run=ddp_runs(), base=ddp_runs())
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(run=hostile_runs(ddp_runs()), base=ddp_runs())
+    @settings(max_examples=settings().max_examples // 2, deadline=None)
     def test_any_two_reports_can_be_set_side_by_side(self, run: Run, base: Run) -> None:
         cases = {outcome.case: outcome for outcome in run.outcomes}
         html = beside(run_of_rounds(*cases.values()), reading_of(base, "base.json"))
-        Seen(section_of(html))
+        expect_harmless(html)
+        shown = Seen(section_of(html)).text
+        assert all(case.benchmark in shown for case in cases)
 
 
 class TestCommand:

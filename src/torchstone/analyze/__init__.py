@@ -1,1 +1,1 @@
-"""Pure functions on numbers: no files, no clock, no judgement."""
+"""Analyse numbers with pure functions: no files, no clock, no judgement."""

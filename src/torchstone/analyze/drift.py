@@ -1,10 +1,12 @@
-"""Whether small moves in one direction have added up, in a series of values oldest first; standard library only.
+"""Detect drift: small steps in one direction that add up. Standard library only.
 
-There is drift where all of this holds: the level at the end (the median of the newest three values) lies farther from that at the beginning (of the oldest three) than the margin; no single step did that; and
-the values keep going one way more than chance would have it: less than one series in a hundred without a trend does (Mann, "Nonparametric tests against trend", Econometrica 13, 1945; Kendall's variance, with
-ties). Fewer than six values cannot be that clear: four or five have to go one way at every single step.
+Values are given oldest first. They drift if all of this holds: the median of the newest three differs from
+that of the oldest three by more than the margin; no single step exceeded the margin; and the Mann-Kendall
+trend test rejects "no trend" at 1 % (Mann, "Nonparametric tests against trend", Econometrica 13, 1945;
+Kendall's variance, with ties). Fewer than six values rarely suffice: four or five must all go the same way.
 
-A step that was larger than the margin, and stayed, is no drift: the gate has seen it, and somebody accepted it. The series begins after the last such step.
+A step larger than the margin that stayed is not drift: the gate reported it and somebody accepted it. The
+series begins after the last such step.
 """
 
 from __future__ import annotations
@@ -18,21 +20,21 @@ from statistics import median
 from msgspec import Struct
 
 FEWEST = 4
-"""The values that it takes: three moves."""
+"""The minimum number of values: three steps."""
 FEWEST_FOR_A_TREND = 6
 CHANCE = 0.01
-END = 3  # values that make up the level at either end
+END = 3  # values that define the level at either end
 
 
 class Drift(Struct, frozen=True):
-    """How far values have moved, as a share of where they began, and since which value."""
+    """Relative distance between start and end of a drifting series, and the index where it starts."""
 
     change: float
     since: int
 
 
 def find_drift(values: Sequence[float], margin: float) -> Drift | None:
-    """The drift in values, the newest last; None where there is none, or nothing can be said."""
+    """Find drift in values given oldest first; None if there is none or too little data."""
     if len(values) < FEWEST or min(values) <= 0 or not 0 < margin < 1:
         return None
     allowed = math.log1p(margin)
@@ -51,7 +53,7 @@ def find_drift(values: Sequence[float], margin: float) -> Drift | None:
 
 
 def goes_one_way(values: Sequence[float]) -> bool:
-    """Whether each value is larger than the one before it, or each is smaller.
+    """Return whether the values are strictly increasing or strictly decreasing.
 
     >>> goes_one_way([1, 2, 5]), goes_one_way([1, 2, 2])
     (True, False)
@@ -61,7 +63,7 @@ def goes_one_way(values: Sequence[float]) -> bool:
 
 
 def trend_chance(values: Sequence[float]) -> float:
-    """How likely values without a trend are to go one way as much as these do, by Mann and Kendall.
+    """Return the p-value of the Mann-Kendall trend test.
 
     >>> round(trend_chance([1, 2, 3, 4, 5, 6]), 4)
     0.0085
@@ -78,8 +80,8 @@ def trend_chance(values: Sequence[float]) -> float:
 
 
 def _last_jump(logs: Sequence[float], allowed: float) -> int:
-    """Where the values after the last step begin that was too large to be a small one, and that did not come back; 0 if there is none."""
-    for at in range(len(logs) - 2, 0, -1):  # of a step at the very end nobody knows whether it stays
+    """Return the index after the last step that exceeded the limit and persisted; 0 if there is none."""
+    for at in range(len(logs) - 2, 0, -1):  # a step at the very end may not last
         stayed = abs(median(logs[at : at + END]) - median(logs[max(0, at - END) : at]))
         if abs(logs[at] - logs[at - 1]) > allowed and stayed > allowed:
             return at

@@ -1,4 +1,4 @@
-"""Many comparisons at once: how certain each is, given how many there are; standard library only."""
+"""Adjust p-values for the number of comparisons. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:
-    """Each p-value made larger for the number of them, so that of all that stay below a level, no larger share is false than that level.
+    """Adjust p-values to control the false discovery rate (Benjamini-Hochberg).
 
-    The k-th smallest of n becomes n / k times as large, and no larger than the next (Benjamini and Hochberg, "Controlling the false discovery rate", Journal of the Royal
-    Statistical Society B 57, 1995). It holds for independent comparisons and for those that tend to err together, as the metrics of one case do (Benjamini and
-    Yekutieli, Annals of Statistics 29, 2001).
+    The k-th smallest of n p-values is multiplied by n / k, and capped by the next larger one (Benjamini and
+    Hochberg, "Controlling the false discovery rate", Journal of the Royal Statistical Society B 57, 1995).
+    This holds for independent and for positively dependent comparisons, such as the metrics of one case
+    (Benjamini and Yekutieli, Annals of Statistics 29, 2001).
 
     >>> adjust([0.01, 0.04, 0.02, 0.5])
     [0.04, 0.05333333333333333, 0.04, 0.5]

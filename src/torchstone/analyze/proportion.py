@@ -1,7 +1,8 @@
-"""How often something happens, from how often it happened: limits that hold for any number of tries; standard library only.
+"""Compute confidence limits of a proportion. Standard library only.
 
-The limits are exact for counts (Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26, 1934): of no false alarm in
-twenty tries follows no more than that they come in less than 14 % of all.
+The limits are exact for counts (Clopper and Pearson, "The use of confidence or fiducial limits illustrated in
+the case of the binomial", Biometrika 26, 1934): no false alarm in twenty tries only shows that their rate is
+below 14 %.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _STEPS = 60
 
 
 def upper_limit(times: int, tries: int, confidence: float = CONFIDENCE) -> float:
-    """The share that is exceeded only if luck as good as this has a probability of less than 1 - confidence.
+    """Return the one-sided upper confidence limit of a proportion.
 
     >>> round(upper_limit(0, 20), 4)
     0.1391
@@ -31,7 +32,7 @@ def upper_limit(times: int, tries: int, confidence: float = CONFIDENCE) -> float
 
 
 def lower_limit(times: int, tries: int, confidence: float = CONFIDENCE) -> float:
-    """The share that is reached unless luck as good as this has a probability of less than 1 - confidence.
+    """Return the one-sided lower confidence limit of a proportion.
 
     >>> round(lower_limit(20, 20), 4)
     0.8609
@@ -40,7 +41,7 @@ def lower_limit(times: int, tries: int, confidence: float = CONFIDENCE) -> float
 
 
 def _at_most(times: int, tries: int, share: float) -> float:
-    """The probability of so many or fewer out of so many tries."""
+    """Return the binomial probability of at most this many successes."""
     if share >= 1:
         return 0.0
     if share <= 0:

@@ -1,4 +1,4 @@
-"""How much of a sum of times another sum of times saves, with an interval over repeats; standard library only."""
+"""Estimate what percentage of time is saved, with a confidence interval over repeats. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 # 95 % two-sided Student's t by degrees of freedom.
 STUDENT_T = (math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 CONFIDENCE = 0.95
-MOST = 100.0  # nothing saves more than all of it
+MOST = 100.0  # percent: nothing saves more than everything
 
 
 class Saving(NamedTuple):
-    """A saving in percent and its interval; ``low`` and ``high`` are None where there are too few repeats to say."""
+    """A saving in percent with its confidence interval; limits are None if there are too few repeats."""
 
     percent: float
     low: float | None
@@ -21,9 +21,10 @@ class Saving(NamedTuple):
 
 
 def estimate_saving(before: Sequence[float], after: Sequence[float]) -> Saving | None:
-    """What ``after`` saves of ``before``: (1 - sum(after) / sum(before)) * 100; None where nothing was spent before.
+    """Return (1 - sum(after) / sum(before)) * 100; None if ``before`` sums to zero.
 
-    The two are paired by repeat. The interval is that of a ratio of two means (linearised, with Student's t): from two repeats on.
+    The two are paired by repeat. From two repeats on there is a confidence interval: that of a ratio of two
+    means, linearised, with Student's t.
 
     >>> estimate_saving([10.0, 10.0], [2.0, 2.0])
     Saving(percent=80.0, low=80.0, high=80.0)

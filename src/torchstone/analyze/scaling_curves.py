@@ -1,6 +1,6 @@
-"""Rounds of training in numbers: those of one benchmark as curves over ranks, and two DDP reports side by side.
+"""Turn training rounds into curves over ranks, and compare two DDP reports.
 
-Percentiles interpolate linearly between the two nearest samples, as NumPy's default does.
+Percentiles interpolate linearly between the two nearest samples, like NumPy's default.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _RANKS, _STRATEGY, _BUCKET, _COLLECTIVE, _RANK_LIST = (
 )
 _PLAIN = "none"
 """The strategy of a round without any."""
-_MOST = 1e30  # of any number: beyond it nothing was measured, and sums overflow
+_MOST = 1e30  # larger numbers are implausible, and sums would overflow
 _OF_A_ROUND = (_RANKS, _STRATEGY, _BUCKET, _COLLECTIVE, _RANK_LIST)
 
 
 class Round(Struct, frozen=True):
-    """The samples of one model on some ranks, seconds per iteration."""
+    """Seconds per iteration of one model on a given number of ranks."""
 
     model: str
     batch_size: int
@@ -37,7 +37,7 @@ class Round(Struct, frozen=True):
 
 
 class RoundChange(Struct, frozen=True):
-    """One round of the test report against the same of the base: per percentile the seconds, examples a second, percent faster."""
+    """A round compared with the base's: by percentile, seconds, examples per second and percent faster."""
 
     model: str
     batch_size: int
@@ -46,9 +46,9 @@ class RoundChange(Struct, frozen=True):
 
 
 def compare_rounds(base: Sequence[Sequence[Round]], test: Sequence[Sequence[Round]]) -> list[RoundChange]:
-    """Compare as the original does: models and rounds pair by position; the first round, without DDP, is passed over.
+    """Compare rounds as PyTorch's script does: paired by position, skipping the first, which is without DDP.
 
-    A pair of models that differ in name or batch size is left out, and so is a round on another number of ranks.
+    Models that differ in name or batch size are skipped, as are rounds on different numbers of ranks.
     """
     changes = []
     for base_rounds, test_rounds in zip(base, test, strict=False):
@@ -76,7 +76,7 @@ def _change(before: Round, after: Round) -> RoundChange:
 
 
 def percentile(samples: Sequence[float], level: float) -> float:
-    """The value below which ``level`` percent of the samples lie, interpolated linearly.
+    """Return a percentile, interpolated linearly.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 75)
     3.25
@@ -89,9 +89,10 @@ def percentile(samples: Sequence[float], level: float) -> float:
 
 
 class Point(Struct, frozen=True):
-    """One round in numbers, each None where it is not known; a round that failed or was not measured has none.
+    """Numbers of one round; each is None if unknown, and all are if the round failed or was not measured.
 
-    Times are seconds per iteration, shares are percent, memory is in GB. ``outcome`` is None for a round that was only planned.
+    Times are seconds per iteration, shares are percent, memory is in GB. ``outcome`` is None for a round that
+    was only planned.
     """
 
     case: Case
@@ -110,7 +111,7 @@ CurveKey = tuple[str, str, str, str]
 
 
 class Curve(Struct, frozen=True):
-    """Rounds that differ in nothing but their ranks, from few to many; what is not stated is empty."""
+    """Rounds that differ only in their number of ranks, in ascending order."""
 
     strategy: str
     bucket: str
@@ -120,36 +121,39 @@ class Curve(Struct, frozen=True):
 
     @property
     def key(self) -> CurveKey:
-        """What it is, but for its points."""
+        """Return what identifies the curve."""
         return self.strategy, self.bucket, self.collective, self.rank_list
 
 
-class Sweep(Struct, frozen=True):
-    """All rounds of one benchmark in one variant. ``of`` is their case, without what makes them differ."""
+class ScalingSweep(Struct, frozen=True):
+    """All rounds of one benchmark in one variant; ``of`` is their common part of the case."""
 
     of: Case
     curves: tuple[Curve, ...]
 
     @property
     def points(self) -> list[Point]:
-        """All rounds, curve by curve."""
+        """Return all rounds, curve by curve."""
         return [point for curve in self.curves for point in curve.points]
 
     @property
     def smallest(self) -> Point:
-        """What efficiency is measured against: the round with the fewest ranks, and of these the one without a strategy."""
+        """Return the reference of efficiency: the round with the fewest ranks, preferably without a strategy."""
         return min(self.points, key=_size)
 
 
 def rank_count(case: Case) -> int | None:
-    """On how many ranks a round runs; None for a case that does not say so."""
+    """Return the number of ranks of a round; None if the case does not state it."""
     stated = dict(case.variant.further).get(_RANKS, "")
     is_count = stated.isascii() and stated.isdigit() and len(stated) < 10 and int(stated) > 0
     return int(stated) if is_count else None
 
 
-def collect_sweeps(outcomes: Iterable[Outcome], planned: Iterable[Case] = ()) -> list[Sweep]:
-    """The rounds among outcomes, by benchmark and variant, in the order in which they come; those of ``planned`` without an outcome too."""
+def collect_sweeps(outcomes: Iterable[Outcome], planned: Iterable[Case] = ()) -> list[ScalingSweep]:
+    """Group rounds by benchmark and variant, in order of appearance.
+
+    Rounds of ``planned`` without an outcome are included.
+    """
     found: dict[Case, list[Point]] = {}
     measured = {outcome.case: outcome for outcome in outcomes}
     for case in dict.fromkeys((*measured, *planned)):
@@ -165,7 +169,7 @@ def _shared(case: Case) -> Case:
 
 
 def _read_point(case: Case, ranks: int, outcome: Outcome | None) -> Point:
-    """What a round says of itself; what follows from that is filled in where a file has only samples, as DDP reports do."""
+    """Read the numbers of a round; derive those that a file without them, such as a DDP report, implies."""
     if outcome is None or outcome.status not in {PASSED, ""}:
         return Point(case, ranks, outcome)
     found = {measurement.metric: measurement for measurement in outcome.measurements}
@@ -200,18 +204,18 @@ def _positive(measurement: Measurement | None) -> float | None:
 
 
 def _usable(value: float) -> float | None:
-    """A number that can be divided by, and drawn; None for what nobody can have measured."""
+    """Return the number if it is positive and finite, else None."""
     return value if 1 / _MOST < value < _MOST else None
 
 
-def _make_sweep(of: Case, points: Sequence[Point]) -> Sweep:
+def _make_sweep(of: Case, points: Sequence[Point]) -> ScalingSweep:
     fewest = min(map(_size, points))
     candidates = [point for point in points if _size(point) == fewest]
     smallest = candidates[0] if len(candidates) == 1 else None
     curves: dict[CurveKey, list[Point]] = {}
     for point in points:
         curves.setdefault(_curve_key(point.case), []).append(_with_efficiency(point, smallest))
-    return Sweep(
+    return ScalingSweep(
         of,
         tuple(
             Curve(*key, tuple(sorted(of_key, key=lambda point: point.ranks)))
@@ -235,7 +239,7 @@ def _curve_order(key: CurveKey) -> tuple[bool, str, float, str, str]:
 
 
 def bucket_size(text: str) -> float:
-    """A bucket size in MB, for sorting; what is no number comes last."""
+    """Return a bucket size in MB as a sort key; text that is not a number sorts last."""
     try:
         size = float(text)
     except ValueError:
@@ -244,7 +248,7 @@ def bucket_size(text: str) -> float:
 
 
 def _with_efficiency(point: Point, smallest: Point | None) -> Point:
-    """A round with its efficiency: what it states, else what follows from the smallest round, if there is one that has a result."""
+    """Fill in a round's efficiency relative to the smallest round, unless it states one."""
     if point.efficiency is not None or not point.examples or not smallest or not smallest.examples:
         return point
     efficiency = 100 * (point.examples / point.ranks) / (smallest.examples / smallest.ranks)

@@ -1,15 +1,21 @@
-"""Is B slower than A? A test of pairs that may be looked at after every pair; standard library only.
+"""Test whether B is slower than A, with a decision that is valid after every pair. Standard library only.
 
-A pair is one trial of A and one of B that took turns, with chance deciding which of them was started first and which had the first turn: so without a
-difference, a log ratio of +x is as likely as one of -x, whatever the noise is like: heavy-tailed, in two modes, drifting, wider now than before. That symmetry around the true
-effect is all that is assumed.
+A pair is one trial of A and one of B that took turns; start order and first turn are random. Without a
+difference, a log ratio of +x is as likely as -x whatever the noise: heavy-tailed, bimodal, drifting. This
+symmetry around the true effect is the only assumption.
 
-For every effect that might be the true one, a gambler bets on the sign of what is left of each log ratio, without an edge if that effect is the true one: the stake grows by
-2 / (1 + exp(-2 bet x)), of which x and -x have the mean 1. Such a stake is not above 1 / alpha at any time, however long one plays, with a probability of 1 - alpha (Ville, "Étude critique de
-la notion de collectif", 1939). Effects that have made a gambler that rich are out, and what is left is an interval that holds at all times at once. The bets are a mix of six, from
-timid to bold, in units of the spread seen before; a log ratio that is more than three of these away counts as three, which keeps the symmetry and lets no single pair decide. (Confidence sequences: Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
-nonasymptotic confidence sequences", Annals of Statistics 49, 2021; stakes for symmetric laws: de la Peña, "A general class of exponential inequalities for martingales and ratios", Annals of
-Probability 27, 1999.)
+For each candidate effect, a gambler bets on the sign of the remaining log ratio; if the candidate is true,
+the bet is fair. The stake is multiplied by 2 / (1 + exp(-2 bet x)), whose mean over x and -x is 1. With
+probability 1 - alpha such a stake never exceeds 1 / alpha, however long the game (Ville, "Étude critique de
+la notion de collectif", 1939). Candidates that made a gambler that rich are excluded; the rest form a
+confidence interval that is valid at all times at once. Six bets are mixed, from timid to bold, in units of
+the spread seen so far; log ratios beyond three of these units count as three, which keeps the symmetry and
+lets no single pair decide.
+
+References: confidence sequences: Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
+nonasymptotic confidence sequences", Annals of Statistics 49, 2021; bets for symmetric distributions: de la
+Peña, "A general class of exponential inequalities for martingales and ratios", Annals of Probability 27,
+1999.
 """
 
 from __future__ import annotations
@@ -22,18 +28,18 @@ from typing import NamedTuple
 
 BETS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 FIRST_SPREAD = 0.01
-"""The spread of log ratios that is assumed before there are any: it decides how soon a verdict comes, not whether it is right."""
+"""The initial guess of the spread of log ratios; it affects how soon a verdict comes, not whether it is right."""
 ALPHA = 0.0025
 MARGIN = 0.02
-FAR = 20.0  # of a logarithm: beyond it everything is excluded
-_FOUR_OF_FIVE = 1.2816  # standard deviations, within which four of five lie where noise is normal
-_FARTHEST = 3.0  # spreads: what lies farther out counts as much as that, so that one wild pair does not ruin all gamblers
-_STEPS = 30  # of halving: to the ninth digit of the distance
+FAR = 20.0  # of the logarithm: larger effects are always excluded
+_FOUR_OF_FIVE = 1.2816  # standard deviations that contain 80 % of normal noise
+_FARTHEST = 3.0  # spreads: log ratios are clipped here, so that one outlier does not ruin all bets
+_STEPS = 30  # of bisection: nine digits
 _LOG_2 = math.log(2)
 
 
 def fewest_pairs(alpha: float) -> int:
-    """How many pairs it takes at least: none makes a gambler more than twice as rich.
+    """Return the minimum number of pairs for a decision: each pair at most doubles a stake.
 
     >>> fewest_pairs(0.0025)
     10
@@ -42,7 +48,7 @@ def fewest_pairs(alpha: float) -> int:
 
 
 class Effect(NamedTuple):
-    """How many times A's cost B's is, and between what that lies; all ratios."""
+    """Ratio of B's cost to A's, with its confidence interval."""
 
     ratio: float
     low: float
@@ -50,7 +56,7 @@ class Effect(NamedTuple):
 
 
 class PairedTest:
-    """Takes one log ratio of cost (B's to A's) after another; at any time it has an interval and a decision.
+    """Sequential test on log ratios of cost (B's to A's), with an interval and a decision at any time.
 
     >>> test = PairedTest()
     >>> for log_ratio in [0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06, 0.05, 0.05, 0.04, 0.06]:
@@ -74,10 +80,10 @@ class PairedTest:
         self._spreads: list[float] = []
 
     def add(self, log_ratio: float) -> None:
-        """Take the next pair."""
+        """Add the next pair's log ratio."""
         if not math.isfinite(log_ratio):
             raise ValueError("a log ratio has to be finite")
-        spread = self._next_spread()  # from what was seen before, or the bets would know how they end
+        spread = self._next_spread()  # from earlier pairs only: a bet must not depend on its own outcome
         self._spreads.append(spread)
         self._seen.append(log_ratio)
         insort(self._ordered, log_ratio)
@@ -88,11 +94,14 @@ class PairedTest:
 
     @property
     def pairs(self) -> int:
-        """How many pairs there were."""
+        """Return the number of pairs so far."""
         return len(self._seen)
 
     def decision(self) -> str:
-        """``same`` if the effect is within the margin, else ``slower`` or ``faster`` if it is certain which; empty as long as neither is certain."""
+        """Return ``same``, ``slower`` or ``faster``; empty as long as neither is certain.
+
+        ``same`` means that the interval lies within the margin.
+        """
         larger, smaller = (
             {effect: gamblers.richest >= self._wealth for effect, gamblers in side.items()}
             for side in (self._larger, self._smaller)
@@ -105,17 +114,20 @@ class PairedTest:
 
     @property
     def p_value(self) -> float:
-        """The smallest alpha at which a change would be certain, whenever one looked."""
+        """Return the anytime-valid p-value of a change."""
         richest = max(self._larger[0.0].richest, self._smaller[0.0].richest)
         return min(1.0, 2 * math.exp(-richest))
 
     def effect(self) -> Effect:
-        """The estimate (the median of all means of two log ratios; Hodges and Lehmann, 1963) and its interval."""
+        """Return the Hodges-Lehmann estimate (1963) and its confidence interval."""
         middle = hodges_lehmann(self._ordered) if self._seen else 0.0
         return Effect(_exp(middle), _exp(self._bound(+1, middle)), _exp(self._bound(-1, middle)))
 
     def more_pairs(self, most: int = 500) -> int | None:
-        """About how many more pairs a decision takes, if they go on as before; 0 if there is one, None if it is more than ``most``, or nothing can be said."""
+        """Estimate how many more pairs a decision takes if they continue as before.
+
+        Return 0 if it is decided; None if it takes more than ``most``, or cannot be estimated.
+        """
         if self.decision():
             return 0
         if len(self._seen) < 2:
@@ -130,7 +142,7 @@ class PairedTest:
         return None
 
     def _next_spread(self) -> float:
-        """What the spread of the next log ratio is thought to be: the usual one at first, then what was seen: what four of five deviate by at most."""
+        """Predict the spread of the next log ratio: a default at first, then the 80th percentile of deviations."""
         count = len(self._ordered)
         if not count:
             return FIRST_SPREAD
@@ -140,7 +152,7 @@ class PairedTest:
         return max(1e-9, (2 * FIRST_SPREAD + count * deviation) / (2 + count))
 
     def _bound(self, side: int, middle: float) -> float:
-        """The effect nearest to the estimate that is excluded from below (+1) or from above (-1); infinite where none is."""
+        """Return the excluded effect nearest to the estimate, from below (+1) or above (-1); infinite if none is."""
         possible, away = side * middle, FIRST_SPREAD
         while not self._excludes(side, excluded := side * middle - min(away, FAR)):
             if away >= FAR:
@@ -155,7 +167,10 @@ class PairedTest:
         return side * excluded
 
     def _excludes(self, side: int, effect: float) -> bool:
-        """Whether gamblers who bet that the effect is larger than this one (for side -1: all negated) have ever become rich enough; the smaller the effect, the richer."""
+        """Return whether betting on a larger effect (side -1: a smaller one) ever reached the required stake.
+
+        The smaller the candidate effect, the larger the stake, so bounds can be found by bisection.
+        """
         enough = math.exp(self._wealth) * len(BETS)
         stakes = [1.0] * len(BETS)
         for log_ratio, spread in zip(self._seen, self._spreads, strict=True):
@@ -169,7 +184,7 @@ class PairedTest:
 
 
 class _Gamblers:
-    """Six gamblers with a sixth of the stake each, who bet that log ratios lie above an effect; logarithms of what they have."""
+    """Six bets, each with a sixth of the stake, that log ratios lie above an effect; stakes are logarithms."""
 
     def __init__(self, effect: float) -> None:
         self._effect = effect
@@ -177,7 +192,7 @@ class _Gamblers:
         self.richest = 0.0
 
     def bet(self, log_ratio: float, spread: float) -> None:
-        """Play once."""
+        """Place one bet."""
         distance = _distance(log_ratio - self._effect, spread)
         self._logs = [
             log + _LOG_2 - _softplus(-bet * distance) for log, bet in zip(self._logs, BETS, strict=True)
@@ -188,12 +203,12 @@ class _Gamblers:
 
 
 def _distance(log_ratio: float, spread: float) -> float:
-    """Twice the number of spreads that a log ratio is away, as far as that counts."""
+    """Return twice the distance of a log ratio in units of the spread, clipped."""
     return 2 * max(-_FARTHEST, min(_FARTHEST, log_ratio / spread))
 
 
 def hodges_lehmann(ordered: Sequence[float]) -> float:
-    """The median of the means of every two values (each with itself too).
+    """Return the median of all pairwise means, each value paired with itself too.
 
     >>> hodges_lehmann([0.0, 1.0, 5.0])
     1.75

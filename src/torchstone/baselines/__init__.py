@@ -1,1 +1,1 @@
-"""Expected values: propose changes, adopt results, edit the text, learn margins."""
+"""Manage expected values: propose changes, adopt results, edit the text, learn margins."""

@@ -1,4 +1,8 @@
-"""What accepting does to one expected row: a status or a count is adopted by majority, a number by its median, or it is held back with the reason."""
+"""Decide what accepting changes in one expected row.
+
+A status or a count is adopted by majority, another number by its median; otherwise the change is held back
+with a reason.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ Value = TypeVar("Value", bound="str | Number")
 
 
 class Wish(Struct, frozen=True):
-    """What the user asked for."""
+    """The options of the user."""
 
     only: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -37,21 +41,21 @@ class Wish(Struct, frozen=True):
     add_new: bool = False
     include_unstable: bool = False
     margins: bool = False
-    """Whether the first file was measured again, and each further one is such a repeat, from which margins are to be found."""
+    """Whether the further files are repeats of the first, to derive margins from."""
     lessons: Lessons | None = None
-    """What past runs say, if margins are to be learned from them."""
+    """Past measurements, if margins are learned from them."""
     elsewhere: str = ""
-    """How the environment of the results differs from the one that a baseline speaks of."""
+    """How the environments of results and baseline differ."""
     head: Run | None = None
-    """The run whose environment a baseline gets, because all of its rows come from there."""
+    """The run whose environment the baseline takes over with all rows."""
 
     @property
     def is_apart(self) -> bool:
-        """Whether results of another environment would come among rows that stay."""
+        """Return whether results from another environment would mix with rows that stay."""
         return bool(self.elsewhere) and self.head is None
 
     def settles_margin(self, rule: Rule, values: int) -> bool:
-        """Whether a metric with this rule is to get a margin from what was measured so many times."""
+        """Return whether a metric with this rule gets a margin from this many measurements."""
         if self.lessons is not None:
             return rule.kind in SHARES
         return self.margins and rule.kind == "margin" and values > 1
@@ -64,14 +68,14 @@ ELSEWHERE = (
 
 
 def wants_metric(metric: str, wish: Wish) -> bool:
-    """Whether a metric is to be looked at."""
+    """Return whether the user selected a metric."""
     return not wish.metrics or any(matches_metric(pattern, metric) for pattern in wish.metrics)
 
 
 def compare_row(
     expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
 ) -> Iterator[Change]:
-    """What accepting does to one expected row. If its status is held back, so is the rest; its numbers belong to the status that it gets."""
+    """Yield the changes to one expected row. If its status is held back, so are its numbers."""
     case, ending = expected.case, expected.status
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
         yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
@@ -95,7 +99,7 @@ def compare_row(
 
 
 def _disagreement(outcomes: Sequence[Outcome], wish: Wish) -> str:
-    """How files disagree on whether a case can be measured at all, where only its numbers are expected; empty if they do not."""
+    """Return how files disagree on whether a case can be measured; empty if they agree."""
     there = [outcome for outcome in outcomes if outcome.status != NOT_AVAILABLE]
     ran = [has_numbers(outcome) for outcome in there]
     if all(ran) or not any(ran):
@@ -110,12 +114,12 @@ def _compare_status(
 ) -> Iterator[Change]:
     statuses = [outcome.status for outcome in outcomes if outcome.status != NOT_AVAILABLE]
     if expected.status == FAILED and statuses and not {*statuses} & {PASSED, SKIPPED}:
-        return  # a row that does not say how it fails
-    if not statuses:  # what cannot be measured here says nothing about what to expect
+        return  # a row without the failure's status
+    if not statuses:  # not_available says nothing about what to expect
         yield Change("hold", expected.case, ACCURACY, expected.status, None, "not available here", line)
         return
     without_numbers = not expected.measurements and any(outcome.measurements for outcome in outcomes)
-    states_numbers = bool(expected.case.variant.device)  # a row of a result file, and not of expected values
+    states_numbers = bool(expected.case.variant.device)  # a row of results, not of expected values
     if expected.status not in statuses and without_numbers and states_numbers:
         note = "the row is of a failure and has no numbers: remove it, and use --add-new"
         yield Change("hold", expected.case, ACCURACY, expected.status, statuses[-1], note, line)
@@ -162,7 +166,7 @@ def _compare_metric(
 
 
 def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, wish: Wish) -> str:
-    """Why a number is not adopted where the row of the status does not say so; empty if there is nothing to say."""
+    """Return why a number is not adopted, unless the status row already says so; empty if it is adopted."""
     failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
     if not failed or any(ended_alike(outcome.status, ending) for outcome in outcomes):
         return ""
@@ -174,14 +178,14 @@ def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, wish: Wi
 
 
 def is_voted_on(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
-    """Whether a number is one that files agree on or not: a count, and nothing that scatters."""
+    """Return whether a number is adopted by majority: a count that does not vary."""
     if rule.kind not in {"count", "any"}:
         return False
     return not depends_on_environment(metric) or all(type(value) is int for value in values)
 
 
 def _mixed_ways(found: Sequence[Measurement]) -> str:
-    """How files measured a number in different ways; empty if they did not."""
+    """Return how the files' ways of measuring differ; empty if they are the same."""
     for way in WAYS:
         ways = sorted({str(said) for each in found if (said := (each.extra or {}).get(way))})
         if len(ways) > 1:
@@ -190,14 +194,17 @@ def _mixed_ways(found: Sequence[Measurement]) -> str:
 
 
 def rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
-    """The rule that says how large a change is worth adopting; any change is, where nothing says so."""
+    """Return the rule that decides how large a change is worth adopting; by default any change is."""
     found = rules.find(measurement.metric, case)
     settled = wish.lessons is not None or (wish.margins and case.probe == Probe.INSTRUCTIONS)
     return found or Rule("any" if measurement.margin is None and not settled else "margin")
 
 
 def measurements_of(outcomes: Sequence[Outcome], metric: str, ending: str) -> list[Measurement]:
-    """What was measured of a row that expects this status: if that is a failure before the end, by the results that failed so, if any did."""
+    """Return the measurements for a row that expects this status.
+
+    If the status is an early failure, only results that failed the same way count, if there are any.
+    """
     alike = [outcome for outcome in outcomes if ended_alike(outcome.status, ending)]
     if runs_to_its_end(ending) or not alike:
         alike = [outcome for outcome in outcomes if has_numbers(outcome)]
@@ -208,7 +215,7 @@ def measurements_of(outcomes: Sequence[Outcome], metric: str, ending: str) -> li
 def _vote(
     case: Case, metric: str, old: str | Number, values: Sequence[str | Number], wish: Wish, line: int
 ) -> Iterator[Change]:
-    """Adopt what most files say. Disagreement is never adopted silently."""
+    """Adopt the majority's value. Disagreement is never adopted silently."""
     winner, agreed, tally = majority_of(values, wish)
     if not agreed:
         yield Change("hold", case, metric, old, winner, f"the files disagree: {tally}", line)
@@ -217,7 +224,7 @@ def _vote(
 
 
 def majority_of(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
-    """What most of the values are, whether that may be adopted, and the tally where they are not all the same."""
+    """Return the majority's value, whether it may be adopted, and the tally if the values differ."""
     counted = Counter(values).most_common()
     winner, votes = counted[0]
     if votes == len(values):
@@ -227,7 +234,7 @@ def majority_of(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
 
 
 def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
-    """In what ways the new numbers were measured that the old one says otherwise of."""
+    """Return in which ways the new numbers were measured differently from the old one."""
     before, now = old.extra or {}, (found[-1].extra or {}) if found else {}
     return {way: now[way] for way in WAYS if way in before and way in now and before[way] != now[way]} or None
 
@@ -242,13 +249,17 @@ def _settle(
     always: bool,
     anew: bool,
 ) -> Iterator[Change]:
-    """Adopt the median if it moved by more than a third of what the rule allows, or in any case: what was measured elsewhere (``always``) or otherwise (``anew``) is another number."""
+    """Adopt the median if it moved by more than a third of the rule's limit.
+
+    Numbers from another environment (``always``) or measured in another way (``anew``) are adopted in any
+    case.
+    """
     middle, before = middle_of(values), old.value
     allowed = allowance(rule, old.margin)
     if rule.kind == "count":
         allowed = rule.tolerance / abs(before) if before else 0.0
     if middle <= 0 < before and rule.kind in SHARES and not always:
-        told = "not above 0, so that nothing could be a share of it: measure it again"
+        told = "not positive, so a relative limit makes no sense: measure it again"
         yield Change("hold", case, old.metric, before, middle, told, line)
         return
     new = as_written(middle, rule, allowed)
@@ -261,7 +272,7 @@ def _settle(
 def can_be_expected(
     measurement: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
 ) -> bool:
-    """Whether a limit can be a share of what was measured: not if it is a difference of times that noise has turned round."""
+    """Return whether a relative limit makes sense: not for a time difference that noise turned negative."""
     rule = rule_for(measurement, outcomes[-1].case, rules, wish)
     if rule.kind not in SHARES:
         return True
@@ -270,13 +281,13 @@ def can_be_expected(
 
 
 def middle_of(values: Sequence[Number]) -> Number:
-    """The median; of counts a count."""
+    """Return the median; of counts, a count."""
     middle = median(values)
     return int(middle) if all(isinstance(value, int) for value in values) else middle
 
 
 def in_place(change: Change, kind: str) -> Change:
-    """A change that this kind of file can have; a status that it has no place for is held back."""
+    """Return the change as this format can hold it; a status without a column is held back."""
     of_status = change.metric == ACCURACY and change.action == "change"
     if not of_status or (
         kind != "performance" and not (kind == "v3" and change.case.probe == Probe.PERFORMANCE)

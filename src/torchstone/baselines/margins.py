@@ -1,4 +1,4 @@
-"""Margins that are measured: what a row of a baseline is to expect, and within what margin, judging by repeats or by past runs."""
+"""Learn expected values and margins from repeats or from past runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from statistics import median
 
 from msgspec import Struct
 
-from torchstone.analyze.learning import FEWEST, forecast_around
-from torchstone.analyze.spread import find_margin, round_up, spread
+from torchstone.analyze.count_margin import find_margin, round_up, spread
+from torchstone.analyze.forecast import FEWEST, forecast_around
 from torchstone.baselines.text_edits import Change
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
@@ -23,16 +23,16 @@ LEAST_MARGIN = 0.001
 LEAST_MARGIN_OF_TIMES = 0.05
 LEAST_LEARNED_MARGIN_OF_TIMES = 0.01
 SIGNIFICANT_DIGITS = 4
-TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often, or mend it"
-PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or mend it"
+TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often, or fix it"
+PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or fix it"
 _EXACT_COUNTERS = frozenset({"hardware", "simulated", "python"})
 _EXACT_UNITS = frozenset({"instructions", "calls"})
 
 
 class Settled(Struct, frozen=True):
-    """What is to be expected, within what margin, and how far apart the values are; there is no margin of 1 or more, and ``why`` says why not.
+    """Expected value, margin and spread. A margin of 1 or more is unusable, and ``why`` says why.
 
-    ``note`` says what the margin was found from.
+    ``note`` says where the margin comes from.
     """
 
     value: Number
@@ -43,18 +43,18 @@ class Settled(Struct, frozen=True):
 
     @property
     def is_usable(self) -> bool:
-        """Whether such a margin can stand in a baseline."""
+        """Return whether the margin can be written to a baseline."""
         return self.margin < 1
 
 
 class Lessons(Struct, frozen=True):
-    """What past runs measured of each case that has a row, or could get one, oldest first; and how many false alarms are wanted, as a share of all values."""
+    """Past measurements by case, oldest first, and the accepted share of false alarms."""
 
     outcomes: dict[Case, tuple[Outcome, ...]]
     false_alarms: float
 
     def of(self, case: Case, like: Measurement) -> list[Measurement]:
-        """The past measurements of a case that were made in the same way as this one, where both say how."""
+        """Return the past measurements of a case that were made in the same way, as far as known."""
         good = [outcome for outcome in self.outcomes.get(case, ()) if is_sound(outcome)]
         found = [m for outcome in good for m in outcome.measurements if m.metric == like.metric]
         return [measurement for measurement in found if is_alike(measurement, like)]
@@ -63,7 +63,7 @@ class Lessons(Struct, frozen=True):
 def settle_row(
     case: Case, old: Measurement, found: Sequence[Measurement], rule: Rule, lessons: Lessons | None, line: int
 ) -> Change:
-    """Adopt the median if it moved by more than a third of the margin that the values ask for, and that margin."""
+    """Adopt the median if it moved by more than a third of the learned margin, and the margin itself."""
     before, stated = old.value, allowance(rule, old.margin)
     new = settle(case, found, before, rule, lessons)
     if not new.is_usable:
@@ -80,9 +80,9 @@ def settle_row(
 def settle(
     case: Case, found: Sequence[Measurement], before: Number | None, rule: Rule, lessons: Lessons | None
 ) -> Settled:
-    """What to expect, and within what margin: as past runs have it, if there are any to learn from, else as the repeats that were found do.
+    """Return value and margin, learned from past runs if there are any, else from repeats.
 
-    ``before`` is what is expected so far: it stays, if what was found is less than a third of the margin from it.
+    The current value ``before`` stays if the new one is less than a third of the margin away.
     """
     if lessons is None:
         return _from_repeats(found, before, rule)
@@ -107,13 +107,13 @@ def _from_past(
     past: Sequence[Measurement],
     false_alarms: float,
 ) -> Settled:
-    """The middle of the level that the newest value belongs to, and the margin that leaves out only so many of all values."""
+    """Return the median of the newest level, and the margin for the given share of false alarms."""
     now, values = median(measurement.value for measurement in found), [each.value for each in past]
     if len(values) < FEWEST:
         told = f"{count_of(len(values), 'past value')}: a margin needs {FEWEST} or more to be learned from"
         return Settled(now, math.inf, spread(values), why=told)
     if min(now, *values) <= 0:
-        return Settled(now, math.inf, 0.0, why="a value is not above 0: nothing can be a share of it")
+        return Settled(now, math.inf, 0.0, why="a value is not positive, so a relative margin makes no sense")
     known = forecast_around(values, now, false_alarms)
     least, apart = _least_learned(found[0]), spread(known.level)
 
@@ -131,28 +131,28 @@ def _from_past(
 
 
 def _least_learned(measurement: Measurement) -> float:
-    """The narrowest margin that is ever learned: past runs show more than repeats do, so that of times is narrower."""
+    """Return the narrowest margin ever learned; for times it is narrower than the one from repeats."""
     return min(least_margin(measurement), LEAST_LEARNED_MARGIN_OF_TIMES)
 
 
 def _whole(middle: Number, measurements: Sequence[Measurement]) -> Number:
-    """A whole number where all are: the original's updater reads no others."""
+    """Return an int if all values are whole: the original's updater reads nothing else."""
     return int(middle) if all(isinstance(each.value, int) for each in measurements) else middle
 
 
 def _keep_or_write(middle: Number, before: Number | None, margin: float, rule: Rule) -> Number:
-    """What is expected so far, if the middle moved by less than a third of the margin from it; else the middle, with the digits that are kept."""
+    """Keep the current value if the median moved by less than a third of the margin; else round the median."""
     stays = before is not None and before > 0 and abs(middle - before) / before <= margin / 3
     return before if before is not None and stays else as_written(middle, rule, margin)
 
 
 def _comes_first(rule: Rule) -> bool:
-    """Whether a rule says by itself how far off a value may be, so that a margin in the baseline is not looked at."""
+    """Return whether the rule states its own limit, so that a margin in the baseline is ignored."""
     return rule.margin is not None or (rule.kind != "margin" and use_own_margin(rule, 0.0) is rule)
 
 
 def as_written(value: Number, rule: Rule, margin: float) -> Number:
-    """A number with as many digits as a baseline keeps of it: for counts four, or as many as its margin needs."""
+    """Round a number to the digits a baseline keeps: four for counts, or as many as the margin needs."""
     if not isinstance(value, int) and value != int(value):
         rounded = round(value, 6)
         return rounded if abs(rounded - value) <= 1e-4 * abs(value) else float(f"{value:.6g}")
@@ -166,14 +166,14 @@ def as_written(value: Number, rule: Rule, margin: float) -> Number:
 
 
 def least_margin(measurement: Measurement) -> float:
-    """The narrowest margin that is ever proposed: a spread of nothing over a few repeats is no promise for all times."""
+    """Return the narrowest margin ever proposed: no spread over a few repeats is no guarantee."""
     metric = METRICS.get(measurement.metric)
     counts = counter_of(measurement) in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
     return LEAST_MARGIN if counts else LEAST_MARGIN_OF_TIMES
 
 
 def find_failed_repeat(outcomes: Sequence[Outcome]) -> str:
-    """Why the repeats of a case, which come after its first outcome, say nothing about its spread: one of them failed. Empty if none did."""
+    """Return why repeats of a case (after its first outcome) are unusable: one failed. Empty if none did."""
     for number, outcome in enumerate(outcomes[1:], 1):
         if outcome.status != PASSED:
             said = printable(outcome.failure.message) if outcome.failure else ""
@@ -183,7 +183,7 @@ def find_failed_repeat(outcomes: Sequence[Outcome]) -> str:
 
 
 def find_other_counter(old: Measurement | None, found: Sequence[Measurement]) -> str:
-    """Why counts cannot stand in one row: two counters made them. Empty if one did, or nothing is said."""
+    """Return why counts cannot share a row: they come from two counters. Empty if they can."""
     counters = sorted({counter_of(measurement) for measurement in found} - {""})
     if len(counters) > 1:
         return f"the files were counted by different counters: {', '.join(map(printable, counters))}"

@@ -1,4 +1,4 @@
-"""New rows of a baseline: what a case without one would get, or why it gets none."""
+"""Build baseline rows for new cases, or say why a case gets none."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from torchstone.gate.sanity import contradictions
 
 
 def wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> bool:
-    """Whether a new row is wanted for a metric: of counts, not for one that is never judged, unless it is asked for."""
+    """Return whether to add a row for a metric; counts that are never judged only on request."""
     if not wish.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
         return False
     return wants_metric(metric, wish)
 
 
 class _HeldBackError(Exception):
-    """Why a new row is not added, and what it would have expected."""
+    """The reason why a new row is not added, and what it would have expected."""
 
     def __init__(self, why: str, metric: str = ACCURACY, value: str | Number | None = None) -> None:
         super().__init__(why)
@@ -43,7 +43,7 @@ class _HeldBackError(Exception):
 def new_row(
     case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None, no_place: str
 ) -> tuple[Change, Outcome | None]:
-    """A new row, if the baseline has a place for it, and the files agree on its status and its counts."""
+    """Build a new row if the format can hold it and the files agree on status and counts."""
     try:
         if no_place:
             raise _HeldBackError(
@@ -90,7 +90,10 @@ def _new_row_of(
 
 
 def _has_expectable_numbers(outcome: Outcome) -> bool:
-    """Whether a row of this result may expect its numbers. Those of a failure need a row that says how it fails, as those of accuracy do in every file."""
+    """Return whether a row may expect this result's numbers.
+
+    Numbers of a failure need a row that states the failure, as numbers of accuracy do in every file.
+    """
     return numbers_count(outcome, outcome.status if outcome.case.probe == Probe.ACCURACY else "")
 
 
@@ -102,7 +105,7 @@ def _new_expectation(
     wish: Wish,
     margin: float | None,
 ) -> tuple[Measurement, float | None]:
-    """What a new row is to expect of one metric, and how far repeats lie apart if there were any."""
+    """Return the expected measurement of a new row, and the spread of repeats if there were any."""
     metric, extra = measurement.metric, measurement.extra or {}
     rule = rule_for(measurement, agreeing[-1].case, rules, wish)
     found = measurements_of(agreeing, metric, agreeing[-1].status)

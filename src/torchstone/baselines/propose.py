@@ -1,9 +1,9 @@
-"""Accepting results: what would change in a baseline, and the baseline's new text with everything else kept as it is.
+"""Propose what accepting results changes in a baseline, and produce its new text.
 
-Several files of results may be shards, repeats, or both. A status or a count is adopted by majority, and one that the files do not agree
-on is held back unless asked for. A number is the median over the files, and adopted only if it moved by more than a third of what its rule allows: smaller
-moves are noise, and would make every update touch every row. Where counts were measured again for that, their spread also gives each row its margin; where there
-are past runs to learn from, they do.
+Result files may be shards, repeats, or both. A status or a count is adopted by majority; if files disagree it
+is held back unless requested. Other numbers become the median over the files, if it moved by more than a
+third of the rule's limit: adopting every smaller move would touch every row on every update. If counts were
+repeated, their spread sets the row's margin; if there are past runs to learn from, those do.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ _STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
 
 
 class Proposal(Struct, frozen=True):
-    """The changes, the new text, and how many rows were left alone for want of an option."""
+    """The changes, the new text, and how many rows were left alone because an option was not given."""
 
     changes: list[Change]
     text: str
     unpruned: int
     unadded: int
     unfit: dict[str, int]
-    """How many cases of which probes were not added, because the rows of the baseline are of others."""
+    """Cases per probe that were not added, because the baseline is for other probes."""
 
     @property
     def adopted(self) -> list[Change]:
-        """The changes that the new text has."""
+        """Return the changes that the new text contains."""
         return [change for change in self.changes if change.action not in NOTHING_DONE]
 
 
 def propose(
     baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, wish: Wish
 ) -> Proposal:
-    """What accepting these results would do to a baseline file with this text."""
+    """Propose what accepting these results does to a baseline file with this text."""
     found = _collect(Baseline([baseline]), baseline.kind, readings, wish)
     _require_matches(baseline, readings, wish, found)
     wish = _look_at_environments(baseline, readings, wish, found)
     changes, unpruned = _compare_rows(baseline, found, rules, wish)
     if wish.head is not None and any(change.action == "hold" for change in changes):
-        wish = structs.replace(wish, head=None)  # a row that stays is of the old environment
+        wish = structs.replace(wish, head=None)  # rows that stay belong to the old environment
         changes, unpruned = _compare_rows(baseline, found, rules, wish)
     if wish.head is not None:
         baseline = _move(baseline, found, wish.head)
@@ -76,12 +76,15 @@ def propose(
     if wish.head is not None and not changes:
         changes.append(_moved(baseline, wish.elsewhere))
     new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
-    changes = name_added(changes, baseline.kind, baseline.path, new_text)
+    changes = name_added(changes, baseline, new_text)
     return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new), dict(found.unfit))
 
 
 def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> Wish:
-    """The wish, with what follows from another environment: a baseline that says where it was measured becomes one of the new place as a whole, or its times stay."""
+    """Adjust the options for another environment.
+
+    A baseline that states its environment moves to the new one as a whole, or its times stay.
+    """
     if baseline.kind != "run" or not readings:
         return wish
     then = baseline.run.environment
@@ -104,20 +107,20 @@ def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: 
 
 
 def _has_all(expected: Outcome, outcomes: Sequence[Outcome]) -> bool:
-    """Whether results have everything that a row has."""
+    """Return whether the results have everything that a row has."""
     return {each.metric for each in expected.measurements} <= {
         each.metric for each in _agreeing(outcomes)[-1].measurements
     }
 
 
 def _agreeing(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The results that ended as most of them did."""
+    """Return the results with the most common status."""
     status = Counter(outcome.status for outcome in outcomes).most_common(1)[0][0]
     return [outcome for outcome in outcomes if outcome.status == status]
 
 
 def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish) -> tuple[list[Change], int]:
-    """What accepting does to the rows that are there, and how many it leaves for want of --prune."""
+    """Return the changes to existing rows, and how many rows are left because --prune was not given."""
     changes: list[Change] = []
     unpruned = 0
     for number, expected in enumerate(baseline.run.outcomes):
@@ -134,7 +137,7 @@ def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish)
 
 
 def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
-    """A baseline with the head of another run, and what was measured there in all of its rows; margins stay."""
+    """Move a baseline to another run's environment, with the numbers measured there; margins stay."""
     outcomes = list(baseline.run.outcomes)
     for number, measured in found.by_row.items():
         old, agreeing = outcomes[number], _agreeing(measured)
@@ -163,12 +166,12 @@ def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
 
 
 def _middle_value(metric: str, values: Sequence[Number]) -> Number:
-    """What stands for the numbers of several results: of counts what most of them have, else the median."""
+    """Return the value for several results: the majority's for counts, else the median."""
     return middle_of(values) if depends_on_environment(metric) else Counter(values).most_common(1)[0][0]
 
 
 def _moved(baseline: Reading, elsewhere: str) -> Change:
-    """The change of a baseline whose numbers are the same in another environment."""
+    """Return the change for a baseline whose numbers are the same in another environment."""
     first = baseline.run.outcomes[0]
     metric = main_metric(first)
     value = first.value(metric)
@@ -176,7 +179,7 @@ def _moved(baseline: Reading, elsewhere: str) -> Change:
 
 
 class _Found(Struct):
-    """What the results say: of each expected row, of cases without one, and which rows were met though not comparable."""
+    """Results by expected row, results without a row, and rows met by results that are not comparable."""
 
     by_row: dict[int, list[Outcome]]
     new: dict[Case, list[Outcome]]
@@ -191,7 +194,7 @@ def _removal(expected: Outcome, line: int) -> Change:
 
 
 def find_repeatable(baseline: Reading, reading: Reading, wish: Wish) -> list[Case]:
-    """The counted cases that accepting would look at and that were measured well: those whose spread can be found by measuring them again."""
+    """Return the counted cases that accepting would look at and whose spread repeats can show."""
     found = _collect(Baseline([baseline]), baseline.kind, [reading], wish)
     _require_matches(baseline, [reading], wish, found)
     groups = [*found.by_row.values(), *(found.new.values() if wish.add_new else ())]
@@ -207,7 +210,7 @@ def find_repeatable(baseline: Reading, reading: Reading, wish: Wish) -> list[Cas
 
 
 def find_lessons(baseline: Reading, past: Sequence[Reading], wish: Wish, false_alarms: float) -> Lessons:
-    """What past runs, oldest first, measured of each case that has a row in a baseline or could get one."""
+    """Collect past measurements, oldest first, for every case that has a row or could get one."""
     found = _collect(Baseline([baseline]), baseline.kind, past, wish)
     of_rows = {baseline.run.outcomes[number].case: outcomes for number, outcomes in found.by_row.items()}
     return Lessons({case: tuple(outcomes) for case, outcomes in (found.new | of_rows).items()}, false_alarms)
@@ -216,7 +219,7 @@ def find_lessons(baseline: Reading, past: Sequence[Reading], wish: Wish, false_a
 def _further_counts(
     expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
 ) -> dict[Case, list[Outcome]]:
-    """Of instruction counts each metric is a row: those of a known benchmark that have none yet."""
+    """Return known benchmarks' counts that have no row yet: each metric of counts is a row."""
     known = {measurement.metric for measurement in expected.measurements}
     further = [
         structs.replace(outcome, measurements=tuple(m for m in outcome.measurements if m.metric not in known))
@@ -231,7 +234,10 @@ def _further_counts(
 
 
 def _could_be_pruned(expected: Outcome, kind: str, found: _Found, wish: Wish) -> bool:
-    """Whether a row without a result is one that could have had one: of a table by dtype, only dtypes that were measured. With some metrics only, a row that has others stays."""
+    """Return whether a row without a result could have had one.
+
+    In a table by dtype, only measured dtypes count. If metrics were selected, a row with other metrics stays.
+    """
     case = expected.case
     metrics = [measurement.metric for measurement in expected.measurements] or [ACCURACY]
     if not all(wants_metric(metric, wish) for metric in metrics):
@@ -242,7 +248,7 @@ def _could_be_pruned(expected: Outcome, kind: str, found: _Found, wish: Wish) ->
 
 
 def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> None:
-    """Refuse patterns that mean nothing here: they are typing mistakes."""
+    """Refuse patterns that match nothing: they are typing errors."""
     cases = [case for reading in (baseline, *readings) for case in reading.run.plan]
     if not found.by_row and not found.new and not any(is_selected(case, wish.only) for case in cases):
         raise no_match(wish.only, (baseline, *readings))
@@ -255,7 +261,7 @@ def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish,
 
 
 def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish) -> _Found:
-    """Sort the results by the row they are for. A case that was planned and not measured only keeps its row from being pruned."""
+    """Sort results by the row they belong to. A planned but unmeasured case only protects its row from pruning."""
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
     found = _Found({}, {}, set(), dtypes, Counter())
     for reading in readings:
@@ -283,7 +289,7 @@ def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish
 
 
 def _row_for(case: Case, index: Baseline, kind: str, wish: Wish) -> int | Case | None:
-    """The number of the row that a case is for, or the case of a row it could get; None if it is not to be looked at."""
+    """Return the index of a case's row, or the case of the row it could get; None if it is not selected."""
     match = index.find(case)
     if not is_selected(case, wish.only) and not (match and is_selected(match.row.outcome.case, wish.only)):
         return None
@@ -295,7 +301,7 @@ def _row_for(case: Case, index: Baseline, kind: str, wish: Wish) -> int | Case |
 
 
 def _customary_margin(baseline: Reading) -> float | None:
-    """The margin that most rows of a baseline have: a new row gets it too."""
+    """Return the most common margin of a baseline, for new rows."""
     margins = Counter(
         m.margin for outcome in baseline.run.outcomes for m in outcome.measurements if m.margin is not None
     )
@@ -303,7 +309,7 @@ def _customary_margin(baseline: Reading) -> float | None:
 
 
 def new_baseline(path: str, readings: Sequence[Reading], only: Sequence[str] = ()) -> Reading:
-    """An empty baseline of the customary kind for these results, to be filled by ``propose``."""
+    """Return an empty baseline of the usual format for these results, for ``propose`` to fill."""
     cases = [outcome.case for reading in readings for outcome in reading.run.outcomes]
     probes = {case.probe for case in cases if is_selected(case, only)}
     if cases and not probes:

@@ -1,4 +1,4 @@
-"""Changes to a baseline, put into its text: a cell, a row more, a row less, and nothing else."""
+"""Apply changes to a baseline's text: cells, added rows and removed rows, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Variant, run_of
-from torchstone.core.text.units import count_of, exact_text
+from torchstone.core.text.units import exact_text
 from torchstone.core.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
 from torchstone.formats import FORMATS
 from torchstone.formats.edit import TableText, TextRow
@@ -30,14 +30,16 @@ _TABLES = frozenset(
     }
 )
 
+_MOST_NAMED = 3
+"""The number of metrics that a note names."""
 NOTHING_DONE = frozenset({"hold", "keep"})
-"""The actions that leave a baseline as it is."""
+"""The actions that leave a baseline unchanged."""
 
 
 class Change(Struct, frozen=True):
-    """One thing that accepting would do: ``action`` is change, add, remove, keep (measured again, and as it was), or hold (not adopted, with the reason).
+    """One change: ``action`` is change, add, remove, keep (measured again, unchanged) or hold (not adopted).
 
-    ``margin`` is a new margin for the row, and ``old_margin`` the one it has; ``spread`` is how far repeats lie apart.
+    ``margin`` is the row's new margin, ``old_margin`` its current one; ``spread`` is that of repeats.
     """
 
     action: str
@@ -51,11 +53,11 @@ class Change(Struct, frozen=True):
     old_margin: float | None = None
     spread: float | None = None
     ways: dict[str, Any] | None = None
-    """What the new number says of how it was measured, where that is another way than the old one's."""
+    """How the new number was measured, if differently from the old one."""
 
 
 def state(case: Case, kind: str) -> Case:
-    """As much of a case as a row of this kind of baseline says."""
+    """Return the part of a case that a row of this format states."""
     if kind in {"expected", "pr-time", "pr-time-expected"}:
         return Case(case.benchmark, case.probe)
     if kind == "expected-by-dtype":
@@ -70,11 +72,11 @@ def state(case: Case, kind: str) -> Case:
 
 
 def find_no_place(case: Case, kind: str) -> str:
-    """Why no row of this kind of baseline can be for a case; empty where one can."""
+    """Return why this format cannot hold a row for the case; empty if it can."""
     if kind != "ddp" or state(case, kind) != case or not case.variant.device:
         return ""
     strategy = dict(case.variant.further).get("strategy", "")
-    return f"a DDP report has no place for rounds with {strategy or 'no strategy'}"
+    return f"a DDP report cannot hold rounds with {strategy or 'no strategy'}"
 
 
 def apply_changes(
@@ -85,7 +87,11 @@ def apply_changes(
     *,
     all_numbers: bool = False,
 ) -> str:
-    """The text of a baseline with the changes made; ``new`` are the outcomes to add rows for, with ``all_numbers`` that they have even where a status would do."""
+    """Return the baseline's text with the changes applied.
+
+    ``new`` are the outcomes to add rows for; with ``all_numbers``, with their numbers even where a status
+    would do.
+    """
     if all(change.action in NOTHING_DONE for change in changes):
         return text
     if not text and baseline.kind == "expected":
@@ -100,30 +106,35 @@ def apply_changes(
     return rewritten
 
 
-def name_added(changes: Sequence[Change], kind: str, path: str, text: str) -> list[Change]:
-    """The changes, where one that adds a row names the first number that the new text really has there, and how many more it has."""
+def name_added(changes: Sequence[Change], baseline: Reading, text: str) -> list[Change]:
+    """Complete added rows with the first number that the new text really has, and what else is added."""
     if not any(change.action == "add" for change in changes):
         return list(changes)
-    index = Baseline([FORMATS[kind].read(path, text)])
+    index = Baseline([FORMATS[baseline.kind].read(baseline.path, text)])
     matches = [index.find(change.case) if change.action == "add" else None for change in changes]
+    before = {outcome.case: outcome for outcome in baseline.run.outcomes}
     return [
-        _as_added(change, match.row.outcome) if match else change
+        _as_added(change, match.row.outcome, before.get(match.row.outcome.case)) if match else change
         for change, match in zip(changes, matches, strict=True)
     ]
 
 
-def _as_added(change: Change, row: Outcome) -> Change:
-    if change.metric == ACCURACY or not row.measurements:
+def _as_added(change: Change, row: Outcome, before: Outcome | None) -> Change:
+    """Complete a change that adds numbers; ``before`` is the case's existing row, if each metric has its own."""
+    present = {each.metric for each in before.measurements} if before else set()
+    added = [each for each in row.measurements if each.metric not in present]
+    if change.metric == ACCURACY or not added:
         return change
-    named = next((each for each in row.measurements if each.metric == change.metric), row.measurements[0])
-    more = len(row.measurements) - 1
+    named = next((each for each in added if each.metric == change.metric), added[0])
+    others = [printable(each.metric) for each in added if each is not named]
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
     notes = [change.note] if change.note else []
-    notes += [f"and {count_of(more, 'more number')}"] if more else []
+    notes += [f"also adds {', '.join(others[:_MOST_NAMED])}{more}"] if others else []
     return structs.replace(change, metric=named.metric, new=named.value, note="; ".join(notes))
 
 
 def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:
-    """A baseline that is no table is written anew, with just the changed values in it."""
+    """Rewrite a baseline that is not a table, with only the changed values changed."""
     of_case: dict[Case, list[Change]] = {}
     for change in changes:
         of_case.setdefault(change.case, []).append(change)
@@ -143,7 +154,7 @@ def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outco
 
 
 def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
-    """An expected outcome with new values; the rest of it stays."""
+    """Return an expected outcome with new values."""
     of_metric = {change.metric: change for change in changes}
     accuracy = of_metric.pop(ACCURACY, None)
     measurements = tuple(
@@ -154,7 +165,7 @@ def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
 
 
 def _remeasured(measurement: Measurement, change: Change) -> Measurement:
-    """What is expected, with a new value, a new margin, or both."""
+    """Return an expected measurement with a new value, a new margin, or both."""
     samples = measurement.samples if change.new == change.old else (change.new,)
     extra = measurement.extra
     if change.ways:
@@ -188,7 +199,7 @@ def _make_editor(table: TableText, kind: str) -> _ColumnEditor | _PrTimeEditor |
 
 
 class _ColumnEditor:
-    """Edits a table with a header: a metric, or a dtype, is a column."""
+    """Edit a table with a header, where a column is a metric or a dtype."""
 
     def __init__(self, table: TableText, kind: str) -> None:
         self._table = table
@@ -208,24 +219,24 @@ class _ColumnEditor:
         )
 
     def _metric(self, column: str) -> str:
-        """The metric that a column means."""
+        """Return the metric of a column."""
         is_by_timers = self._accuracy_file and column == "compilation_latency"
         return COMPILE_SECONDS if is_by_timers else current_name(column)
 
     def change(self, line: int, changes: Sequence[Change]) -> None:
-        """Put the new values into one row."""
+        """Write new values into one row."""
         cells = self._cells.setdefault(line, {})
         cells.update({self._column(change.case, change.metric): _text(change.new) for change in changes})
 
     def remove(self, change: Change) -> None:
-        """Take out a row; of a table by dtype, only the cell."""
+        """Remove a row; in a table by dtype, only the cell."""
         if self._wide:
             self._cells.setdefault(change.line, {})[self._column(change.case, ACCURACY)] = ""
         else:
             self._table.remove(self._rows[change.line])
 
     def add(self, outcome: Outcome) -> None:
-        """Put in a row; of a table by dtype, a cell, and a row where there is none of this name."""
+        """Add a row; in a table by dtype, a cell, and a row if the name is new."""
         if self._wide:
             self._add_status(outcome)
         else:
@@ -250,7 +261,7 @@ class _ColumnEditor:
         self._table.insert(cells, lambda row: row.cells[self._name].strip(), name, first_row=1)
 
     def finish(self) -> None:
-        """Hand over the cells that were collected, a row at a time."""
+        """Write the collected cells, row by row."""
         for name, by_column in self._new_names.items():
             self._insert(name, [by_column.get(column, "") for column in self._header])
         for line, cells in self._cells.items():
@@ -271,14 +282,14 @@ class _ColumnEditor:
 
 
 class _PrTimeEditor:
-    """Edits ``name,metric,value[,margin]`` rows."""
+    """Edit ``name,metric,value[,margin]`` rows."""
 
     def __init__(self, table: TableText) -> None:
         self._table = table
         self._rows = {(row.cells[0].strip(), current_name(row.cells[1].strip())): row for row in table.rows}
 
     def change(self, _line: int, changes: Sequence[Change]) -> None:
-        """Put new values into the rows of one benchmark; the margin stays, unless there is a new one."""
+        """Write new values into the rows of one benchmark; margins stay unless there are new ones."""
         for change in changes:
             cells = {} if change.new == change.old else {2: _text(change.new)}
             if change.margin is not None:
@@ -286,13 +297,13 @@ class _PrTimeEditor:
             self._table.set_cells(self._rows[change.case.benchmark, change.metric], cells)
 
     def remove(self, change: Change) -> None:
-        """Take out all rows of a benchmark."""
+        """Remove all rows of a benchmark."""
         for (name, _), row in self._rows.items():
             if name == change.case.benchmark:
                 self._table.remove(row)
 
     def add(self, outcome: Outcome) -> None:
-        """Put in a row a metric, with its own margin or the one that most rows have."""
+        """Add one row per metric, with its own margin or the most common one."""
         margins = Counter(
             row.cells[3].strip()
             for row in self._table.rows
@@ -306,32 +317,32 @@ class _PrTimeEditor:
             self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
 
     def finish(self) -> None:
-        """Nothing is collected: a change is one cell of a row of its own."""
+        """Do nothing: each change is applied at once."""
 
 
 class _TargetsEditor:
-    """Edits rows of speedup targets, which have no header, and the target last."""
+    """Edit rows of speedup targets, which have no header and end with the target."""
 
     def __init__(self, table: TableText) -> None:
         self._table = table
 
     def change(self, line: int, changes: Sequence[Change]) -> None:
-        """Put a new target into a row."""
+        """Write a new target into a row."""
         row = self._table.row_at(line)
         self._table.set_cells(row, {len(row.cells) - 1: _text(change.new) for change in changes})
 
     def remove(self, change: Change) -> None:
-        """Take out a row."""
+        """Remove a row."""
         self._table.remove(self._table.row_at(change.line))
 
     def add(self, outcome: Outcome) -> None:
-        """Put in a row with as many cells as the others have."""
+        """Add a row with as many cells as the others."""
         cells = speedup_targets.cells_of(outcome, len(self._table.rows[0].cells))
         target = _text(outcome.value("speedup"))
         self._table.insert([*cells, target], _name_of, outcome.case.benchmark, first_row=0)
 
     def finish(self) -> None:
-        """Nothing is collected: a change is one cell of a row of its own."""
+        """Do nothing: each change is applied at once."""
 
 
 def _name_of(row: TextRow) -> str:

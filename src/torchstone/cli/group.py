@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -11,6 +10,7 @@ import click
 from torchstone import __version__
 from torchstone.cli.options.clicked import make_command
 from torchstone.core.errors import UsageError
+from torchstone.core.text.suggestions import did_you_mean
 
 COMMANDS = {
     "run": "torchstone.cli.commands.measuring.run",
@@ -91,10 +91,8 @@ def run_group(arguments: Sequence[str]) -> int:
         raise UsageError(problem, advice=f"{hint}see '{command} --help'") from None
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "torchstone"
-        similar = (
-            get_close_matches(arguments[0], COMMANDS) if arguments and arguments[0] not in COMMANDS else []
-        )
-        meant = f"did you mean '{similar[0]}'? " if similar else ""
+        is_unknown = arguments and arguments[0] not in COMMANDS
+        meant = did_you_mean(arguments[0], COMMANDS) if is_unknown else ""
         raise UsageError(error.format_message(), advice=f"{meant}see '{command} --help'") from None
     except click.exceptions.Exit as leaving:
         return leaving.exit_code

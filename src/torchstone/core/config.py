@@ -59,6 +59,11 @@ def wants_color(is_terminal: bool) -> bool:
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def in_ci_job() -> bool:
+    """Whether this is a job of a CI service that executes commands which it finds in the log: GitHub Actions (Gitea, Forgejo) or Azure Pipelines."""
+    return any(os.environ.get(name) for name in ("GITHUB_ACTIONS", "TF_BUILD"))
+
+
 def load_settings(path: str | None) -> Settings:
     """Read the named file, or ``torchstone.toml`` of the current folder where there is one."""
     chosen = path or os.environ.get("TORCHSTONE_CONFIG")

@@ -275,7 +275,8 @@ class Reading(Struct, frozen=True):
 
     Expected values are read as a run too: a row's outcome is then the expected one. It states only what the file states: a status
     may be empty, a probe may be empty (any), a variant may name no axis. ``repro`` is a command that measures one case again, with ``{name}``
-    where its name goes, for files whose outcomes do not each have their own.
+    where its name goes, for files whose outcomes do not each have their own. ``metric_lines`` is for tables that have a row for each metric of a case:
+    by the line of the outcome and the metric, the line of that metric, where it is another one.
     """
 
     path: str
@@ -284,10 +285,12 @@ class Reading(Struct, frozen=True):
     lines: Sequence[int]
     cautions: tuple[str, ...] = ()
     repro: str = ""
+    metric_lines: dict[tuple[int, str], int] = {}
 
-    def place(self, index: int) -> str:
-        """Where outcome ``index`` was read, as ``file:line``."""
-        return f"{self.path}:{self.lines[index]}"
+    def place(self, index: int, metric: str = "") -> str:
+        """Where outcome ``index``, or a metric of it, was read, as ``file:line``."""
+        line = self.lines[index]
+        return f"{self.path}:{self.metric_lines.get((line, metric), line)}"
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

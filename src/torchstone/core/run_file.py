@@ -278,7 +278,7 @@ def _check_plan(path: str, plan: Sequence[Case]) -> None:
             raise InputError(problem, path=path, line=1, column="plan", advice="expected texts on one line")
     for case in plan:
         if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
-            problem = f"{printable(case.id)} has a control character in it"
+            problem = f"{printable(case.id)} contains a control character"
             raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
 
 
@@ -317,7 +317,7 @@ def _brought_up_to_date(outcome: Outcome) -> Outcome:
 def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
     """Refuse an outcome that could not be judged or shown."""
     if not _is_plain_word(outcome.status):
-        raise InputError("no usable status", path=path, line=line, column="outcome.status")
+        raise InputError("invalid status", path=path, line=line, column="outcome.status")
     seen: set[str] = set()
     for number, measurement in enumerate(outcome.measurements):
         field = _field_at_fault(measurement, seen)

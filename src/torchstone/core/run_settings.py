@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
@@ -16,6 +17,9 @@ STRATEGIES = ("none", "ddp", "fsdp")
 
 def _one_of(*words: str) -> Meta:
     return Meta(pattern=f"^({'|'.join(words)})$")
+
+
+_ONE_OF = r"Expected `str` matching regex '\^\((.*)\)\$'"
 
 
 Count = Annotated[int, Meta(ge=1, le=10**18)]
@@ -37,6 +41,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
+    ``broken`` are files that were asked for and could not be imported: where, and why.
     ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
@@ -77,6 +82,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     rank_threads: Few | None = None
     layout: tuple[Few, Few] | None = None
     self_measured: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
 
     def leaves_measuring_to(self, case: Case) -> bool:
         """Whether a case is counted work that measures itself."""
@@ -120,8 +126,18 @@ def _fault(values: object, kind: type[Struct]) -> tuple[str, str]:
     try:
         convert(values, kind)
     except ValidationError as error:
-        problem, _, field = str(error).rpartition(" - at `$")
+        problem, _, field = describe_fault(error).rpartition(" - at `$")
         return (
             (field.rstrip("`").lstrip("."), problem[0].lower() + problem[1:]) if problem else ("", str(error))
         )
     return "", ""
+
+
+def describe_fault(error: ValidationError) -> str:
+    """What a validation error says, with the words that a setting may be instead of the pattern of these."""
+    return re.sub(_ONE_OF, _list_words, str(error))
+
+
+def _list_words(found: re.Match[str]) -> str:
+    *others, last = filter(None, found[1].split("|"))
+    return f"Expected {', '.join(others)} or {last}"

@@ -42,7 +42,7 @@ class Entry:
                 return number
         return self.line
 
-    def get(self, key: str, kind: type | tuple[type, ...], noun: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get(self, key: str, kind: type | tuple[type, ...], noun: str, default: Any = None) -> Any:  # noqa: ANN401  (the type is checked against 'kind')
         """A value of this type, or the default."""
         value = self.values.get(key, default)
         wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
@@ -54,7 +54,7 @@ class Entry:
         """A text."""
         value: str = self.get(key, str, "a text in quotes", default)
         if not is_plain(value):
-            raise self.error("has a control character in it", key, "expected text on one line")
+            raise self.error("contains a control character", key, "expected text on one line")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:

@@ -126,7 +126,9 @@ SCENARIOS: dict[str, str] = {
 }
 """The ways to start that the compile_cache probe measures; each of its metrics begins with one of these words."""
 
-DEFAULT_SCENARIOS = ("cold", "warm", "portable")
+COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
+
+DEFAULT_SCENARIOS = (COLD, WARM, PORTABLE)
 """What is measured unless other scenarios are asked for: torch's precompiling is young, and fails for some models."""
 
 LOOK_UPS = HIT, MISS, BYPASS = "hit", "miss", "bypass"

@@ -1,7 +1,7 @@
-"""What a file written for PyTorch's ``pr_time_benchmarks`` imports as ``benchmark_base``: it is told what to measure, and measures nothing itself.
+"""Stand in for ``benchmark_base`` of PyTorch's ``pr_time_benchmarks``: record what to measure instead of measuring.
 
-Such a file says in its ``main()`` which benchmarks there are, by calling ``collect_all()`` on each. Here that notes the benchmark; whoever
-ran ``main()`` takes the notes and counts the work of one benchmark at a time. Nothing here imports torch.
+The ``main()`` of such a file calls ``collect_all()`` on each benchmark. Here that only records the benchmark;
+the caller of ``main()`` takes the recorded ones and counts them one at a time. Does not import torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Self
 from torchstone.define.benchmarks import DefinitionError
 
 NAME = "benchmark_base"
-"""The name that such files import this module by."""
+"""The module name that such files import."""
 ITERATIONS = 5
 
 Row = tuple[str, str, Any]
@@ -23,9 +23,10 @@ Row = tuple[str, str, Any]
 
 
 class BenchmarkBase(ABC):
-    """A benchmark with the hooks ``_prepare_once()``, ``_prepare()`` before every iteration, and ``_work()``, which is what is counted.
+    """A benchmark with ``_prepare_once()``, ``_prepare()`` before each iteration, and ``_work()``, which is counted.
 
-    A subclass that has its own ``__init__`` need not call this one, and may keep plain attributes where this class has methods: early files do.
+    A subclass need not call this ``__init__``, and may have plain attributes in place of methods, as early
+    files do.
     """
 
     results: list[Row]
@@ -55,7 +56,7 @@ class BenchmarkBase(ABC):
             cls.collect_all = _note_first(own)  # type: ignore[method-assign]
 
     def with_iterations(self, value: int) -> Self:
-        """Count so many iterations."""
+        """Set the number of iterations."""
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise DefinitionError(f"with_iterations({value!r}): expected a whole number from 1")
         self._num_iterations = value
@@ -67,51 +68,51 @@ class BenchmarkBase(ABC):
         return self
 
     def enable_compile_time_instruction_count(self) -> Self:
-        """Count what the compiler does in the work."""
+        """Count only the compiler's part of the work."""
         self._enable_compile_time_instruction_count = True
         return self
 
     def name(self) -> str:
-        """What it is called in results."""
+        """Return the name used in results."""
         return ""
 
     def backend(self) -> str:
-        """What compiles."""
+        """Return the compiler backend."""
         return self._backend
 
     def mode(self) -> str:
-        """Training or inference, or nothing."""
+        """Return ``training``, ``inference`` or an empty string."""
         return self._mode
 
     def category(self) -> str:
-        """The family it belongs to."""
+        """Return the family the benchmark belongs to."""
         return self._category
 
     def device(self) -> str:
-        """Where it runs."""
+        """Return the device it runs on."""
         return self._device
 
     def is_dynamic(self) -> bool | None:
-        """Whether it compiles with dynamic shapes."""
+        """Return whether it compiles with dynamic shapes."""
         return self._dynamic
 
     def description(self) -> str:
-        """A line about it."""
+        """Return a one-line description."""
         return ""
 
     def _prepare_once(self) -> None:  # noqa: B027  (few have anything to do here)
-        """Make what all iterations use."""
+        """Prepare what all iterations share."""
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Before every iteration."""
+        """Prepare one iteration."""
 
     @abstractmethod
     def _work(self) -> None:
-        """What is counted."""
+        """Do the work that is counted."""
 
     def collect_all(self) -> Self:
-        """Note that this is to be measured; without a count enabled there is nothing to measure."""
+        """Record the benchmark, if a count is enabled."""
         if self._is_collecting:
             raise DefinitionError(
                 f"{self.name()}: a collect_all() of its own must measure by itself and fill self.results; "
@@ -127,29 +128,29 @@ class BenchmarkBase(ABC):
         return self
 
     def append_results(self, path: str) -> None:  # noqa: B027  (a file may have its own)
-        """Nothing: nothing has been measured yet."""
+        """Do nothing: nothing has been measured yet."""
 
     def print(self) -> None:  # noqa: B027  (a file may have its own)
-        """Nothing: nothing has been measured yet."""
+        """Do nothing: nothing has been measured yet."""
 
 
 class Reached(BaseException):
-    """``main()`` is at the benchmark that is wanted. No ``except Exception`` of a file's own stops it."""
+    """Raised when ``main()`` reaches the wanted benchmark; ``except Exception`` in the file does not catch it."""
 
 
-class _Notes:
-    """What has been collected, and where to leave ``main()``."""
+class _Collected:
+    """The recorded benchmarks, and the name at which to leave ``main()``."""
 
     def __init__(self) -> None:
         self.benchmarks: list[BenchmarkBase] = []
         self.wanted = ""
 
 
-_NOTES = _Notes()
+_NOTES = _Collected()
 
 
 def _note_first(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A subclass's own ``collect_all``, which measures: only noted, until it is to be measured."""
+    """Wrap a subclass's own ``collect_all``, which measures: only record it until it is its turn."""
 
     @functools.wraps(own)
     def collect_all(self: BenchmarkBase, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401  (as its author has it)
@@ -172,7 +173,7 @@ def _note(benchmark: BenchmarkBase) -> None:
 
 
 def take_noted() -> list[BenchmarkBase]:
-    """The benchmarks that were to be measured since the last call."""
+    """Return the benchmarks recorded since the last call."""
     taken = list(_NOTES.benchmarks)
     _NOTES.benchmarks.clear()
     return taken
@@ -180,7 +181,7 @@ def take_noted() -> list[BenchmarkBase]:
 
 @contextmanager
 def stopping_at(name: str) -> Iterator[None]:
-    """Raise ``Reached`` where the benchmark of this name is noted; an empty name stops nowhere."""
+    """Raise ``Reached`` when the benchmark of this name is recorded; an empty name never stops."""
     _NOTES.wanted = name
     try:
         yield
@@ -189,12 +190,12 @@ def stopping_at(name: str) -> Iterator[None]:
 
 
 def measures_itself(benchmark: BenchmarkBase) -> bool:
-    """Whether it has a ``collect_all()`` of its own."""
+    """Return whether a benchmark overrides ``collect_all()``."""
     return type(benchmark).collect_all is not BenchmarkBase.collect_all
 
 
 def collect(benchmark: BenchmarkBase) -> list[Row]:
-    """Have a benchmark that measures itself do so, and give what it found."""
+    """Run the ``collect_all()`` of a benchmark that measures itself, and return its rows."""
     benchmark._is_collecting = True
     try:
         benchmark.collect_all()

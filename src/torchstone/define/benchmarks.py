@@ -1,7 +1,7 @@
-"""What a benchmark is: ``@benchmark``, ``Suite``, and the names that both give to what can be measured.
+"""Define benchmarks: ``@benchmark``, ``Suite``, and the records they create.
 
-Nothing here imports torch, or anything but the standard library: the parent reads suites without torch, and a worker runs where
-nothing of torchstone's own dependencies is installed.
+Standard library only: the parent reads suites without torch, and a worker runs without torchstone's
+dependencies.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ DTYPES = ("float32", "float16", "bfloat16", "amp")
 SIZES = ("full", "small")
 OPTIMIZERS = ("sgd", "adam", "")
 OFFERED = ("batch_size", "mode", "dtype", "device", "size")
-"""What a builder may take by name, besides its own parameters."""
+"""Keyword arguments offered to builders, besides their own parameters."""
 
 
 class DefinitionError(Exception):
-    """A benchmark that is not written as it should be; the message is for its author."""
+    """An invalid benchmark definition; the message is for its author."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """How the accuracy of a benchmark is judged.
+    """Settings of the accuracy check.
 
-    ``tolerance`` is absolute and relative at once; ``cosine`` compares directions (at least 0.99) instead of values; ``multiplier``, if it is not
-    None, is how many times further from the float64 result than eager the compiled result may be; ``overlap`` is the share of equal elements that is
-    enough for a boolean mask; ``skip`` is a reason not to compare at all; ``non_deterministic`` accepts results that differ; ``runs`` is how often
-    the compiled run is judged, the majority deciding; ``optimizer`` takes the training steps: ``sgd``, ``adam``, or none if it is empty; ``uncompared`` is a
-    reason to compile and run it, but to compare nothing.
+    ``tolerance`` is both absolute and relative. ``cosine`` compares directions (at least 0.99) instead of
+    values. ``multiplier``, if set, is how many times the eager error against float64 the compiled error may
+    be. ``overlap`` is the share of equal elements required of a boolean mask. ``skip`` is a reason not to
+    measure accuracy; ``uncompared`` a reason to compile and run, but not to compare. ``non_deterministic``
+    accepts results that differ. ``runs`` is the number of compiled runs; the majority decides. ``optimizer``
+    takes the training steps: ``sgd``, ``adam``, or none if empty.
     """
 
     tolerance: float = 1e-4
@@ -51,7 +52,7 @@ class Check:
     uncompared: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what would otherwise be found out in a worker, or not at all."""
+        """Reject invalid settings early, before a worker would."""
         if not _is_number(self.tolerance) or self.tolerance < 0:
             raise DefinitionError(f"tolerance={self.tolerance!r}: expected a number from 0")
         if self.optimizer not in OPTIMIZERS:
@@ -74,7 +75,7 @@ CheckRule = Callable[[str, str, str], Check]
 
 @dataclass(frozen=True)
 class Work:
-    """What a builder returns, if model and inputs alone do not say it: ``loss`` makes the scalar that training starts from."""
+    """The full return value of a builder; ``loss`` computes the scalar that training starts from."""
 
     model: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -84,10 +85,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A named definition of work. ``build`` makes it, taking ``parameters`` and whatever of ``OFFERED`` it has parameters for.
+    """A named definition of work. ``build`` is called with ``parameters`` and those of ``OFFERED`` it takes.
 
-    ``batch_size`` is for performance, ``accuracy_batch_size`` for accuracy where it is another. ``check`` says how accuracy is judged. ``probes`` are those
-    that measure it where nobody asks for others; empty means the usual ones.
+    ``batch_size`` is for performance; ``accuracy_batch_size`` for accuracy, if different. ``check``
+    configures the accuracy check. ``probes`` are the default probes; empty means the usual ones.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Benchmark:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What of ``OFFERED`` the builder takes; all of it if it takes anything by name."""
+        """Return the names of ``OFFERED`` the builder takes; all if it takes ``**kwargs``."""
         parameters = inspect.signature(self.build).parameters.values()
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             return OFFERED
@@ -109,15 +110,15 @@ class Benchmark:
         return tuple(name for name in OFFERED if name in names)
 
     def make(self, **offered: Any) -> Work:  # noqa: ANN401  (whatever the builder's author expects)
-        """Build it, and see that what came back is a model with its inputs."""
+        """Build the work, and check that it is a model with inputs."""
         takes = self.takes
-        # A batch size that nobody has chosen is the builder's own default, not None.
+        # If no batch size was chosen, the builder's own default applies, not None.
         given = {name: value for name, value in offered.items() if name in takes and value is not None}
         return as_work(self.name, self.build(**{**given, **self.parameters}))
 
 
 def as_work(name: str, built: object) -> Work:
-    """What a builder returned, as ``Work``."""
+    """Convert a builder's return value to ``Work``."""
     expected = f"{name} must return (model, args) or (model, args, kwargs)"
     if isinstance(built, Work):
         model, args, kwargs, loss = built.model, built.args, built.kwargs, built.loss
@@ -145,7 +146,7 @@ def as_work(name: str, built: object) -> Work:
 
 
 def told(value: object) -> str:
-    """What somebody gave instead of something else, in words."""
+    """Describe an unexpected value in words."""
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, type):
@@ -157,9 +158,9 @@ def told(value: object) -> str:
 class Suite:
     """A named family of benchmarks.
 
-    ``collect`` lists them without importing torch. ``libraries`` are the modules they need, imported once before any worker starts; ``prepare`` is
-    called before that. ``advice`` says how to get the libraries. ``counted`` lists, also without torch, work whose instructions
-    are counted (``counting.Counted``).
+    ``collect`` lists them without importing torch, and ``counted`` lists work whose instructions are counted
+    (``define.counted``). ``libraries`` are the modules they need, imported once before any worker starts;
+    ``prepare`` runs before that. ``advice`` says how to install the libraries.
     """
 
     name: str
@@ -207,10 +208,11 @@ def benchmark(
     non_deterministic: bool = False,
     optimizer: str = "sgd",
 ) -> Any:
-    """Define a benchmark: the function returns ``(model, args)`` or ``(model, args, kwargs)``, or ``Work`` if that does not say it all.
+    """Define a benchmark: the function returns ``(model, args)``, ``(model, args, kwargs)`` or ``Work``.
 
-    ``parameters`` is a grid: ``{"width": [64, 128]}`` makes the benchmarks ``name(width=64)`` and ``name(width=128)``. A function that has a
-    parameter called batch_size, mode, dtype, device or size is given what is being measured.
+    ``parameters`` is a grid: ``{"width": [64, 128]}`` defines ``name(width=64)`` and ``name(width=128)``. A
+    function with a parameter called batch_size, mode, dtype, device or size receives the value being
+    measured.
 
     >>> @benchmark(batch_size=8, parameters={"width": [64, 128]})
     ... def double(width, batch_size):
@@ -284,7 +286,7 @@ def _grid(
     parameters: Mapping[str, Sequence[Any]],
     batch_size: int | None,
 ) -> list[dict[str, Any]]:
-    """All combinations of parameter values. What the function needs and nobody gives is an error here, not in a worker."""
+    """Return all combinations of parameter values; raise an error for parameters without a value."""
     if not isinstance(parameters, Mapping):
         raise DefinitionError(
             f"{name}: parameters={parameters!r}: expected a dict from names to lists of values"
@@ -296,7 +298,7 @@ def _grid(
             raise DefinitionError(f"{name}: parameters={{{key!r}: {values!r}}}: expected a list of values")
     try:
         accepted = inspect.signature(function).parameters
-    except ValueError as error:  # some functions written in C do not say what they take
+    except ValueError as error:  # some C functions have no signature
         raise DefinitionError(f"{name}: {error}") from None
     for parameter in accepted.values():
         _check_parameter(name, parameter, parameters, batch_size)
@@ -312,23 +314,21 @@ def _check_parameter(
     if parameter.kind in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}:
         return
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise DefinitionError(
-            f"{name}: '{parameter.name}' is given by its name: it cannot stand before a '/'"
-        )
+        raise DefinitionError(f"{name}: '{parameter.name}' is passed by name: it cannot be positional-only")
     if parameter.default is not parameter.empty:
         return
     if parameter.name == "batch_size" and batch_size is None:
         raise DefinitionError(
-            f"{name} takes 'batch_size', which nothing gives: add batch_size=... to @benchmark"
+            f"{name} takes 'batch_size', but nothing provides it: add batch_size=... to @benchmark"
         )
     if parameter.name not in given and parameter.name not in OFFERED:
         raise DefinitionError(
-            f"{name} takes '{parameter.name}', which nothing gives: add parameters={{{parameter.name!r}: [...]}}"
+            f"{name} takes '{parameter.name}', but nothing provides it: add parameters={{{parameter.name!r}: [...]}}"
         )
 
 
 def _value_text(value: object) -> str:
-    """A parameter's value as it stands in a name: the same in every process, so no addresses, and no order that a hash gives."""
+    """Format a parameter value for a name, identically in every process: no addresses, no hash order."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, str | int | float | bool) or value is None:
@@ -344,7 +344,7 @@ def _value_text(value: object) -> str:
 
 
 def take_defined() -> list[Benchmark]:
-    """The benchmarks that decorators have defined since the last call."""
+    """Return the benchmarks defined since the last call."""
     taken = list(_DEFINED)
     _DEFINED.clear()
     return taken

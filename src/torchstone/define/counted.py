@@ -1,6 +1,6 @@
-"""Work whose instructions are counted: ``Counted``, and ``@counted`` for a function that makes it.
+"""Define work whose instructions are counted: ``Counted``, and ``@counted`` for functions.
 
-Nothing here imports torch, or anything but the standard library, as in ``define``.
+Standard library only, like ``define.benchmarks``.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from torchstone.core.text.safe_text import is_plain
 from torchstone.define.benchmarks import DefinitionError, told
 
 COUNTS = {"compile": "compile_time_instruction_count", "all": "instruction_count"}
-"""Of work whose instructions are counted: what the compiler does, or all of it; and what the count is called."""
+"""What is counted (the compiler's part, or all of the work), and the metric's name."""
 
 
 class Counted:
-    """Work whose instructions are counted. What is given to the constructor replaces the class's attributes: one class, many benchmarks.
+    """Work whose instructions are counted. Constructor arguments override class attributes.
 
-    Whoever counts calls ``prepare_once()``, then for every iteration ``prepare()`` and ``work()``, then ``finish()``, also if one of these has failed.
-    Only ``work()`` is counted; with ``counts = "compile"`` only what the compiler does in it, so ``prepare()`` must make the compiler forget
-    (``torch.compiler.reset()``). Configuration that is changed for the work is changed back by the end of it.
+    The probe calls ``prepare_once()``, then ``prepare()`` and ``work()`` for each iteration, then
+    ``finish()``, even after a failure. Only ``work()`` is counted; with ``counts = "compile"``, only the
+    compiler's part of it, so ``prepare()`` must reset the compiler (``torch.compiler.reset()``).
+    Configuration changed by the work must be restored by the end of it.
     """
 
     name: str = ""
     description: str = ""
     category: str = ""
-    """The family it belongs to, for reports."""
+    """The family, for reports."""
     counts: str = "all"
     metric: str = ""
-    """What the count is called, if it is not what ``counts`` makes it."""
+    """The metric's name, if it does not follow from ``counts``."""
     device: str = "cpu"
-    """Where it runs: ``cpu``, or a type of accelerator, without which it is not available."""
+    """The device: ``cpu``, or a required type of accelerator."""
     backend: str = ""
     mode: str = ""
     dynamic: bool | None = None
     in_children: bool = False
-    """Whether the work is done by processes that ``work()`` starts, which a counter must then see."""
+    """Whether ``work()`` starts processes that must be counted too."""
     iterations: int | None = None
-    """How often it is counted, if that is not for the counter to say."""
+    """The number of iterations; by default the counter's."""
 
     def __init__(self, name: str = "", **attributes: Any) -> None:  # noqa: ANN401  (of any type that an attribute has)
         self.name = name or type(self).name or type(self).__name__
@@ -58,43 +59,43 @@ class Counted:
             )
 
     def missing(self) -> str:
-        """Why it cannot run with what is installed; empty if it can. Asked first, where torch may be imported."""
+        """Return why it cannot run with the installed libraries; empty if it can. May import torch."""
         return ""
 
     def prepare_once(self) -> None:
-        """Make what all iterations use."""
+        """Prepare what all iterations share."""
 
     def prepare(self) -> None:
-        """Before every iteration."""
+        """Prepare one iteration."""
 
     def work(self) -> None:
-        """What is counted."""
+        """Do the work that is counted."""
         raise DefinitionError(f"{self.name}: {type(self).__name__} has no work()")
 
     def finish(self) -> None:
-        """After the last iteration: give back what the others took."""
+        """Clean up after the last iteration."""
 
     def measured(self) -> dict[str, float]:
-        """What the last ``work()`` has itself measured, by the name of the metric; most measure nothing."""
+        """Return metrics that the last ``work()`` measured itself, by name; usually none."""
         return {}
 
     @property
     def measures_itself(self) -> bool:
-        """Whether ``measured()`` says something: times, most often, which need a worker with a clock, and nobody beside it."""
+        """Return whether ``measured()`` returns metrics, usually times, which need an undisturbed worker."""
         return type(self).measured is not Counted.measured
 
 
 class CountedFunction(Counted):
-    """Work that a decorated function makes: it returns ``work`` or ``(prepare, work)``, and is called once, before the first iteration."""
+    """Counted work from a function that returns ``work`` or ``(prepare, work)``; it is called once."""
 
-    def __init__(self, function: Callable[[], Any], name: str = "", **attributes: Any) -> None:  # noqa: ANN401
+    def __init__(self, function: Callable[[], Any], name: str = "", **attributes: Any) -> None:  # noqa: ANN401  (attributes of any type)
         super().__init__(name or getattr(function, "__name__", ""), **attributes)
         self.description = self.description or _first_line(function)
         self.function = function
         self._steps: tuple[Callable[[], Any], Callable[[], Any]] | None = None
 
     def prepare_once(self) -> None:
-        """Call the function, and see that what came back can be called."""
+        """Call the function, and check that its result is callable."""
         made = self.function()
         steps = made if isinstance(made, tuple) else (_nothing, made)
         if len(steps) != 2 or not all(map(callable, steps)):
@@ -104,15 +105,15 @@ class CountedFunction(Counted):
         self._steps = (steps[0], steps[1])
 
     def prepare(self) -> None:
-        """The function's own, if it has one."""
+        """Call the function's ``prepare``, if there is one."""
         self._both()[0]()
 
     def work(self) -> None:
-        """The function's own."""
+        """Call the function's ``work``."""
         self._both()[1]()
 
     def finish(self) -> None:
-        """Let go of what the function made."""
+        """Release what the function created."""
         self._steps = None
 
     def _both(self) -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -122,7 +123,7 @@ class CountedFunction(Counted):
 
 
 def _nothing() -> None:
-    """Prepares nothing."""
+    """Prepare nothing."""
 
 
 def _first_line(function: Callable[..., Any]) -> str:
@@ -156,7 +157,7 @@ def counted(
 
 
 def counted(work: Callable[..., Any] | None = None, /, **attributes: Any) -> Any:
-    """Define work whose instructions are counted: a function that returns ``work`` or ``(prepare, work)``, or a class made from ``Counted``.
+    """Define counted work: a function that returns ``work`` or ``(prepare, work)``, or a subclass of ``Counted``.
 
     >>> @counted(counts="all")
     ... def sorting():
@@ -188,12 +189,12 @@ def _counted(work: Callable[..., Any], attributes: Mapping[str, Any]) -> Counted
             parameter.VAR_KEYWORD,
             parameter.VAR_POSITIONAL,
         }:
-            raise DefinitionError(f"{work.__name__} takes '{parameter.name}', which nothing gives")
+            raise DefinitionError(f"{work.__name__} takes '{parameter.name}', but nothing provides it")
     return CountedFunction(work, **attributes)
 
 
 def take_counted() -> list[Counted]:
-    """What decorators have defined to be counted since the last call."""
+    """Return the counted work defined since the last call."""
     taken = list(_COUNTED)
     _COUNTED.clear()
     return taken

@@ -1,6 +1,6 @@
-"""Foreign files <-> records: which kinds there are, how to tell them apart, and how to read and write them.
+"""Recognise, read and write the file formats of PyTorch's benchmarks and of other tools.
 
-Each kind lives in a module of its own that is imported only when such a file turns up.
+Each format has its own module, which is imported only when such a file turns up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Format(Struct, frozen=True):
-    """A kind of file: where its reader and writer are, and what it holds, in words. Kinds without a writer are only read."""
+    """A file format: its reader, its writer (if there is one) and a description."""
 
     kind: str
     module: str
@@ -29,15 +29,15 @@ class Format(Struct, frozen=True):
     meaning: str
 
     def read(self, path: str, text: str) -> Reading:
-        """Records from the text of a file of this kind."""
+        """Read records from the text of a file."""
         return self._call(self.reader, path, text)  # type: ignore[no-any-return]
 
     def write(self, run: Run) -> str:
-        """The text of a file of this kind from records."""
+        """Write records as the text of a file."""
         if not self.writer:
             raise UsageError(
-                f"nothing can be written as {self.kind}: torchstone only reads this kind of file",
-                advice="'torchstone import FILE --output run.jsonl' makes a run file of it, which every command takes",
+                f"cannot write {self.kind}: torchstone only reads this format",
+                advice="'torchstone import FILE --output run.jsonl' converts it to a run file, which every command reads",
             )
         return self._call(self.writer, run)  # type: ignore[no-any-return]
 
@@ -68,25 +68,25 @@ FORMATS: dict[str, Format] = {
             "torchstone.formats.torch.expected_csv",
             "read_expected",
             "write_expected",
-            "expected values: one row a model, one column a metric",
+            "expected values: one row per model, one column per metric",
         ),
         Format(
             "expected-by-dtype",
             "torchstone.formats.torch.expected_csv",
             "read_by_dtype",
             "write_by_dtype",
-            "expected statuses: one row a model, one column a dtype",
+            "expected statuses: one row per model, one column per dtype",
         ),
         Format(
             "pr-time",
-            "torchstone.formats.torch.pr_time",
+            "torchstone.formats.torch.pr_time_csv",
             "read_results",
             "write_results",
             "instruction counts: name,metric,value",
         ),
         Format(
             "pr-time-expected",
-            "torchstone.formats.torch.pr_time",
+            "torchstone.formats.torch.pr_time_csv",
             "read_expected",
             "write_expected",
             "expected instruction counts: name,metric,expected,margin",
@@ -101,7 +101,7 @@ FORMATS: dict[str, Format] = {
         Format("v3", "torchstone.formats.torch.v3", "read", "write", "benchmark-database v3 JSON"),
         Format(
             "cachebench",
-            "torchstone.formats.torch.cachebench",
+            "torchstone.formats.torch.cachebench_json",
             "read",
             "write",
             "JSON of PyTorch's compile-cache benchmark",
@@ -123,32 +123,34 @@ FORMATS: dict[str, Format] = {
 }
 
 TABLES = ("performance", "accuracy", "expected", "expected-by-dtype", "pr-time", "pr-time-expected")
-"""The kinds that are comma-separated text."""
+"""The formats that are CSV."""
 
 WRITTEN = tuple(kind for kind, known in FORMATS.items() if known.writer)
-"""The kinds that torchstone also writes."""
+"""The formats that torchstone can write."""
 
 
 def read_file(path: str, kind: str = "") -> Reading:
-    """Read a file of any kind; ``kind`` names it, otherwise its content tells."""
+    """Read a file of any format; ``kind`` names the format, otherwise its content tells."""
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text)
 
 
 def recognise(path: str, text: str) -> str:
-    """The kind of a file, from its content alone."""
+    """Return the format of a file, judging by its content alone."""
     start = text.removeprefix(BOM).lstrip()
     if not start:
         raise InputError("the file is empty", path=path, line=1, advice="did the job that wrote it fail?")
     kind = _recognise_json(start) if start[0] in "{[" else _recognise_table(path, text)
     if not kind:
         line = text.count("\n", 0, len(text) - len(start)) + 1
-        advice = f"name its kind with --kind, or --baseline-kind for a baseline: one of {', '.join(FORMATS)}"
-        raise InputError("this is no kind of file that torchstone knows", path=path, line=line, advice=advice)
+        advice = (
+            f"state its format with --kind, or --baseline-kind for a baseline: one of {', '.join(FORMATS)}"
+        )
+        raise InputError("unrecognised file format", path=path, line=line, advice=advice)
     return kind
 
 
-# Fields that only files of these tools have together, each with what its value starts with.
+# Fields that identify each tool's files, with the beginning of their values.
 _FIELDS_OF_TOOLS = {
     "pytest-benchmark": {"machine_info": "", "benchmarks": r"\["},
     "pyperf": {"benchmarks": r"\[", "runs": r"\["},
@@ -186,7 +188,7 @@ def _has_field(text: str, name: str, value: str) -> bool:
 
 def _recognise_table(path: str, text: str) -> str:
     from torchstone.formats import table  # noqa: PLC0415  (a JSON file does not need it)
-    from torchstone.formats.torch.expected_csv import DTYPES  # noqa: PLC0415
+    from torchstone.formats.torch.expected_csv import DTYPES  # noqa: PLC0415  (start-up time: a JSON file does not need it)
 
     if _has_commented_header(text):
         return "speedup-targets"
@@ -214,7 +216,7 @@ def _recognise_table(path: str, text: str) -> str:
 
 
 def _has_commented_header(text: str) -> bool:
-    """Whether comments before the first row have the header of a file of speedup targets."""
+    """Return whether the leading comments contain the header of a speedup-targets file."""
     if not text.removeprefix(BOM).lstrip().startswith("#"):
         return False
     from torchstone.formats.torch.speedup_targets import is_header  # noqa: PLC0415  (few files begin with a comment)

@@ -1,4 +1,7 @@
-"""From one format to another, and what would be lost on the way: found by reading back what was written."""
+"""Convert a run to another format, and report what that format cannot hold.
+
+Losses are found by reading back what was written and comparing it with the run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from torchstone.formats.table import defuse
 
 
 def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[str]]:
-    """The text of a file of this kind, and what it does not say of the run. Cells that a spreadsheet would execute are defused unless they are to stay raw."""
+    """Return the run as text in another format, and a list of what is lost.
+
+    Cells that a spreadsheet would execute are escaped, unless ``raw_cells`` is set.
+    """
     text = FORMATS[kind].write(run)
     if kind in TABLES and not raw_cells:
         text = defuse(text)
@@ -29,7 +35,7 @@ def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[
         )
     if not text:
         raise UsageError(
-            f"nothing of these results can be written as {kind}",
+            f"none of these results can be written as {kind}",
             advice="see docs/formats.md for what a format holds",
         )
     try:
@@ -43,20 +49,20 @@ def convert(run: Run, kind: str, *, raw_cells: bool = False) -> tuple[str, list[
     for case, times in Counter(outcome.case for outcome in back.run.outcomes).most_common(1):
         if times > 1:
             raise UsageError(
-                f"as {kind}, {printable(case.name)} would stand there {times} times",
+                f"as {kind}, {printable(case.name)} would occur {times} times",
                 advice=f"the format cannot tell these cases apart: {_one_probe(run) or 'choose some with --only'}",
             )
     return text, list(dict.fromkeys(_losses(run, back.run)))
 
 
 def _one_probe(run: Run) -> str:
-    """Advice for a run of several probes, whose metrics can have the same names in other formats."""
+    """Return advice for a run with several probes, whose metrics may share names in other formats."""
     probes = list(dict.fromkeys(outcome.case.probe for outcome in run.outcomes if outcome.case.probe))
     return f"write one probe at a time, such as --only '*::{probes[0]}'" if len(probes) > 1 else ""
 
 
 def _losses(run: Run, back: Run) -> Iterator[str]:
-    """What the run says and the copy does not. The order of outcomes is kept by every format."""
+    """Yield what the run states and the copy does not. Every format keeps the order of outcomes."""
     for field, nothing in (("revision", Revision()), ("environment", {}), ("settings", {})):
         if getattr(run, field) not in (nothing, getattr(back, field)):
             yield field
@@ -75,7 +81,7 @@ def _losses(run: Run, back: Run) -> Iterator[str]:
 
 
 def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
-    """Each outcome with its copy: by position if all are there in order, else by name, dtype, round and probe."""
+    """Pair each outcome with its copy: by position if the order is the same, else by name, dtype, round and probe."""
     if len(run.outcomes) == len(back.outcomes):
         pairs = list(zip(run.outcomes, back.outcomes, strict=True))
         if all(_keys(copy)[0] in _keys(outcome) for outcome, copy in pairs):
@@ -94,7 +100,7 @@ def _pairs(run: Run, back: Run) -> list[tuple[Outcome, Outcome | None]]:
 
 
 def _keys(outcome: Outcome) -> tuple[tuple[str, ...], ...]:
-    """What a copy is known by: all of it, or without what a format may not state."""
+    """Return the keys to find a copy by, from the full key to one without axes that a format may omit."""
     case, axes = outcome.case, dict(outcome.case.variant.further)
     of_round = axes.get("ranks", ""), axes.get("strategy", "")
     return tuple(
@@ -144,9 +150,9 @@ def _extra_losses(extra: dict[str, Any] | None, copy: dict[str, Any] | None) -> 
 
 
 def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:
-    """Several files as one run; what only one file can have (revision and the like) must be the same in all.
+    """Merge several files into one run; metadata such as the revision must agree.
 
-    ``with_repro`` writes down how each case is reproduced, where a file's name tells.
+    ``with_repro`` adds each case's repro command where the file name implies one.
     """
     first = readings[0].run
     for reading in readings[1:]:
@@ -167,7 +173,7 @@ def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:
 
 
 def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:
-    """An outcome that says by itself how it is reproduced."""
+    """Add the repro command to an outcome."""
     if outcome.repro or not reading.repro:
         return outcome
     return structs.replace(outcome, repro=reading.repro.replace("{name}", quote_word(outcome.case.benchmark)))

@@ -1,4 +1,4 @@
-"""Changing a comma-separated file and nothing else in it: row order, comments, blank lines, quoting and line ends stay."""
+"""Edit cells and rows of a CSV text; everything else (order, comments, quoting, line ends) stays as it is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from msgspec import Struct
 from torchstone.core.disk import BOM
 from torchstone.formats.table import Rows, render_row, split_lines
 
-# A cell as it is written: in quotes, which may hold commas, line ends and doubled quotes, or up to the next comma.
+# A cell as written: quoted (with commas, line ends and doubled quotes), or up to the next comma.
 _RAW_CELL = re.compile(r"""(?:^|(?<=,))(?:"(?:[^"]|"")*"[^,]*|[^,]*)""", re.DOTALL)
 
 
 class TextRow(Struct):
-    """A row of a table: its cells, and the lines (from 0, the end excluded) it stands in."""
+    """A row of a table: its cells, and the range of lines it occupies (from 0, end excluded)."""
 
     cells: list[str]
     start: int
@@ -25,7 +25,7 @@ class TextRow(Struct):
 
 
 class TableText:
-    """The text of a table, and where its rows are. Edits are collected by line, and applied all at once."""
+    """The text of a table and the position of its rows. Edits are collected, then applied at once."""
 
     def __init__(self, path: str, text: str) -> None:
         self._bom = BOM if text.startswith(BOM) else ""
@@ -37,11 +37,11 @@ class TableText:
         self._inserted: dict[int, list[str]] = {}
 
     def row_at(self, line: int) -> TextRow:
-        """The row that starts in this line, from 1."""
+        """Return the row that starts in this line, counted from 1."""
         return next(row for row in self.rows if row.start == line - 1)
 
     def set_cells(self, row: TextRow, changes: dict[int, str]) -> None:
-        """Put new text into some cells of a row. The others stay to the letter; a cell in quotes stays in quotes."""
+        """Replace some cells of a row. Other cells keep their exact text; quoted cells stay quoted."""
         text = "".join(self.lines[row.start : row.end])
         body = text.rstrip("\r\n")
         parts = _RAW_CELL.findall(body)
@@ -55,16 +55,16 @@ class TableText:
         self._replace(row.start, row.end, ",".join(parts) + text[len(body) :])
 
     def _replace(self, start: int, end: int, text: str) -> None:
-        """Put a text in the place of some lines; an empty one takes them out."""
+        """Replace some lines with a text; an empty text removes them."""
         self._replaced.update(dict.fromkeys(range(start, end), ""))
         self._replaced[start] = text
 
     def _is_empty(self, line: int) -> bool:
-        """Whether a line is blank, or taken out already."""
+        """Return whether a line is blank or already removed."""
         return not self._replaced.get(line, self.lines[line]).strip()
 
     def remove(self, row: TextRow) -> None:
-        """Take out a row, with the blank lines that set it apart from the next, or from the one before if it is the last."""
+        """Remove a row with the blank lines after it (before it, if it is the last)."""
         start, end = row.start, row.end
         while end < len(self.lines) and self._is_empty(end):
             end += 1
@@ -76,7 +76,7 @@ class TableText:
     def insert(
         self, cells: Sequence[str], key: Callable[[TextRow], str], value: str, *, first_row: int
     ) -> None:
-        """Add a row, in its place if the rows are sorted by ``key``, else at the end; set apart as the others are."""
+        """Insert a row in sort order if the rows are sorted by ``key``, else at the end."""
         rows = self.rows[first_row:]
         keys = [key(row) for row in rows]
         text, gap = render_row(cells, self.line_end), [self.line_end] * self._gap(rows)
@@ -93,7 +93,7 @@ class TableText:
             self._inserted.setdefault(at, []).extend((*gap, text))
 
     def _gap(self, rows: Sequence[TextRow]) -> int:
-        """How many blank lines customarily stand between two rows."""
+        """Return the usual number of blank lines between two rows."""
         gaps = Counter(
             sum(not line.strip() for line in self.lines[before.end : after.start])
             for before, after in pairwise(rows)
@@ -106,7 +106,7 @@ class TableText:
         return line
 
     def apply(self) -> str:
-        """The text with all edits made. Rows inserted at one place come out in the order of their insertion."""
+        """Return the edited text. Rows inserted at one place keep their order of insertion."""
         parts = [self._bom]
         for number, line in enumerate((*self.lines, "")):
             if number in self._inserted:

@@ -1,6 +1,7 @@
-"""JSON text as Python values with line numbers: one value, a list of them or of lists of them, or one a line.
+"""Parse JSON with line numbers: one value, a list, a list of lists, or one value per line.
 
-Stricter than the standard: no NaN unless a format is known to write it, no repeated keys, no half of a surrogate pair.
+Stricter than the standard: no NaN unless a format is known to write it, no duplicate keys, no lone
+surrogates.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class _RefusedError(ValueError):
-    """Valid JSON that must not be believed."""
+    """Valid JSON that is rejected nevertheless."""
 
 
 def _refuse_constant(name: str) -> None:
-    raise _RefusedError(f"{name} is not a number that JSON knows")
+    raise _RefusedError(f"{name} is not a valid JSON number")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
-        raise _RefusedError(f"the key '{printable(twice, 40)}' stands there twice")
+        raise _RefusedError(f"duplicate key '{printable(twice, 40)}'")
     return record
 
 
@@ -48,12 +49,12 @@ def _finite(text: str) -> float:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant
 )
-_DECODER_OF_ANYTHING = json.JSONDecoder()  # the quickest, for what was decoded before
+_DECODER_OF_ANYTHING = json.JSONDecoder()  # the fastest way, for text that was decoded before
 _DECODER_OF_NAN = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
 def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
-    """The records of a text with their lines: the values that follow each other, of lists the elements, and the elements of lists in these."""
+    """Yield the records of a text with their lines: consecutive values, with lists flattened by up to two levels."""
     text = text.removeprefix(BOM)
     start = _skip_space(text, 0)
     if start == len(text):
@@ -67,13 +68,13 @@ def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
             yield line, value
         following = _skip_space(text, end)
         if text[start] == "[" and following < len(text) and text[following] not in "[{":
-            raise _broken(path, text, following, "something follows the end of the list")
+            raise _broken(path, text, following, "unexpected text after the end of the list")
         line += text.count("\n", start, following)
         start = following
 
 
 def read_object(path: str, text: str) -> tuple[int, dict[str, Any]]:
-    """The one object that a text is, and its line. Python's NaN and Infinity are let through, for the reader to judge."""
+    """Parse the text as one object, and return its line. NaN and Infinity are allowed; the reader checks them."""
     text = text.removeprefix(BOM)
     start = _skip_space(text, 0)
     if start == len(text):
@@ -81,12 +82,12 @@ def read_object(path: str, text: str) -> tuple[int, dict[str, Any]]:
     line = 1 + text.count("\n", 0, start)
     value, end = _read_value(path, text, start, line, _DECODER_OF_NAN)
     if (rest := _skip_space(text, end)) < len(text):
-        raise _broken(path, text, rest, "something follows the end of the object")
+        raise _broken(path, text, rest, "unexpected text after the end of the object")
     return line, Fields(path, line, value).value
 
 
 def lines_of_list(text: str, field: str) -> list[int]:
-    """The line of each element of a list that is a field of the object that a text is; ``read_object`` has read it before."""
+    """Return the line of each element of a list field. Call ``read_object`` first."""
     text = text.removeprefix(BOM)
     position = _skip_space(text, _skip_space(text, 0) + 1)
     while text[position] != "}":
@@ -108,14 +109,14 @@ def lines_of_list(text: str, field: str) -> list[int]:
 
 
 def _skip_past(text: str, start: int) -> int:
-    """Where the next element or the end is, after the value that starts here."""
+    """Return the position of the next element, or of the end, after the value that starts here."""
     _, end = _DECODER_OF_ANYTHING.raw_decode(text, start)
     end = _skip_space(text, end)
     return _skip_space(text, end + 1) if text[end] == "," else end
 
 
 def _read_list(path: str, text: str, start: int, line: int) -> Generator[tuple[int, Any], None, int]:
-    """The elements of the list that starts here, and in their place those of lists in it; gives where it ends."""
+    """Yield the elements of the list that starts here, with nested lists flattened; return its end."""
     position, depth = start, 0
     is_value_due, may_end = True, False
     while True:
@@ -152,7 +153,7 @@ def _read_value(
         if _HALF_PAIR_WRITTEN.search(text, start, end) and _HALF_PAIR.search(
             json.dumps(value, ensure_ascii=False)
         ):
-            raise _RefusedError("half of a surrogate pair, which is no character")
+            raise _RefusedError("a lone surrogate, which is not a character")
         if (
             text.count("[", start, end) + text.count("{", start, end) > MOST_NESTED
             and _depth(value) > MOST_NESTED
@@ -163,7 +164,7 @@ def _read_value(
     except RecursionError:
         raise _too_deep(path, line) from None
     except ValueError as error:  # also: a whole number with thousands of digits
-        problem = str(error) if isinstance(error, _RefusedError) else "a number too large to be one"
+        problem = str(error) if isinstance(error, _RefusedError) else "number too large"
         raise InputError(problem, path=path, line=line, advice="expected plain JSON") from None
     return value, end
 
@@ -173,7 +174,7 @@ def _too_deep(path: str, line: int) -> InputError:
 
 
 def _depth(value: object) -> int:
-    """How deeply lists and objects are nested: what is written again must not exhaust the stack."""
+    """Return the nesting depth, to refuse values that would exhaust the stack when written."""
     depth, layer = 0, [value]
     while layer := [item for item in layer if isinstance(item, dict | list)]:
         depth += 1
@@ -195,7 +196,7 @@ def _broken(path: str, text: str, position: int, problem: str) -> InputError:
 
 
 class Fields:
-    """Typed access to one JSON object, with errors that name the file, the line and the field."""
+    """Typed access to one JSON object; errors name the file, the line and the field."""
 
     def __init__(self, path: str, line: int, value: Any, name: str = "") -> None:  # noqa: ANN401  (JSON is anything)
         self._path = path
@@ -206,12 +207,12 @@ class Fields:
         self.value: dict[str, Any] = value
 
     def error(self, problem: str, field: str = "", advice: str = "") -> InputError:
-        """An error about this object or one of its fields."""
+        """Return an error about this object or one of its fields."""
         column = ".".join(part for part in (self._name, field) if part)
         return InputError(problem, path=self._path, line=self._line, column=column or None, advice=advice)
 
     def text(self, field: str) -> str:
-        """A string, or empty where the field is absent or null."""
+        """Return a string; empty if the field is absent or null."""
         value = self.value.get(field)
         if value is None:
             return ""
@@ -220,25 +221,25 @@ class Fields:
         return value
 
     def name(self, field: str) -> str:
-        """A string that can be shown on one line."""
+        """Return a string that can be shown on one line."""
         value = self.text(field)
         if not is_plain(value):
-            raise self.error(f"{printable(value, 60)} has a control character in it", field)
+            raise self.error(f"{printable(value, 60)} contains a control character", field)
         return value
 
     def fields(self, field: str) -> Fields:
-        """An object, or an empty one where the field is absent or null."""
+        """Return an object; an empty one if the field is absent or null."""
         value = self.value.get(field)
         name = f"{self._name}.{field}" if self._name else field
         return Fields(self._path, self._line, {} if value is None else value, name)
 
     def element(self, field: str, number: int) -> Fields:
-        """An object that is an element of a list."""
+        """Return an object that is an element of a list."""
         name = f"{self._name}.{field}" if self._name else field
         return Fields(self._path, self._line, self.items(field)[number], f"{name}[{number}]")
 
     def items(self, field: str) -> list[Any]:
-        """A list, or an empty one where the field is absent or null."""
+        """Return a list; an empty one if the field is absent or null."""
         value = self.value.get(field)
         if value is None:
             return []
@@ -247,7 +248,7 @@ class Fields:
         return value
 
     def numbers(self, field: str) -> tuple[int | float, ...]:
-        """A list of finite numbers."""
+        """Return a list of finite numbers."""
         values = self.items(field)
         for value in values:
             if not is_number(value):
@@ -256,7 +257,7 @@ class Fields:
 
 
 def is_number(value: object) -> bool:
-    """Whether a JSON value is a number that can be measured: not true or false, and not so large that sums overflow."""
+    """Return whether a JSON value is a usable number: not a boolean, and small enough for sums not to overflow."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -1e300 <= value <= 1e300

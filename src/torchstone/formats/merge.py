@@ -1,4 +1,4 @@
-"""Several files as one set of results: shards merged, the same case twice refused, gaps filled in by the user."""
+"""Merge several result files into one set of results; refuse duplicate cases."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import AXES, Case, Outcome, Reading, Variant, axis_text, matches, run_of
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import is_plain
+from torchstone.core.text.suggestions import find_similar
 from torchstone.core.vocabulary import PROBES
 
 
 class Results(Struct, frozen=True):
-    """What is to be judged, from one or several files."""
+    """The results to judge, from one or several files."""
 
     readings: tuple[Reading, ...]
 
@@ -28,7 +29,7 @@ class Results(Struct, frozen=True):
         return sum(len(reading.run.outcomes) for reading in self.readings)
 
     def unmeasured(self) -> Iterator[tuple[Reading, Case]]:
-        """The cases that a run file planned, and none of the files has an outcome of."""
+        """Yield the planned cases of run files that no file has an outcome for."""
         if all(len(reading.run.plan) <= len(reading.run.outcomes) for reading in self.readings):
             return
         measured = {outcome.case for _, _, outcome in self}
@@ -40,11 +41,11 @@ class Results(Struct, frozen=True):
 
 
 def merge(readings: Iterable[Reading]) -> Results:
-    """Several files as one. The same case twice is an error that names both places."""
+    """Merge several files. A case that occurs twice is an error that names both places."""
     results = Results(tuple(_join_counts(list(readings))))
     cases = [outcome.case for reading in results.readings for outcome in reading.run.outcomes]
     if len({case.benchmark for case in cases}) == len(cases) or len(set(cases)) == len(cases):
-        return results  # the common case, and by far the quickest to find out
+        return results  # the common case, and fast to check
     seen: dict[Case, int] = {}
     for number, (reading, index, outcome) in enumerate(results):
         if seen.setdefault(outcome.case, number) != number:
@@ -57,14 +58,14 @@ _WITHOUT_COLUMNS = frozenset({"run", "v3", "cachebench", "ddp"})
 
 
 def _twice(case: Case, first: Reading, first_index: int, second: Reading, index: int) -> InputError:
-    """The error for a case that has two results: in which files, and which of them to do without."""
-    message = f"{case.name} stands already in {first.place(first_index)}, as {case.id}"
+    """Return the error for a case with two results: where they are, and which file to leave out."""
+    message = f"{case.name} is already in {first.place(first_index)}, as {case.id}"
     advice = "remove one of the two"
     if first is not second and first.path == second.path:
         advice = f"{first.path} is named twice: name it once"
     elif first is not second:
         message = (
-            f"{case.name} stands already in {first.place(first_index)}: both files have a result of {case.id}"
+            f"{case.name} is already in {first.place(first_index)}: both files have a result of {case.id}"
         )
         advice = (
             f"name only one of {first.path} and {second.path}; to compare two files, make one the --baseline"
@@ -74,7 +75,7 @@ def _twice(case: Case, first: Reading, first_index: int, second: Reading, index:
 
 
 def _join_counts(readings: list[Reading]) -> list[Reading]:
-    """Files of instruction counts, in which a row is one metric: the metrics of one benchmark may stand in several of them."""
+    """Join files of instruction counts: metrics of one benchmark may be spread over several files."""
     if sum(reading.kind == "pr-time" for reading in readings) < 2:
         return readings
     first: dict[Case, tuple[int, int]] = {}
@@ -106,12 +107,13 @@ EXPECTED_KINDS = frozenset({"expected", "expected-by-dtype", "pr-time-expected",
 
 
 def require_results(readings: Sequence[Reading], kind: str | None) -> None:
-    """Refuse a file of expected values where results should be, unless the user named its kind."""
+    """Refuse a file of expected values where results are needed, unless the user named its format."""
     for reading in readings:
         if reading.kind in EXPECTED_KINDS and not kind:
             raise UsageError(
                 f"{reading.path} holds expected values, not results",
-                advice="were results and baseline swapped? If it is meant, name it: --kind " + reading.kind,
+                advice="were results and baseline swapped? To use it anyway, state its format: --kind "
+                + reading.kind,
             )
 
 
@@ -124,7 +126,7 @@ def _place_of(results: Results, number: int) -> tuple[Reading, int]:
 
 
 def select(reading: Reading, wanted: Callable[[Case], bool]) -> Reading:
-    """Only the cases that are wanted."""
+    """Keep only the wanted cases."""
     kept = [n for n, outcome in enumerate(reading.run.outcomes) if wanted(outcome.case)]
     plan = tuple(case for case in reading.run.plan if wanted(case))
     run = structs.replace(reading.run, plan=plan, outcomes=tuple(reading.run.outcomes[n] for n in kept))
@@ -132,12 +134,15 @@ def select(reading: Reading, wanted: Callable[[Case], bool]) -> Reading:
 
 
 def is_selected(case: Case, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns means a case; without patterns, all are meant."""
+    """Return whether a pattern matches the case; without patterns, every case matches."""
     return not patterns or any(matches(pattern, case) for pattern in patterns)
 
 
 def is_same_run(one: Reading, other: Reading) -> bool:
-    """Whether two files hold the very same run, or parts of it that overlap. Of files that do not say which run they are of, only a file and itself does: counts may well be the same twice."""
+    """Return whether two files hold the same run, or overlapping parts of it.
+
+    Files without a run id are the same only if they are the same file: equal counts do not prove it.
+    """
     if os.path.realpath(one.path) == os.path.realpath(other.path):
         return True
     if one.kind != "run" or other.kind != "run" or one.run.id != other.run.id:
@@ -150,25 +155,23 @@ def is_same_run(one: Reading, other: Reading) -> bool:
 
 
 def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError:
-    """That these patterns mean no case of these files, and what may have been meant."""
-    from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
-
+    """Return the error for patterns that match no case, with suggestions."""
     names = list(dict.fromkeys(case.benchmark for reading in readings for case in reading.run.plan))
     parts = [pattern.partition("[")[0].split("::") for pattern in patterns]
     texts = [next((part for part in reversed(each) if part not in PROBES), "") for each in parts]
-    close = dict.fromkeys(match for text in texts for match in get_close_matches(text, names, n=3))
+    close = dict.fromkeys(match for text in texts for match in find_similar(text, names, 3))
     usual = "patterns match names and ids: * and ? stand for any text"
     advice = f"did you mean {' or '.join(close)}?" if close else usual
     return UsageError(f"--only {' '.join(patterns)}: no case matches", advice=advice)
 
 
 FURTHER_AXES = ("tag", "wrapper")
-"""Axes that only some files have, and that a person may state for the others."""
+"""Axes that some files lack, and that --set can state."""
 SETTABLE = ("suite", *AXES, *FURTHER_AXES)
 
 
 def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
-    """``axis=value`` as given on the command line."""
+    """Parse ``axis=value`` assignments from the command line."""
     axes: dict[str, str] = {}
     for text in assignments:
         axis, found, value = text.partition("=")
@@ -187,7 +190,7 @@ def parse_axes(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def fill_in(reading: Reading, axes: dict[str, str]) -> Reading:
-    """The same results with axes that the file does not state; one that it states otherwise is an error."""
+    """Add axes that the file does not state; contradicting a stated one is an error."""
     if not axes:
         return reading
     lines = {outcome.case: line for outcome, line in zip(reading.run.outcomes, reading.lines, strict=True)}

@@ -1,7 +1,8 @@
-"""Comma-separated text: rows with their line numbers, cells as numbers, and the same rows back as text.
+"""Read and write CSV text: rows with line numbers, cells as numbers.
 
-Blank lines are passed over, and so are lines that start with ``#`` (a name that does is quoted when written). An apostrophe that keeps a
-spreadsheet from taking a cell for a formula (``defuse``) is no part of the cell.
+Blank lines and lines that start with ``#`` are skipped (a name that starts so is quoted when written). The
+apostrophe that ``defuse`` adds, so that a spreadsheet does not take a cell for a formula, is removed when
+reading.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from torchstone.core.vocabulary import current_name
 
 MOST_CHARACTERS = 100_000
 MOST_COUNTED = 2**63 - 1
-LARGEST = 1e300  # what is added to or multiplied with a few such numbers is still finite
+LARGEST = 1e300  # sums and products of a few such numbers stay finite
 _MAY_BE_FORMULA = r"""(?:^|[,"])['\s]*[^\w'",.#/\s]"""
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Rows:
-    """The rows of a comma-separated text, as ``(first line, cells)``; ``ends`` is the last line of the row just given."""
+    """Iterate over the rows of a CSV text as ``(first line, cells)``; ``ends`` is the last line of the current row."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -50,7 +51,7 @@ class Rows:
             raise self._explain(error) from None
 
     def _lines(self) -> Iterator[str]:
-        """The lines of the rows. A line that continues a quoted cell is never a comment."""
+        """Yield the lines of rows. A line that continues a quoted cell is never a comment."""
         for number, line in enumerate(self._source, 1):
             self.ends = number
             if not self._inside_row:
@@ -62,15 +63,15 @@ class Rows:
             yield line
 
     def _explain(self, error: csv.Error) -> InputError:
-        """What is wrong, and where: the character at which the cell starts that cannot be read."""
+        """Return an error that names the line and the column where the unreadable cell starts."""
         message, column, advice = (
             str(error),
             self._row_text.rfind('"') + 1,
             'write a quotation mark inside a cell as ""',
         )
-        problem = f"not comma-separated text: {message}"
+        problem = f"invalid CSV: {message}"
         if "unexpected end of data" in message:
-            problem, advice = "a quoted cell that never ends", 'close the quotation mark (")'
+            problem, advice = "unterminated quoted cell", 'close the quotation mark (")'
         elif "field limit" in message:
             problem, advice = (
                 f"a cell of more than {MOST_CHARACTERS:,} characters",
@@ -88,7 +89,7 @@ class Rows:
 
 
 def split_lines(text: str) -> Iterator[str]:
-    """The lines with their ends, which are ``\\n``, ``\\r\\n`` or ``\\r``, and no other character that Unicode calls a line end."""
+    r"""Split at ``\n``, ``\r\n`` and ``\r``, keeping the line ends; other Unicode line ends do not count."""
     if "\r" in text:
         yield from (found[0] for found in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text))
         return
@@ -101,7 +102,7 @@ def split_lines(text: str) -> Iterator[str]:
 
 
 def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
-    """The first row, checked as a header: present, without empty or repeated names."""
+    """Read the first row as a header, and refuse empty or duplicate names."""
     first = next(rows, None)
     if first is None:
         raise InputError(
@@ -122,22 +123,24 @@ def read_header(path: str, rows: Iterator[tuple[int, list[str]]]) -> tuple[int, 
             raise InputError(f"column {number} has no name", path=path, line=line, column=number)
         if not is_plain(name):
             raise InputError(
-                "a column's name has a control character in it", path=path, line=line, column=number
+                "a column's name contains a control character", path=path, line=line, column=number
             )
         if name in seen:
-            raise InputError("this column stands there twice", path=path, line=line, column=name)
+            raise InputError("duplicate column", path=path, line=line, column=name)
         seen.add(name)
     return line, header
 
 
 def require_rows(path: str, rows: Sequence[object]) -> None:
-    """Refuse a file that has a header and nothing else: no data never reads as success."""
+    """Refuse a file with only a header: no data must never look like success."""
     if not rows:
-        raise InputError("a header, but no rows", path=path, line=1, advice="did the job that wrote it fail?")
+        raise InputError(
+            "no rows after the header", path=path, line=1, advice="did the job that wrote it fail?"
+        )
 
 
 def reject_row_length(path: str, line: int, cells: Sequence[str], header: Sequence[str]) -> InputError:
-    """The error for a row with too few or too many cells."""
+    """Return the error for a row with too few or too many cells."""
     problem = f"{len(cells)} cells, but the header has {len(header)}"
     column = header[len(cells)] if len(cells) < len(header) else len(header) + 1
     return InputError(
@@ -146,7 +149,7 @@ def reject_row_length(path: str, line: int, cells: Sequence[str], header: Sequen
 
 
 def refuse_two_names(path: str, line: int, header: Sequence[str]) -> None:
-    """Refuse a metric that has a column under its former name and another under its present one."""
+    """Refuse a metric with two columns, one under its old name and one under its new name."""
     for column in header:
         if (now := current_name(column)) != column and now in header:
             problem = f"the same metric as the column {now}: {column} is its former name"
@@ -154,18 +157,18 @@ def refuse_two_names(path: str, line: int, header: Sequence[str]) -> None:
 
 
 def read_name(path: str, line: int, column: str, cell: str) -> str:
-    """A name: not empty, and nothing in it that cannot be shown on one line."""
+    """Read a name; it must not be empty, and must be printable on one line."""
     name = cell.strip()
     if not name:
         raise InputError("the name is empty", path=path, line=line, column=column)
     if not is_plain(name):
-        problem = f"the name {printable(name, 60)!s} has a control character in it"
+        problem = f"the name {printable(name, 60)!s} contains a control character"
         raise InputError(problem, path=path, line=line, column=column, advice="expected a name on one line")
     return name
 
 
 def read_number(path: str, line: int, column: str, cell: str) -> Number:
-    """A finite decimal number; whole ones come back as int, exactly."""
+    """Read a finite decimal number; whole numbers become exact ints."""
     text = cell.strip()
     problem = "is not a number"
     try:
@@ -186,7 +189,7 @@ def read_number(path: str, line: int, column: str, cell: str) -> Number:
 
 
 def read_positive(path: str, line: int, column: str, cell: str) -> Number:
-    """A number that is not negative."""
+    """Read a number that is not negative."""
     number = read_number(path, line, column, cell)
     if number < 0:
         raise InputError(
@@ -200,7 +203,7 @@ def read_positive(path: str, line: int, column: str, cell: str) -> Number:
 
 
 def read_count(path: str, line: int, column: str, cell: str) -> int:
-    """A whole number that is not negative; ``3.0`` counts as 3."""
+    """Read a whole number that is not negative; ``3.0`` is read as 3."""
     number = read_positive(path, line, column, cell)
     if number != int(number) or number > MOST_COUNTED:
         problem = f"{printable(cell.strip(), 40)} is {'too large' if number > MOST_COUNTED else 'not a whole number'}"
@@ -209,29 +212,33 @@ def read_count(path: str, line: int, column: str, cell: str) -> int:
 
 
 def cell_picker(indices: Sequence[int]) -> Callable[[Sequence[str]], tuple[str, ...]]:
-    """A function that takes these cells out of a row."""
+    """Return a function that picks these cells from a row."""
     if len(indices) > 1:
         return itemgetter(*indices)
     return lambda cells: tuple(cells[index] for index in indices)
 
 
 def render_rows(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as comma-separated text, quoted only where that is needed to read the same back."""
+    """Write rows as CSV text, quoting only where necessary."""
     return "".join(render_row(row) for row in rows)
 
 
 def render_row(cells: Sequence[str], line_end: str = "\n") -> str:
-    """One row as text, with its line end."""
+    """Write one row with its line end."""
     buffer = StringIO()
-    csv.writer(buffer, lineterminator="\r\n").writerow(cells)  # it quotes what it takes for a line end
+    csv.writer(buffer, lineterminator="\r\n").writerow(
+        cells
+    )  # the csv module quotes what it takes for a line end
     text = buffer.getvalue().removesuffix("\r\n")
-    if text.startswith("#") or text.lstrip().startswith("::"):  # no comment, and no command to a CI service
+    if text.startswith("#") or text.lstrip().startswith(
+        "::"
+    ):  # must not read as a comment or a command to a CI service
         text = f'"{cells[0]}"{text[len(cells[0]) :]}'
     return text + line_end
 
 
 def defuse(text: str) -> str:
-    """A table as it was written here, in which no cell is a formula to a spreadsheet; reading it gives the same cells."""
+    """Escape the cells that a spreadsheet would take for formulas; reading the table returns the original cells."""
     if not re.search(_MAY_BE_FORMULA, text, re.MULTILINE):
         return text
     return "".join(_defuse_row(line) for line in split_lines(text))

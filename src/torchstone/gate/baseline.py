@@ -29,7 +29,11 @@ class ExpectedRow(Struct, frozen=True, gc=False):
     @property
     def place(self) -> str:
         """Where it was read, as ``file:line``."""
-        return self.reading.place(self.index)
+        return self.place_of("")
+
+    def place_of(self, metric: str) -> str:
+        """Where a metric of it was read, as ``file:line``."""
+        return self.reading.place(self.index, metric)
 
 
 class Match(Struct, frozen=True):

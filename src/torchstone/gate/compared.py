@@ -7,8 +7,8 @@ from collections import Counter
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import EXACT, Comparison, Mean, more_trials
 from torchstone.analyze.scaling_curves import RoundChange
+from torchstone.analyze.two_samples import EXACT, Comparison, Mean, more_trials
 from torchstone.core.records import Case, Outcome
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy

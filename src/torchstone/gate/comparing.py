@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from torchstone.analyze.compare import Comparison, compare_pairs, compare_trials, mean_effect
+from torchstone.analyze.two_samples import Comparison, compare_pairs, compare_trials, mean_effect
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import COUNTER, Case, Measurement, Number, Rule, matches_metric
@@ -95,7 +95,7 @@ class _Comparing:
             if not has_ended_well(new.outcome):
                 detail += f", and it failed: {new.outcome.status}{_told_by(new)}"
             row = ComparedRow(Verdict.NEW, case, _main_metric(new), new=new.outcome, detail=detail)
-            return [structs.replace(row, new_place=new.place)]
+            return [structs.replace(row, new_place=new.place_of(row.metric))]
         base = self._base.of(match.row.outcome.case)
         if match.differences and not anyway:
             self._base.table.touch(match.row)
@@ -110,9 +110,9 @@ class _Comparing:
     def _claim(self, number: int, base: Gathered, new: Gathered) -> None:
         first = self._claimed.setdefault(number, new.outcome.case)
         if first != new.outcome.case:
-            path, _, line = new.place.rpartition(":")
+            path, _, line = new.place_of().rpartition(":")
             raise InputError(
-                f"{new.outcome.case.name}: {base.place} would have to be compared with two cases, {first.id} too",
+                f"{new.outcome.case.name}: {base.place_of()} would have to be compared with two cases, {first.id} too",
                 path=path,
                 line=int(line),
                 advice="compare one of them with --only, or state the axis that tells them apart with --set",
@@ -136,8 +136,8 @@ class _Comparing:
             comparison,
             better=self._standard(metric, new.outcome.case).better,
             detail=detail,
-            base_place=base.place,
-            new_place=new.place,
+            base_place=base.place_of(metric),
+            new_place=new.place_of(metric),
         )
 
     def _standard(self, metric: str, case: Case) -> Standard:
@@ -239,8 +239,8 @@ class _Comparing:
             margin,
             standard.tolerance,
             standard.better,
-            base_place=base.place,
-            new_place=new.place,
+            base_place=base.place_of(after.metric),
+            new_place=new.place_of(after.metric),
         )
 
     def _weigh(
@@ -286,7 +286,7 @@ class _Comparing:
                 _main_metric(base),
                 base.outcome,
                 detail=detail,
-                base_place=base.place,
+                base_place=base.place_of(_main_metric(base)),
             )
         for case in sorted(unmeasured, key=lambda case: case.id):
             yield ComparedRow(Verdict.MISSING, case, ACCURACY, detail=planned)

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from torchstone.analyze.compare import EXACT, Comparison
 from torchstone.analyze.multiple_comparisons import adjust
+from torchstone.analyze.two_samples import EXACT, Comparison
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.baseline import has_ended_well
 from torchstone.gate.compared import WITHIN, ComparedRow, is_blocking, relevance_of

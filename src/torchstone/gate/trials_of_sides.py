@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.compare import Side
+from torchstone.analyze.two_samples import Side
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import PASSED
@@ -24,11 +24,15 @@ MIXED = "mixed"
 
 
 class Gathered(Struct, frozen=True):
-    """All that one side says of a case: one outcome with all trials, where the first of them stands, and the files they are from."""
+    """All that one side says of a case: one outcome with all trials, the files they are from, and the number of the first of them in the first file."""
 
     outcome: Outcome
-    place: str
     readings: tuple[Reading, ...]
+    index: int
+
+    def place_of(self, metric: str = "") -> str:
+        """Where the first of the trials, or a metric of it, stands."""
+        return self.readings[0].place(self.index, metric)
 
 
 class Files:
@@ -65,12 +69,12 @@ class Files:
         found = self._found[case]
         first, index = found[0]
         if len(found) == 1:
-            return Gathered(first.run.outcomes[index], first.place(index), (first,))
+            return Gathered(first.run.outcomes[index], (first,), index)
         outcomes = [reading.run.outcomes[index] for reading, index in found]
         return Gathered(
             structs.replace(_join(outcomes), case=case),
-            first.place(index),
             tuple(reading for reading, _ in found),
+            index,
         )
 
     def _distinct(self, reading: Reading) -> Reading:

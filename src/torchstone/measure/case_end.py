@@ -22,6 +22,12 @@ class Ending(Struct, frozen=True):
     message: str
     at: float
 
+    @classmethod
+    def timed_out(cls, timeout: float, at: float) -> Ending:
+        """The ending of a worker that took too long, and whose stacks go to its log."""
+        message = f"did not finish within {timeout:g} s; its stack traces are at the end of the log"
+        return cls("timeout", message, at)
+
 
 LastReply = CaseReply | ErrorReply | Malformed
 """What ends a case: a result, an error, or a reply that does not fit the protocol."""

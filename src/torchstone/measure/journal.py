@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Callable
 
 from msgspec import structs
@@ -26,6 +27,7 @@ from torchstone.core.text.redaction import redact_values
 from torchstone.core.text.safe_text import quote_word
 from torchstone.measure.rescue import (
     GONE,
+    Damage,
     Loss,
     find_damage,
     lock,
@@ -72,10 +74,10 @@ class Journal:
 
     def secure(self, *, thoroughly: bool = False) -> None:
         """Go on in a new file if this one is no longer as it was left; ``thoroughly`` compares every byte."""
-        problem = find_damage(self._handle, self._place, self._text, None if thoroughly else self._left)
-        if problem:
+        damage = find_damage(self._handle, self._place, self._text, None if thoroughly else self._left)
+        if damage:
             with undisturbed():
-                self._recover(problem)
+                self._recover(damage)
         else:
             self._left = state_of(self._handle)
 
@@ -96,16 +98,16 @@ class Journal:
                 os.unlink(self._place)
         os.close(self._handle)
 
-    def _recover(self, problem: str) -> None:
+    def _recover(self, damage: Damage) -> None:
         """Go on with what is there now if it has the same text, else in a new file."""
         there = reopen_equal(self._handle, self._place, self._text)
         if there is None:
-            self._move(problem)
+            self._move(damage)
             return
         os.close(self._handle)
         self._handle, self._left = there, state_of(there)
 
-    def _move(self, problem: str) -> None:
+    def _move(self, damage: Damage) -> None:
         """Write everything to a new file, and go on there."""
         old = self.path
 
@@ -119,7 +121,7 @@ class Journal:
         self._left = state_of(handle)
         if self._again == resume_command(old):
             self._again = resume_command(self.path)
-        self.loss = Loss(self.loss.path if self.loss else old, problem, self.path)
+        self.loss = Loss(self.loss.path if self.loss else old, damage, self.path)
         _sync_folder(os.path.dirname(place))
         self._tell(self.loss.text)
 
@@ -137,7 +139,7 @@ class Journal:
             if error.errno in GONE:
                 self._text += data
                 with undisturbed():
-                    self._move(f"can no longer be written ({reason(error)})")
+                    self._move(Damage(f"became unwritable ({reason(error)})"))
                 return
             raise InputError(
                 f"cannot be written: {reason(error)}",
@@ -176,6 +178,8 @@ def taken(path: str) -> UsageError:
     if os.path.isdir(path) or path.endswith(os.sep):
         advice = f"name a file in it, such as {quote_word(os.path.join(path, 'run.jsonl'))}"
         return UsageError(f"{path} is a folder, and --output is the name of a file", advice=advice)
+    if os.path.exists(path) and (fault := fault_of_file(path, sys.maxsize)):
+        return UsageError(f"{path}: {fault}", advice="choose another --output")
     if not _is_run_file(path):
         return UsageError(f"{path} is there already, and is no run file", advice="choose another --output")
     return UsageError(

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.core.disk import fault_of_file
-from torchstone.core.errors import InputError, printable
+from torchstone.core.disk import LARGEST, fault_of_file
+from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Run
-from torchstone.core.run_settings import STRATEGIES, Settings
+from torchstone.core.run_settings import STRATEGIES, Settings, describe_fault
 from torchstone.core.text.redaction import was_redacted
-from torchstone.core.vocabulary import Probe
+from torchstone.core.text.units import count_of
+from torchstone.core.vocabulary import DEFAULT_SCENARIOS, PORTABLE, Probe
 from torchstone.measure.targets import LARGEST_SOURCE
 from torchstone.suites import BUILT_IN
 from torchstone.worker.protocol.jobs import CaseAxes, CountPlan, MeasureJob, MeasureOptions
 
-__all__ = ["Settings", "case_file", "make_job", "settings_of_run"]
+__all__ = ["Settings", "case_file", "check_artifacts", "make_job", "settings_of_run"]
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -44,7 +46,10 @@ def settings_of_run(run: Run, path: str) -> Settings:
         settings = msgspec.convert(run.settings, Settings)
     except msgspec.ValidationError as error:
         raise InputError(
-            f"settings that this torchstone does not know: {error}", path=path, line=1, column="settings"
+            f"settings that this torchstone does not know: {describe_fault(error)}",
+            path=path,
+            line=1,
+            column="settings",
         ) from None
     _check_options(settings, path)
     _check_parts(run, settings, path)
@@ -155,6 +160,21 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
             settings.profile,
         ),
     )
+
+
+def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:
+    """Refuse to load compile artifacts for cases of which there are none: better now than after their cold and warm starts."""
+    if not settings.load_artifacts or PORTABLE not in (settings.scenarios or DEFAULT_SCENARIOS):
+        return
+    loading = [case for case in cases if case.probe == Probe.COMPILE_CACHE]
+    paths = {case: case_file(settings.load_artifacts, case, "artifacts") for case in loading}
+    faults = {case: fault for case, path in paths.items() if (fault := fault_of_file(path, LARGEST))}
+    for case, fault in faults.items():
+        place = printable(f"{paths[case]}: {fault} (for {case.id})", 1000)
+        raise UsageError(
+            f"no compile artifacts to load for {len(faults)} of {count_of(len(loading), 'case')}: {place}",
+            advice="artifacts belong to one case: save them first, with --save-artifacts and otherwise the same options",
+        )
 
 
 def case_file(folder: str, case: Case, ending: str) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Variant, matches, matches_name
+from torchstone.core.text.suggestions import find_similar
 from torchstone.core.vocabulary import Probe
 
 SMALL_BATCH = 2
@@ -232,11 +233,9 @@ def _nothing_left(listings: Sequence[Listing], axes: Axes, selection: Selection)
 
 
 def _no_match(asked: Sequence[str], listings: Sequence[Listing]) -> UsageError:
-    from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
-
     names = [listing.name for listing in listings]
     texts = [pattern.partition("[")[0].rpartition("::")[2] for pattern in asked]
-    close = dict.fromkeys(match for text in texts for match in get_close_matches(text, names, n=3))
+    close = dict.fromkeys(match for text in texts for match in find_similar(text, names, 3))
     advice = f"did you mean {' or '.join(close)}?" if close else "'torchstone list' shows what there is"
     return UsageError(f"no benchmark matches: {' '.join(asked)}", advice=advice)
 

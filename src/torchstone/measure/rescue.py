@@ -23,17 +23,33 @@ GONE = {errno.ESTALE, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS}
 """What the system says of a file whose disk is no longer there: making room would not help."""
 
 
+class Damage(Struct, frozen=True):
+    """What happened to a run file: the words of a sentence before and after its name."""
+
+    after: str
+    before: str = ""
+
+    def describe(self, path: str) -> str:
+        """The whole sentence."""
+        return " ".join(filter(None, (self.before, path, self.after)))
+
+
 class Loss(Struct, frozen=True):
     """A run file that was taken away: what happened to it and where everything is now."""
 
     path: str
-    problem: str
+    damage: Damage
     new_path: str
+
+    @property
+    def problem(self) -> str:
+        """What happened to which file."""
+        return f"{self.damage.describe(self.path)} during the run"
 
     @property
     def text(self) -> str:
         """All of it as one line."""
-        return f"WARNING: {self.path} {self.problem} while the run was writing it; nothing is lost: everything is in {self.new_path}"
+        return f"WARNING: {self.problem}; nothing is lost: everything is in {self.new_path}"
 
 
 class FileState(Struct, frozen=True):
@@ -49,7 +65,7 @@ def state_of(handle: int) -> FileState:
     return FileState(found.st_size, found.st_mtime_ns)
 
 
-def find_damage(handle: int, place: str, text: bytes | bytearray, left: FileState | None) -> str:
+def find_damage(handle: int, place: str, text: bytes | bytearray, left: FileState | None) -> Damage | None:
     """What somebody else has done to the file that we write through ``handle``, if anything.
 
     Its text is compared if its state is not as we ``left`` it, or if we do not say how we did.
@@ -59,18 +75,18 @@ def find_damage(handle: int, place: str, text: bytes | bytearray, left: FileStat
     except OSError as error:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             whole = os.path.isdir(os.path.dirname(place))
-            return "was removed or renamed" if whole else "was removed together with its folder"
-        return f"can no longer be reached ({reason(error)})"
+            return Damage("was removed or renamed" if whole else "was removed together with its folder")
+        return Damage(f"became unreachable ({reason(error)})")
     if not os.path.samestat(own, there):
         kind = "a folder" if stat.S_ISDIR(there.st_mode) else "another file"
-        return f"was replaced by {kind}"
+        return Damage(f"was replaced by {kind}")
     if own.st_size < len(text):
-        return f"was truncated from {len(text)} to {own.st_size} bytes"
+        return Damage(f"was truncated from {len(text)} to {own.st_size} bytes")
     if own.st_size > len(text):
-        return "was written to by another program"
+        return Damage("", before="another program wrote to")
     if FileState(own.st_size, own.st_mtime_ns) != left and not holds(handle, text):
-        return "was overwritten by another program"
-    return ""
+        return Damage("", before="another program overwrote")
+    return None
 
 
 def reopen_equal(handle: int, place: str, text: bytes | bytearray) -> int | None:

@@ -7,16 +7,16 @@ import secrets
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, fingerprint, unknowns
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import quote_word
+from torchstone.core.text.suggestions import did_you_mean
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, Probe
 from torchstone.measure.code.revision import read_revision
@@ -27,7 +27,7 @@ from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
 from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
-from torchstone.measure.session import Session
+from torchstone.measure.session import Session, TargetsSurvey
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
@@ -51,10 +51,11 @@ class Request(Struct, frozen=True):
     label: str = ""
 
 
-def prepare_run(request: Request, session: Session) -> Run:
-    """Look at the machine and the sources, and plan: a run without outcomes yet."""
-    settings = request.settings
-    found = survey_for(request, session)
+def prepare_run(request: Request, session: Session, *, keeps_going: bool = False) -> Run:
+    """Look at the machine and the sources, and plan: a run without outcomes yet. With ``keeps_going``, it names files that cannot be imported."""
+    surveyed = survey_for(request, session, keeps_going=keeps_going)
+    found = surveyed.survey
+    settings = structs.replace(request.settings, broken=surveyed.broken)
     session.preload(found.libraries)
     axes = (
         request.axes
@@ -167,10 +168,10 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str
     return structs.replace(settings, counter=counter)
 
 
-def survey_for(request: Request, session: Session) -> SurveyReply:
+def survey_for(request: Request, session: Session, *, keeps_going: bool = False) -> TargetsSurvey:
     """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
     sources = list(request.targets.sources.values())
-    found = session.survey_targets(
+    surveyed = session.survey_targets(
         request.targets,
         SurveyJob(
             imports=tuple(request.settings.imports),
@@ -182,7 +183,9 @@ def survey_for(request: Request, session: Session) -> SurveyReply:
             compile=_compile_trial(request),
         ),
         request.settings.timeout,
+        keeps_going=keeps_going,
     )
+    found = surveyed.survey
     for device, problem in (found.devices or {}).items():
         if problem:
             raise UsageError(
@@ -196,7 +199,7 @@ def survey_for(request: Request, session: Session) -> SurveyReply:
             f"torch.compile refuses this for the backend {backend}: {problem}",
             advice="see --compile-mode and --option",
         )
-    return found
+    return surveyed
 
 
 def _compile_trial(request: Request) -> CompileTrial | None:
@@ -215,11 +218,9 @@ def environment_of(found: SurveyReply) -> dict[str, Any]:
 
 
 def _unknown_backend(backend: str, known: Sequence[str]) -> UsageError:
-    close = get_close_matches(backend, known, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
     return UsageError(
         f"--backend {backend}: torch.compile has no such backend here",
-        advice=f"{hint}there are: {', '.join(known)}; --import MODULE can register another",
+        advice=f"{did_you_mean(backend, known)}there are: {', '.join(known)}; --import MODULE can register another",
     )
 
 
@@ -246,13 +247,32 @@ def _devices_of(run: Run, suites: Collection[str]) -> list[str]:
     return sorted(devices | {str(run.environment.get("device") or "cpu")})
 
 
-def check_same_world(run: Run, session: Session) -> None:
+def check_same_world(run: Run, session: Session, path: str) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
+    check_stated(run.plan, found, path)
     changed = differences(environment_of(found), run.environment) + find_edits(run, dirty_too=True)
     session.cautions += unknowns(environment_of(found), run.environment)
     check_hosts(run, run.plan, session)
     refuse_to_finish(changed)
+
+
+def check_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None:
+    """Refuse cases of a run file that lack an axis which their benchmark cannot be built or measured without."""
+    listings = {(each.suite, each.name): each for each in read_listings(found.sources)}
+    for case in cases:
+        listing = listings.get((case.suite, case.benchmark))
+        if listing is None or listing.counted is not None:
+            continue  # the worker says that there is none, and counted work has axes of its own
+        needed = ["device", "backend", "mode", *(["batch_size"] if listing.batch_size else [])]
+        if missing := [axis for axis in needed if not getattr(case.variant, axis)]:
+            raise InputError(
+                f"{case.id}: the plan says nothing about {' or '.join(missing)}, and {case.benchmark} needs it",
+                path=path,
+                line=1,
+                column="plan",
+                advice="the file was edited or damaged: measure again with a new 'torchstone run'",
+            )
 
 
 def refuse_to_finish(changed: Sequence[str]) -> None:

@@ -8,12 +8,11 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
-from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
@@ -27,6 +26,7 @@ from torchstone.measure.procedures.trials import TrialsProcedure
 from torchstone.measure.simulation import BothLaunchers, counting_folder, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.targets import Targets, leave_out_empty
+from torchstone.measure.torch_loading import cannot_load, no_torch
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
 from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
@@ -49,6 +49,14 @@ _OF_STACKS = (
     "Extension modules:",
     "<no Python frame>",
 )
+
+
+@dataclass(frozen=True)
+class TargetsSurvey:
+    """What a survey has found of a command's targets, and by line what is wrong with the files that cannot be imported."""
+
+    survey: SurveyReply
+    broken: tuple[str, ...] = ()
 
 
 class Session:
@@ -163,10 +171,8 @@ class Session:
     def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
-            said = redact(file.read())
-        if "No module named 'torch'" in problem:
-            return _no_torch(self.world.python)
-        return CannotMeasureError(f"torch cannot be loaded: {problem}", advice=_last_lines(said))
+            said = file.read()
+        return cannot_load(problem, said, self.world.python)
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
@@ -179,15 +185,26 @@ class Session:
         return found
 
     def survey_targets(
-        self, targets: Targets, job: SurveyJob, timeout: float = SURVEY_TIMEOUT
-    ) -> SurveyReply:
-        """The same for the targets of a command; files that are left out because they define no benchmark are told."""
+        self,
+        targets: Targets,
+        job: SurveyJob,
+        timeout: float = SURVEY_TIMEOUT,
+        *,
+        keeps_going: bool = False,
+    ) -> TargetsSurvey:
+        """The same for the targets of a command; files that are left out because they define no benchmark are told.
+
+        With ``keeps_going`` so are files that cannot be imported, if there are others; they are in ``broken``.
+        """
         found = self._look(replace(job, sources=job.sources or tuple(targets.sources.values())), timeout)
         sources, empty = leave_out_empty(targets, found.sources)
-        _raise_errors(sources)
-        for each in (*targets.skipped, *empty):
+        sources, errors = _set_apart(sources, keeps_going=keeps_going and targets.may_skip)
+        broken = tuple(f"{error.place}: {error.message}" for error in errors)
+        for each in sorted((*targets.skipped, *empty), key=lambda skipped: skipped.path):
             self._tell(each.line)
-        return replace(found, sources=tuple(sources))
+        for line in broken:
+            self._tell(f"error: {line}")
+        return TargetsSurvey(replace(found, sources=tuple(sources)), broken)
 
     def _look(self, job: SurveyJob, timeout: float) -> SurveyReply:
         """A survey as a worker gives it.
@@ -206,8 +223,10 @@ class Session:
             return answer
         if not isinstance(answer, ErrorReply):
             raise CannotMeasureError("the worker's answer is not a survey")
+        if answer.is_of_torch:
+            raise cannot_load(answer.message, answer.traceback, self.world.python)
         if "No module named 'torch'" in answer.message:
-            raise _no_torch(self.world.python)
+            raise no_torch(self.world.python)
         raise source_error(answer)
 
     def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
@@ -314,15 +333,22 @@ class Session:
         return Supervisor(self.launcher, limits, procedure, cleanup, watcher)
 
 
-def _no_torch(python: str) -> CannotMeasureError:
-    return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
-
-
 def _raise_errors(sources: Sequence[SourceFound]) -> None:
     """Raise the first error of any source."""
     for source in sources:
         if source.error is not None:
             raise source_error(source.error)
+
+
+def _set_apart(
+    sources: Sequence[SourceFound], *, keeps_going: bool
+) -> tuple[list[SourceFound], list[InputError]]:
+    """The sources that can be used, and what is wrong with the files that cannot; where that is all there is, it is raised."""
+    errors = [source_error(source.error) for source in sources if source.error is not None]
+    broken = [error for error in errors if isinstance(error, InputError)]
+    if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
+        raise errors[0]
+    return [source for source in sources if source.error is None], broken
 
 
 def source_error(reply: ErrorReply) -> InputError | UsageError:

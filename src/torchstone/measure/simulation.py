@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 from torchstone.measure.executors.local import KeeperLauncher
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
 from torchstone.measure.executors.worker_handle import Worker
+from torchstone.measure.torch_loading import cannot_load
 from torchstone.worker import worker_environment
 from torchstone.worker.probes.counting.available import find_valgrind_problem
 from torchstone.worker.protocol.jobs import Job, MeasureJob
@@ -88,10 +90,8 @@ def _require_ready(keeper: KeeperLauncher, log: str, when: str) -> None:
     if problem := problem_of(keeper.wait_until_ready(READY_TIMEOUT)):
         said = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:
-            said = file.read()[-1000:].strip().replace("\n", " | ")
-        raise CannotMeasureError(
-            f"torch cannot be loaded {when}: {problem}", advice=said or "use another --counter"
-        )
+            said = file.read()
+        raise cannot_load(str(problem), said, sys.executable, f" {when}")
 
 
 class BothLaunchers:

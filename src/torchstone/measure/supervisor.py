@@ -257,8 +257,7 @@ class Supervisor:
             active.killed = Ending("worker_died", message, now)
         elif active.seconds_used() > self._limits.timeout:
             active.worker.show_stacks()
-            message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
-            active.killed = Ending("timeout", message, now + STACKS_WAIT)
+            active.killed = Ending.timed_out(self._limits.timeout, now + STACKS_WAIT)
         elif excess := active.memory.excess():
             active.worker.kill()
             active.killed = Ending(out_of_memory_status(active.phase), excess, now)

@@ -8,18 +8,18 @@ import importlib.util
 import os
 import re
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 
 from msgspec import Struct
 
 from torchstone.core.disk import fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Variant
+from torchstone.core.text.suggestions import ask_whether_meant, did_you_mean, find_similar
 from torchstone.define.benchmark_base import NAME as BENCHMARK_BASE
 from torchstone.measure.plan import Listing
 from torchstone.suites import BUILT_IN, load_suite
 from torchstone.worker.protocol.replies import BenchmarkFound, CountedFound, SourceFound
-from torchstone.worker.sources import Source, list_packages
+from torchstone.worker.sources import NOTHING_DEFINED, Source, list_packages
 from torchstone.worker.survey import describe, describe_counted
 
 LARGEST_SOURCE = 64 << 20
@@ -120,16 +120,31 @@ def _sources_at(place: str) -> list[Source]:
         advice = "measured are suites, files *.py and folders; 'torchstone compare' and 'torchstone check' take results, 'torchstone run --resume' goes on with a run file"
         raise UsageError(f"{place} is no file of benchmarks", advice=advice)
     known = [*BUILT_IN, *list_packages()]
-    close = get_close_matches(place, known, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
+    hint = did_you_mean(place, known) or ask_whether_meant(_similar_file(place))
     raise UsageError(
         f"there is no suite, file or folder '{place}'", advice=f"{hint}the suites are {', '.join(known)}"
     )
 
 
+def _similar_file(path: str) -> str:
+    """The Python file or folder whose name is most like the last part of this path, in the same folder; empty if none is like it."""
+    folder, wanted = os.path.split(path)
+    try:
+        names = sorted(os.listdir(folder or os.curdir))
+    except OSError:
+        return ""
+    by_stem = {
+        name.removesuffix(".py"): os.path.join(folder, name)
+        for name in names
+        if name.endswith(".py") or (name[0] not in "._" and os.path.isdir(os.path.join(folder, name)))
+    }
+    similar = find_similar(wanted.removesuffix(".py"), by_stem)
+    return by_stem[similar[0]] if similar else ""
+
+
 def _file(path: str) -> Source:
     if not os.path.exists(path):
-        raise InputError("no such file", path=path)
+        raise InputError("no such file", path=path, advice=ask_whether_meant(_similar_file(path)).strip())
     if not path.endswith(".py"):
         raise InputError("expected a Python file with benchmarks in it, such as bench_mine.py", path=path)
     if fault := fault_of_file(path, LARGEST_SOURCE):
@@ -189,7 +204,7 @@ def _why_skipped(path: str, listed: Collection[str]) -> str:
     }
     if imports is None or imports & {"torchstone", BENCHMARK_BASE, *beside}:
         return ""
-    return f"it imports neither torchstone nor {BENCHMARK_BASE}, so it defines no benchmark"
+    return NOTHING_DEFINED  # it imports neither torchstone nor what else could define one
 
 
 def _imports(path: str) -> set[str] | None:

@@ -1,4 +1,4 @@
-"""The suites that come with torchstone, by name; others come from files and from packages' entry points."""
+"""List the suites that come with torchstone; others come from files and entry points."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ ENTRY_POINTS = "torchstone.suites"
 
 
 def load_suite(name: str) -> Suite:
-    """A suite that comes with torchstone. Its module imports nothing but the standard library."""
+    """Load a suite that comes with torchstone. Its module imports only the standard library."""
     suite: Suite = import_module(BUILT_IN[name]).SUITE
     return suite

@@ -1,4 +1,4 @@
-"""What a process needs before it imports model libraries: no network, and a torchvision that can be imported."""
+"""Prepare a process for importing model libraries: no network, and an importable torchvision."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ OFFLINE = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""Read by the libraries when they are imported."""
+"""Variables that the libraries read when imported."""
 
 _KEPT: list[Any] = []
-"""Operators live as long as the library object that defines them."""
+"""Keeps the library object alive, which its operators need."""
 
 
 def prepare() -> None:
-    """Make the libraries of the model suites safe to import. Calling it again changes nothing."""
+    """Make the model libraries safe to import. Calling it again has no effect."""
     os.environ.update(OFFLINE)
     mend_torchvision()
 
 
 def mend_torchvision() -> None:
-    """Let torchvision be imported where its wheel was built for CUDA and torch was not.
+    """Make torchvision importable if its wheel was built for CUDA and torch was not.
 
-    Such a wheel cannot load its compiled part, and then fails to describe operators that this part would have defined: naming them is enough.
-    Models for images work; calling one of the operators (they are for object detection) still fails.
+    Such a wheel cannot load its compiled part, and then fails to describe operators that this part would
+    define: declaring them is enough. Image models work; calling one of the operators (for object detection)
+    still fails.
     """
     if "torchvision" in sys.modules or not (find_spec("torch") and find_spec("torchvision")):
         return

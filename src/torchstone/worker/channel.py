@@ -100,7 +100,7 @@ def _told(value: object) -> str:
     """Something as text; a model's object may fail even at this."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001  (a model's __str__ may raise anything)
         return f"(a {type(value).__name__} that cannot be shown)"
 
 

@@ -26,7 +26,7 @@ def status_of(error: BaseException, phase: str, probe: str) -> str:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    from torchstone.worker.probes.device import is_out_of_memory  # noqa: PLC0415
+    from torchstone.worker.probes.device import is_out_of_memory  # noqa: PLC0415  (only a failure needs it)
 
     try:
         return is_out_of_memory(error)
@@ -44,5 +44,5 @@ def trace_of(error: BaseException) -> str:
     """Where an error came from, if that can be shown."""
     try:
         return redact("".join(traceback.format_exception(error)))[-LONGEST_TEXT:]
-    except BaseException:  # noqa: BLE001
+    except BaseException:  # noqa: BLE001  (a model's exception may raise anything when formatted)
         return "(the traceback cannot be shown)"

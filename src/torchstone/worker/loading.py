@@ -25,9 +25,9 @@ def load_measured(job: MeasureJob) -> Benchmark | Counted:
 
 def _settle(job: MeasureJob) -> None:
     """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (importing this module must not load torch)
     import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
-    import torch._inductor.config as inductor  # noqa: PLC0415
+    import torch._inductor.config as inductor  # noqa: PLC0415  (importing this module must not load torch)
 
     worker_environment.enter(job.environment or {})
     if job.options.threads:

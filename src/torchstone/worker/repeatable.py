@@ -49,6 +49,6 @@ class _Names(Iterator[str]):
 _wait_with_timeout = subprocess.Popen._wait  # type: ignore[attr-defined]
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:  # noqa: ARG001
+def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:  # noqa: ARG001  (signature of Popen.wait)
     """Wait for a child for as long as it takes: with a timeout, Python would look again and again, as often as the child lets it."""
     return _wait_with_timeout(process, None)  # type: ignore[no-any-return]

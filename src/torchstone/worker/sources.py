@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from types import ModuleType
 
+from torchstone.core.text.safe_text import summarise_error
 from torchstone.define import benchmark_base
 from torchstone.define.benchmarks import Benchmark, DefinitionError, Suite, take_defined
 from torchstone.define.counted import Counted, take_counted
@@ -29,6 +30,8 @@ __all__ = [
     "load_source",
     "prepare",
 ]
+
+NOTHING_DEFINED = "no benchmark is defined in it"
 
 default_threads: int | None = (
     None  # what torch itself would use; noted by a process that has since gone down to one thread
@@ -114,7 +117,7 @@ def _load_file(path: str, name: str, wanted: str = "") -> Suite:
     if is_original:
         work += _list_original(module, path, wanted)
     if not defined and not work:
-        why, advice = "no benchmark is defined in it", ""
+        why, advice = NOTHING_DEFINED, ""
         if is_original:
             why += f": {pr_time_files.why_empty(module, path)}"
         else:
@@ -189,7 +192,7 @@ def list_packages() -> list[str]:
 
 def _told(error: BaseException) -> str:
     try:
-        text = str(error)
+        text = summarise_error(str(error))
     except Exception:  # noqa: BLE001  (an exception may fail even at this)
         text = "(its message cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

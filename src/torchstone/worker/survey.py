@@ -37,6 +37,8 @@ def survey(job: SurveyJob, tell: Callable[[LookingAt], None]) -> SurveyReply:
     """
     at_first = set(sys.modules)
     import_modules(job.imports, job.folder)
+    if job.torch:
+        _load_torch()  # before any source does so, and fails: torch cannot be tried twice in one process
     before = set(sys.modules)
     found = []
     for source in job.sources:
@@ -56,7 +58,7 @@ def _ask_torch(job: SurveyJob, reply: SurveyReply) -> SurveyReply:
     from torchstone.worker.probes.device import find_problem, list_devices  # noqa: PLC0415  (imports torch)
 
     if threads := job.threads or sources.default_threads:
-        import torch  # noqa: PLC0415  (only where it is asked for)
+        import torch  # noqa: PLC0415  (a missing or broken torch is reported, not raised)
 
         torch.set_num_threads(threads)
     names = job.devices or tuple(list_devices()[-1:])
@@ -84,23 +86,34 @@ def describe_environment(libraries: Sequence[str], device: str) -> EnvironmentFo
 
 
 def _find_collectives(device: str) -> CollectivesFound:
-    from torchstone.worker.ranks.collectives import find_collectives  # noqa: PLC0415  (imports torch)
+    from torchstone.worker.ranks.collectives import find_collectives  # noqa: PLC0415  (only a survey that asks for it loads it)
 
     return find_collectives(device)
 
 
+class TorchLoadingError(Exception):
+    """Why torch cannot be loaded."""
+
+
+def _load_torch() -> None:
+    try:
+        import torch  # noqa: F401, PLC0415  (only tests whether torch can be imported)
+    except Exception as error:
+        raise TorchLoadingError(f"{type(error).__name__}: {error}") from error
+
+
 def list_backends() -> list[str]:
     """All names that ``torch.compile`` takes as a backend here, and ours for none."""
-    import torch._dynamo  # noqa: PLC0415
+    import torch._dynamo  # noqa: PLC0415  (loads torch)
 
-    from torchstone.worker.probes.subject import NO_COMPILER  # noqa: PLC0415
+    from torchstone.worker.probes.subject import NO_COMPILER  # noqa: PLC0415  (loads torch)
 
     return [*torch._dynamo.list_backends(exclude_tags=()), NO_COMPILER]
 
 
 def _try_compile(trial: CompileTrial, known: list[str]) -> dict[str, str]:
     """By backend, why ``torch.compile`` does not take a mode or an option: it says so before it compiles anything."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (a missing or broken torch is reported, not raised)
 
     refused = {}
     for backend in trial.backends:

@@ -124,10 +124,7 @@ def do(message: dict[str, Any], reporter: WorkerReporter) -> Reply:
 
 def _do(job: Job, reporter: WorkerReporter) -> Reply:
     if isinstance(job, SurveyJob):
-        from torchstone.worker.survey import survey  # noqa: PLC0415  (only that job needs it)
-
-        _use_temporary(job)
-        return survey(job, reporter.send)
+        return _survey(job, reporter)
     if isinstance(job, PrimeJob):
         from torchstone.worker.cache_template import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
 
@@ -136,6 +133,16 @@ def _do(job: Job, reporter: WorkerReporter) -> Reply:
         fill(job.template, compile_tiny_graph)
         return Primed(job.template)
     return _measure(job, reporter)
+
+
+def _survey(job: SurveyJob, reporter: WorkerReporter) -> Reply:
+    from torchstone.worker.survey import TorchLoadingError, survey  # noqa: PLC0415  (only that job needs it)
+
+    _use_temporary(job)
+    try:
+        return survey(job, reporter.send)
+    except TorchLoadingError as error:
+        return ErrorReply(str(error), traceback=trace_of(error.__cause__ or error), is_of_torch=True)
 
 
 def _use_temporary(job: SurveyJob | PrimeJob) -> None:

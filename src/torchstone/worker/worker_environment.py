@@ -136,6 +136,11 @@ def made_here_folder() -> str:
     return os.path.abspath(os.path.join(_kept_folder(), "made-here"))
 
 
+def error_log() -> str:
+    """Where the whole error is kept when torch cannot be loaded; only the latest."""
+    return os.path.abspath(os.path.join(_kept_folder(), "torch-error.log"))
+
+
 def template_folder(processor: str = "", world: World = HERE) -> str:
     """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
     base = _kept_folder()

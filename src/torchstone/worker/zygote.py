@@ -51,7 +51,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
     started = monotonic()
     try:
         _import_all(_FIRST)
-        import torch  # noqa: PLC0415
+        import torch  # noqa: PLC0415  (the keeper starts without torch)
 
         touches_device = torch.accelerator.current_accelerator() is not None
         if not touches_device:
@@ -59,6 +59,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
         if setup.temporary:
             enter({"TMPDIR": setup.temporary})
     except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
+        traceback.print_exc()  # the log has the whole of it
         return KeeperBroken(f"{type(error).__name__}: {error}")
     sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -103,7 +104,7 @@ def _warm_up(template: str, *, here: bool) -> str:
     if here:
         try:
             compile_tiny_graph()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  (reported to the parent)
             return f"{type(error).__name__}: {error}"
     return ""
 
@@ -143,7 +144,7 @@ def _why_not_fork() -> str:
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"{threads} threads are running after the imports"
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (the keeper starts without torch)
 
     accelerator = torch.accelerator.current_accelerator()
     module = getattr(torch, accelerator.type, None) if accelerator else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
 from torchstone.cli.options.output_trial import try_outputs
 from torchstone.cli.options.plain import Option
+from torchstone.cli.options.quantities import unknown_word
 
 
 def make_command(
@@ -42,9 +44,23 @@ def make_command(
     )
 
 
+class _Choice(click.Choice[str]):
+    """One of an option's words; for another, the error is the same as for options that take several."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__(option.choices)
+        self._flag = option.flag
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401  (as click has it)
+        """The word itself, if it is one of them."""
+        if value not in self.choices:
+            raise unknown_word(self._flag, str(value), list(self.choices))
+        return super().convert(value, param, ctx)
+
+
 def _parameter(option: Option) -> click.Option:
     names = [*option.flags, option.name]
     if not option.metavar:
         return click.Option(names, is_flag=True, help=option.help)
-    kind = click.Choice(option.choices) if option.choices else None
+    kind = _Choice(option) if option.choices else None
     return click.Option(names, multiple=option.multiple, metavar=option.metavar, help=option.help, type=kind)

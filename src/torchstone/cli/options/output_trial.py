@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.cli.options.plain import FILE, FOLDER, Option
+from torchstone.cli.options.plain import FILE, FILE_OR_STDOUT, FOLDER, Option
 from torchstone.core.disk import try_file, try_folder
+from torchstone.core.errors import UsageError
 
 STANDARD_OUTPUT = "-"
 
@@ -17,9 +18,11 @@ def try_outputs(options: Sequence[Option], values: Mapping[str, object]) -> None
         if not option.writes:
             continue
         for path in _paths(option, values.get(option.name)):
-            if option.writes == FOLDER:
+            if path == STANDARD_OUTPUT:
+                _refuse_standard_output(option)
+            elif option.writes == FOLDER:
                 try_folder(path)
-            elif option.writes == FILE:
+            elif option.writes in {FILE, FILE_OR_STDOUT}:
                 try_file(path)
             elif not os.path.lexists(path) and not path.endswith(os.sep):
                 # A run file that is there already is refused by the command, which knows how to go on with it.
@@ -31,5 +34,14 @@ def _paths(option: Option, value: object) -> Iterator[str]:
     for text in value if isinstance(value, tuple) else (value,):
         if isinstance(text, str):
             path = text.partition("=")[2] if "=" in option.metavar else text
-            if path and path != STANDARD_OUTPUT:
+            if path:
                 yield path
+
+
+def _refuse_standard_output(option: Option) -> None:
+    """Refuse ``-`` where it would only be the strange name of a file."""
+    if option.writes != FILE_OR_STDOUT:
+        raise UsageError(
+            f"{option.flag} cannot write to standard output",
+            advice=f"name a {'folder' if option.writes == FOLDER else 'file'}; ./- if it is really called that",
+        )

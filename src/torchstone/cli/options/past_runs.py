@@ -10,7 +10,7 @@ from glob import glob
 
 from msgspec import Struct
 
-from torchstone.analyze.learning import FEWEST
+from torchstone.analyze.forecast import FEWEST
 from torchstone.baselines.adopt import Wish
 from torchstone.baselines.margins import Lessons
 from torchstone.baselines.propose import find_lessons

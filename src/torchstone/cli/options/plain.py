@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-FILE, FOLDER, RUN_FILE = "file", "folder", "run file"
+FILE, FILE_OR_STDOUT, FOLDER, RUN_FILE = "file", "file or standard output", "folder", "run file"
 
 
 class Option(Struct, frozen=True):
     """One option: a flag if it has no ``metavar``.
 
-    ``writes`` says that something is written where its value says: ``FILE`` or ``FOLDER``, or ``RUN_FILE``, whose folder is made. That this is possible is
+    ``writes`` says that something is written where its value says: ``FILE``, ``FILE_OR_STDOUT`` (where ``-`` is standard output) or ``FOLDER``, or ``RUN_FILE``, whose folder is made. That this is possible is
     found out before the command starts (``cli/options/output_trial.py``).
     """
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchstone.core.errors import UsageError
+from torchstone.core.text.suggestions import did_you_mean
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "ms": 0.001}
 _BYTES = {
@@ -88,8 +89,14 @@ def split_list(option: str, texts: Sequence[str], known: Sequence[str] = ()) -> 
     values = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip()))
     for value in values:
         if known and value not in known:
-            raise UsageError(f"{option} {value}: expected {', '.join(known)}")
+            raise unknown_word(option, value, known)
     return values
+
+
+def unknown_word(option: str, value: str, known: Sequence[str]) -> UsageError:
+    """The error for a value that is none of the words an option takes."""
+    advice = did_you_mean(value, known).strip()
+    return UsageError(f"{option} {value}: expected {', '.join(known)}", advice=advice)
 
 
 def parse_assignments(option: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from torchstone.cli.terminal.run_display import Display, make_display
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Reading, Run
-from torchstone.measure.measuring import Settings, settings_of_run
+from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
 from torchstone.measure.runner import (
+    check_stated,
     choose_limits,
     environment_of,
     find_edited_files,
@@ -44,6 +45,7 @@ def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trus
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
     _refuse_changes(find_edited_files(run))  # no trust would help
+    check_artifacts(settings, cases)
     trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust)
     _refuse_changes(find_edits(run))
     display = make_display()
@@ -53,7 +55,8 @@ def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trus
         planned = structs.replace(run, plan=tuple(cases) * repeats, outcomes=tuple(taken))
         with Session(settings.start, settings.cache, display.say) as session:
             session.trusts_artifacts = trusts_artifacts
-            outcomes = _measure(run, settings, planned, f"repeat {number} of {repeats}", session, display)
+            title = f"repeat {number} of {repeats}"
+            outcomes = _measure(structs.replace(reading, run=run), settings, planned, title, session, display)
         taken += outcomes
         again = structs.replace(run, outcomes=tuple(outcomes))
         found.append(Reading(f"repeat {number} of {reading.path}", "run", again, (0,) * len(outcomes)))
@@ -61,15 +64,17 @@ def measure_again(reading: Reading, cases: Sequence[Case], repeats: int, *, trus
 
 
 def _measure(
-    run: Run, settings: Settings, planned: Run, title: str, session: Session, display: Display
+    reading: Reading, settings: Settings, planned: Run, title: str, session: Session, display: Display
 ) -> list[Outcome]:
     """One repeat, which is a whole run of these cases."""
+    run = reading.run
     suites = sorted({case.suite for case in run.plan})
     outcomes = []
     with display.busy(f"{title}: loading torch and looking at the machine"):
         devices = sorted({case.variant.device for case in run.plan})
         session.start_workers(list(settings.sources.values()), devices)
         found = look_again(run, suites, session)
+        check_stated(run.plan, found, reading.path)
         _refuse_changes(differences(environment_of(found), run.environment))
         session.cautions += unknowns(environment_of(found), run.environment)
     for caution in session.cautions:

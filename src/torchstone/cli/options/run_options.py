@@ -21,7 +21,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.records import Case
 from torchstone.core.run_settings import CACHES, STARTS, STRATEGIES, Settings, fault_of_record
 from torchstone.core.text.redaction import redact
-from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS, Probe
+from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, PORTABLE, SCENARIOS, Probe
 from torchstone.define.benchmarks import DTYPES, MODES, SIZES
 from torchstone.formats import read_file
 from torchstone.measure.plan import DEFAULT_PROBES, Axes, Selection, check_patterns, durations_of
@@ -79,7 +79,7 @@ OPTIONS = (
     Option("--batch-invariant", "batch_invariant", "", "Also check that results do not depend on the batch size."),
     Option("--output", "output", "FILE", "The run file; by default a dated name in .torchstone/runs.", short="-o", writes=RUN_FILE),
     Option("--csv", "csv", "DIR", "Also write the CSV files of PyTorch's runner there.", writes=FOLDER),
-    Option("--raw-cells", "raw_cells", "", "Leave cells such as =1+1 in the files of --csv as they are; by default they get an apostrophe in front, so that no spreadsheet executes them."),
+    Option("--raw-cells", "raw_cells", "", "Write the cells of --csv files unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe."),
     Option("--ddp-json", "ddp_json", "FILE", "Also write the report of PyTorch's DDP benchmark (scaling).", writes=FILE),
     Option("--v3", "v3", "DIR", "Also write records for PyTorch's benchmark database there.", writes=FOLDER),
     Option("--label", "label", "TEXT", "A name for the code under test, kept in the run file."),
@@ -100,8 +100,7 @@ def make_request(targets: tuple[str, ...], given: dict[str, Any]) -> Request:
             "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
         )
     _check_probe_options(given)
-    if given["trust"] and not given["load_artifacts"]:
-        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    _check_loading(given)
     if given["durations"] and not given["shard"]:
         raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
     settings = _settings(given, resolved.sources)
@@ -137,6 +136,16 @@ def _check_probe_options(given: dict[str, Any]) -> None:
         _check_scaling(given)
     if probes:
         refuse_unused(given, probes)
+
+
+def _check_loading(given: dict[str, Any]) -> None:
+    """Refuse options about compile artifacts of which nothing would be loaded."""
+    if given["trust"] and not given["load_artifacts"]:
+        raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
+    scenarios = split_list("--scenario", given["scenarios"], tuple(SCENARIOS))
+    if given["load_artifacts"] and scenarios and PORTABLE not in scenarios:
+        advice = f"add --scenario {PORTABLE}, or leave out --load-artifacts"
+        raise UsageError(f"--load-artifacts requires the scenario {PORTABLE}", advice=advice)
 
 
 def refuse_unused(given: dict[str, Any], probes: Collection[str]) -> None:

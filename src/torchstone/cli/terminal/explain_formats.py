@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from torchstone.analyze.attribution import Attribution, Change, Step, trace
+from torchstone.analyze.attribution import Attribution, CostChange, Step, trace
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Number
@@ -124,7 +124,7 @@ def _summary_cells(found: Attribution) -> list[str]:
     return [*_short_cells(total), relative if total.change else "", mostly]
 
 
-def _short_cells(change: Change) -> list[str]:
+def _short_cells(change: CostChange) -> list[str]:
     difference = short_number(change.change)
     return [
         short_number(change.base),
@@ -273,13 +273,13 @@ def _case_record(found: Attribution) -> dict[str, Any]:
         record["stacks_unit"] = found.stacks_unit
         record["path"] = [
             {"level": step.level, "passed": step.passed, "name": step.frame.name}
-            | _change_record(Change(step.frame.base, step.frame.new))
+            | _change_record(CostChange(step.frame.base, step.frame.new))
             for step in trace(found.by_stack)
         ]
     return record
 
 
-def _change_record(change: Change) -> dict[str, Number]:
+def _change_record(change: CostChange) -> dict[str, Number]:
     return {"base": change.base, "new": change.new, "change": change.change}
 
 
@@ -340,7 +340,7 @@ def _phase_rows(found: Attribution, escape: Callable[[str], str]) -> Iterator[li
         yield [escape(phase.phase), *_exact_cells(phase), share_text(phase.share)]
 
 
-def _exact_cells(change: Change) -> list[str]:
+def _exact_cells(change: CostChange) -> list[str]:
     return [format_number(change.base), format_number(change.new), signed(change.change)]
 
 

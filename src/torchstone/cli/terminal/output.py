@@ -1,18 +1,22 @@
 """The one way out: whatever is printed goes through here, and leaves nothing in it that a terminal or a CI service would obey.
 
+Data for other programs is written exactly, unless it would end up on a terminal or in the log of a CI service.
 Plain text has no escape sequences at all. Text that we have colored may have colors, and a live display may move the cursor; both come in
 through doors of their own, and only onto a terminal.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from torchstone.core.config import wants_color
+from torchstone.cli.terminal.streams import require_output
+from torchstone.core.config import in_ci_job, wants_color
 from torchstone.core.text.safe_text import SGR, escape_commands, escape_lines
 
 if TYPE_CHECKING:
@@ -90,9 +94,53 @@ def write_colored(text: str) -> None:
     SafeStream(_bare(sys.stdout), _COLORS).write(text)
 
 
+def require_stdout() -> None:
+    """Refuse to go on if standard output cannot take the product of a command."""
+    require_output(_bare(sys.stdout))
+
+
 def write_exactly(text: str) -> None:
-    """Print text as it is: workflow commands of our own, or data that somebody asked for as it is."""
-    _bare(sys.stdout).write(text)
+    """Print the product of a command byte for byte: workflow commands of our own, or data that somebody asked for as it is.
+
+    The bytes are those that ``write_text`` would put into a file, whatever encoding the terminal has.
+    """
+    require_stdout()
+    stream = _bare(sys.stdout)
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:
+        stream.write(text)
+        return
+    stream.flush()
+    buffer.write(text.encode("utf-8", "backslashreplace"))
+
+
+def write_data(text: str) -> None:
+    """Print the product of a command: exactly, if it goes into a pipe or a file; else with nothing in it that a terminal or a CI service would obey."""
+    if not _is_interpreted(_bare(sys.stdout)):
+        write_exactly(text)
+        return
+    require_stdout()
+    sys.stdout.write(text)
+    if not sys.stdout.isatty() and escape_commands(escape_lines(text)) != text:
+        sys.stderr.write(
+            "caution: text that the CI service would obey was escaped, so these are not the exact data; "
+            "write them to a file\n"
+        )
+
+
+def _is_interpreted(stream: TextIO) -> bool:
+    """Whether somebody obeys what is in the text: a terminal, or the log of a CI service that has workflow commands.
+
+    In a job of such a service a pipe may be its log, and nothing tells; a regular file is none.
+    """
+    if stream.isatty():
+        return True
+    if not in_ci_job():
+        return False
+    try:
+        return not stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:  # a stream within this process
+        return False
 
 
 def make_console() -> Console:

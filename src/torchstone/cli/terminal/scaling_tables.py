@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchstone.analyze.buckets import BucketSweep
+from torchstone.analyze.bucket_sizes import BucketSweep
 from torchstone.analyze.scaling_curves import Point, collect_sweeps
 from torchstone.cli.terminal.run_notes import wrapped
 from torchstone.cli.terminal.tables import print_table

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from torchstone.cli.options.plain import FILE, Option
-from torchstone.cli.terminal.output import write_colored, write_exactly
+from torchstone.cli.options.plain import FILE, FILE_OR_STDOUT, Option
+from torchstone.cli.terminal.output import write_colored, write_data, write_exactly
 from torchstone.core.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
@@ -36,7 +36,7 @@ REPORT_OPTIONS = (
         "FILE",
         "Write the report there, and print the text report as well.",
         short="-o",
-        writes=FILE,
+        writes=FILE_OR_STDOUT,
     ),
     Option(
         "--report",
@@ -86,8 +86,7 @@ def show(render: Renderer, style: str, output: str | None, reports: Sequence[tup
             advice = "'torchstone report' makes pages; or name a file that says what is in it"
             raise UsageError(f"{path}: there would be no page in it, but {of_style}", advice=advice)
     for of_style, path in reports:
-        text = render(of_style, color=False, width=WIDTH)
-        write_text(path, text if of_style in _HAVE_NO_FOREIGN_LINES else escape_commands(text))
+        write_text(path, _without_commands(of_style, render(of_style, color=False, width=WIDTH)))
     terminal = sys.stdout.isatty()
     width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
     text = render(style, color=wants_color(terminal), width=width)
@@ -96,7 +95,11 @@ def show(render: Renderer, style: str, output: str | None, reports: Sequence[tup
     elif style == "github":
         write_exactly(text)
     else:
-        sys.stdout.write(text)
+        write_data(_without_commands(style, text))
+
+
+def _without_commands(style: str, text: str) -> str:
+    return text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text)
 
 
 def render(report: Report, style: str, *, color: bool, width: int) -> str:

@@ -8,11 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchstone.core.disk import reason
+from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _LOST_OUTPUT = 2
+_UNWRITABLE = "the output cannot be written"
 
 
 class Outlet(io.FileIO):
@@ -39,6 +41,10 @@ class Outlet(io.FileIO):
         return size
 
 
+class Nowhere(Outlet):
+    """Stands in for an output that the process was started without: what is written there is lost."""
+
+
 def _wait_for_room(descriptor: int) -> None:
     import select  # noqa: PLC0415  (hardly ever needed)
 
@@ -54,7 +60,7 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             _open_nowhere(number)
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+            setattr(sys, name, _stand_in(number))
         elif number and isinstance(stream, io.TextIOWrapper):
             setattr(sys, name, _outlet_like(stream, number))
 
@@ -66,6 +72,13 @@ def _open_nowhere(number: int) -> None:
         os.dup2(nowhere, number)
         os.close(nowhere)
     os.set_inheritable(number, True)
+
+
+def _stand_in(number: int) -> io.TextIOWrapper:
+    """A stream for a descriptor that leads nowhere."""
+    if number == 0:
+        return open(number, encoding="utf-8", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(Nowhere(number, "w", closefd=False)), encoding="utf-8")
 
 
 def _outlet_like(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
@@ -87,15 +100,32 @@ def settle(code: int) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    lost = _lost_of(sys.stdout)
+    outlet = _outlet_of(sys.stdout)
+    lost = outlet.lost if outlet else None
     if lost is None or isinstance(lost, ConnectionError):
         return code
-    sys.stderr.write(f"error: the output cannot be written: {reason(lost)}\n")
+    sys.stderr.write(f"error: {_UNWRITABLE}: {reason(lost)}\n")
     sys.stderr.flush()
     return _LOST_OUTPUT if code in {0, 1} else code
 
 
-def _lost_of(stream: object) -> OSError | None:
+def require_output(stream: object) -> None:
+    """Refuse a standard output that is closed or open for reading only. Call it where the product of a command goes there."""
+    outlet = _outlet_of(stream)
+    if stream is None or isinstance(outlet, Nowhere):
+        raise _refusal("standard output is closed")
+    if outlet is not None:
+        try:
+            os.write(outlet.fileno(), b"")
+        except OSError as error:
+            raise _refusal(reason(error)) from None
+
+
+def _refusal(why: str) -> UsageError:
+    return UsageError(f"{_UNWRITABLE}: {why}", advice="redirect standard output to a file or a pipe")
+
+
+def _outlet_of(stream: object) -> Outlet | None:
     buffer = getattr(stream, "buffer", None)
     outlet = getattr(buffer, "raw", buffer)
-    return outlet.lost if isinstance(outlet, Outlet) else None
+    return outlet if isinstance(outlet, Outlet) else None

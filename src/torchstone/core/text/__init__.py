@@ -1,1 +1,1 @@
-"""Text: foreign text made safe, credentials hidden, numbers formatted."""
+"""Format numbers, escape unsafe text and hide credentials."""

@@ -1,6 +1,7 @@
-"""Hide credentials in text: those in URLs, wherever they occur, and the values of environment variables that are not known to be harmless.
+"""Hide credentials in text: in URLs, and in environment variables that are not known to be harmless.
 
-Standard library only: workers use it too. It is applied where text enters a record or an error message, so that files, reports and terminals never see the original.
+Standard library only, because workers use it. It is applied where text enters a record or an error message,
+so files, reports and terminals never see the original.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from typing import Any
 
 HIDDEN = "(hidden)"
-"""Recorded instead of a value that is not to be seen. It says nothing about the value: two hidden values may differ."""
+"""Recorded in place of a hidden value; two hidden values may differ."""
 
 MASK = "***"
 
@@ -35,7 +36,7 @@ _SECRET_PARAMETER = re.compile(
 
 
 def redact(text: str) -> str:
-    """The text with the credentials of all URLs in it masked.
+    """Mask the credentials of all URLs in a text.
 
     >>> redact("pip install --index-url https://me:geheim@example.com/simple")
     'pip install --index-url https://***@example.com/simple'
@@ -50,11 +51,11 @@ def redact(text: str) -> str:
 
 
 def redact_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (whatever JSON can hold)
-    """The same value with every text in it redacted, the keys of objects too."""
+    """Redact every text in a value, including the keys of objects."""
     if isinstance(value, str):
         return redact(value)
     if depth > _DEEPEST:
-        return value  # nothing so deep can be written into a file anyway
+        return value  # deeper values cannot be written to a file anyway
     if isinstance(value, dict):
         return {
             redact(key) if isinstance(key, str) else key: redact_values(each, depth + 1)
@@ -66,16 +67,16 @@ def redact_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (whatever
 
 
 def without_half_a_word(tail: bytes) -> bytes:
-    """The end of a text from its first whole word on: the rest of a URL that was cut in two is not recognised as one."""
+    """Drop a partial first word: half of a URL would not be recognised as one."""
     half = _HALF_A_WORD.match(tail)
     return tail[half.end() :] if half else tail
 
 
 def is_hidden(value: object) -> bool:
-    """Whether this was recorded instead of a value that is not to be seen."""
+    """Return whether this is the placeholder of a hidden value."""
     return value in (HIDDEN, _OLD_HIDDEN)
 
 
 def was_redacted(value: object) -> bool:
-    """Whether something has been masked in a text, so that it no longer is what it was."""
+    """Return whether something in the text was masked."""
     return isinstance(value, str) and (f"://{MASK}@" in value or f"={MASK}" in value)

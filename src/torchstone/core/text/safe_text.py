@@ -1,8 +1,9 @@
-r"""Foreign text made safe for a terminal, a CI log, a shell command, a JSON document and a spreadsheet. Standard library only: workers use it too.
+r"""Escape untrusted text for terminals, CI logs, shells, JSON and spreadsheets. Standard library only.
 
-What a terminal would obey, or a reader would not see, is spelled out: ``\x1b``, ``\u202e``. That covers control characters (C0, DEL, C1),
-marks that reorder text, line and paragraph separators, lone surrogates and invisible characters. Joiners and variation selectors stay
-where they do their work: in emoji, and in scripts that are written with them.
+Characters that a terminal would interpret or a reader would not see are written as escapes: ``\x1b``,
+``\u202e``. These are control characters (C0, DEL, C1), bidirectional marks, line and paragraph separators,
+lone surrogates and invisible characters. Joiners and variation selectors are kept in emoji and in scripts
+that need them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HIDDEN = (
     f"\ud800-\udfff\ufdd0-\ufdef{_SELECTORS}\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_SPACES = "\t\n\xa0\u1680\u2000-\u200a\u202f\u205f"  # in a name they look like a space or the end of a line
+_SPACES = "\t\n\xa0\u1680\u2000-\u200a\u202f\u205f"  # look like a space or a line end
 _IN_LINES = f"({_KEPT})|[{_HIDDEN}]"
 _IN_LINE = f"({_KEPT})|[{_HIDDEN}{_SPACES}]"
 _IN_WORD = f"({_KEPT})|[{_HIDDEN}{_SPACES}'!\\[\\\\]"
@@ -61,7 +62,7 @@ _SIMPLE_COMMAND = (
 
 
 def escape_line(text: str) -> str:
-    """``text`` on one line, with everything spelled out that a terminal would obey or a reader would not see.
+    """Escape ``text`` for one line: control and invisible characters become visible.
 
     >>> escape_line("two\\nlines"), escape_line("\\x1b[2J")
     ('two\\\\nlines', '\\\\x1b[2J')
@@ -70,12 +71,12 @@ def escape_line(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """The same for text of several lines: line ends, tabs and all kinds of spaces stay."""
+    """Escape a text of several lines; line ends, tabs and spaces stay."""
     return _compiled(_IN_LINES).sub(_spell_out, text) if _has_hidden(text, " \n\t") else text
 
 
 def _has_hidden(text: str, spaces: str) -> bool:
-    """Whether anything in the text needs a closer look; most text is known to be harmless without one."""
+    """Return whether the text may need escaping; a quick test that rules out most text."""
     if text.isascii():
         return not text.isprintable() and bool(text.encode().translate(None, _HARMLESS + spaces.encode()))
     return any(
@@ -87,7 +88,7 @@ def _has_hidden(text: str, spaces: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Whether ``text`` can be shown on one line as it is."""
+    """Return whether ``text`` can be shown on one line as it is."""
     return (text.isascii() and text.isprintable()) or escape_line(text) == text
 
 
@@ -96,15 +97,28 @@ def _spell_out(found: re.Match[str]) -> str:
 
 
 def clean_log(text: str) -> str:
-    """What a program printed, without the codes that color a terminal, and with lines that only end in ``\\n``."""
+    r"""Remove terminal colors from a program's output, and normalise line ends to ``\n``."""
     text = re.sub(_TERMINAL_CODE, "", text) if "\x1b" in text else text
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def escape_commands(text: str) -> str:
-    r"""Text in which a CI service finds no command: no line starts with ``::``, and nothing reads ``##[`` or ``##vso[``.
+def summarise_error(text: str, limit: int = 240) -> str:
+    """Shorten an error of several lines to one line: if it is long, to its first sentence.
 
-    The last character of such a mark is spelled out, so that text which was written in two parts can still be mended.
+    >>> summarise_error("ValueError: \\nno such\\nlog. Valid are: " + "a, " * 99)
+    'ValueError: no such log.'
+    """
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    sentence = re.split(r"(?<=[\w)'\"][.!?]) (?=[A-Z])", line, maxsplit=1)[0]
+    return sentence if len(sentence) <= limit else f"{sentence[:limit].rstrip()} ..."
+
+
+def escape_commands(text: str) -> str:
+    r"""Escape commands of CI services: ``::`` at the start of a line, ``##[`` and ``##vso[``.
+
+    The last character of such a mark is escaped, so that text written in two parts can still be fixed.
 
     >>> escape_commands("a::b\n  ::error::c ##[group]")
     'a::b\n  :\\x3aerror::c ##\\x5bgroup]'
@@ -115,14 +129,17 @@ def escape_commands(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """A JSON document that says the same, without characters that a terminal obeys or nobody sees, and without commands of a CI service."""
+    """Escape characters of a JSON document that a terminal or a CI service would interpret.
+
+    The document's value stays the same.
+    """
     if _has_hidden(text, " \n"):
         text = _compiled(_IN_LINES).sub(_unit_escapes, text)
     return _MARKED.sub(r"\1\\u005b", text) if "##" in text else text
 
 
 def _unit_escapes(found: re.Match[str]) -> str:
-    """A character as JSON's escapes: one for each unit of UTF-16."""
+    """Return a character as JSON escapes, one per UTF-16 unit."""
     if found[1]:
         return found[0]
     code = ord(found[0])
@@ -131,7 +148,7 @@ def _unit_escapes(found: re.Match[str]) -> str:
 
 
 def quote_word(word: str) -> str:
-    r"""A word of a command, so that a shell reads exactly this word, and a terminal or a CI log shows it safely.
+    r"""Quote a word for a shell, in a form that is safe to show in a terminal or a CI log.
 
     Words with hidden characters are written as ``$'...'``, which bash, zsh and ksh understand.
 
@@ -148,7 +165,7 @@ def quote_word(word: str) -> str:
 
 
 def _ansi_c(found: re.Match[str]) -> str:
-    """A character as it is written inside ``$'...'``: the bytes of its UTF-8, which mean the same in every locale."""
+    """Return a character as it is written inside ``$'...'``: its UTF-8 bytes, independent of the locale."""
     if found[1]:
         return found[0]
     if found[0] in "'\\":
@@ -159,15 +176,16 @@ def _ansi_c(found: re.Match[str]) -> str:
 
 
 def join_words(words: Iterable[str]) -> str:
-    """A command of these words, to be pasted into a shell."""
+    """Join words into a command that can be pasted into a shell."""
     return " ".join(map(quote_word, words))
 
 
 def simple_command(text: str) -> str:
-    """A command that a file suggests, if it is one that may be suggested again; else nothing.
+    """Return a command suggested by a file if it is safe to suggest again; else an empty string.
 
-    That is ``torchstone repro RUNFILE CASE`` without options, which asks before it executes what is not the user's own, or a benchmark script
-    of a PyTorch checkout. A shell must find nothing in it to expand, chain or redirect: it has to be quoted as ``quote_word`` does.
+    Safe are ``torchstone repro RUNFILE CASE`` without options, which asks before it executes foreign code,
+    and benchmark scripts of a PyTorch checkout. The command must be quoted as by ``quote_word``: nothing in
+    it for a shell to expand, chain or redirect.
 
     >>> simple_command("torchstone repro run.jsonl 'a[x]'"), simple_command("torchstone repro $(id)")
     ("torchstone repro run.jsonl 'a[x]'", '')
@@ -176,7 +194,7 @@ def simple_command(text: str) -> str:
 
 
 def defuse_cell(cell: str) -> str:
-    """A cell of a table that no spreadsheet takes for a formula; numbers stay as they are.
+    """Escape a table cell that a spreadsheet would take for a formula; numbers stay as they are.
 
     >>> defuse_cell("=1+1"), defuse_cell("-1.5"), defuse_cell("mlp")
     ("'=1+1", '-1.5', 'mlp')
@@ -185,5 +203,5 @@ def defuse_cell(cell: str) -> str:
 
 
 def restore_cell(cell: str) -> str:
-    """A cell as it was before ``defuse_cell``."""
+    """Undo ``defuse_cell``."""
     return cell[1:] if cell.startswith("'") and defuse_cell(cell[1:]) == cell else cell

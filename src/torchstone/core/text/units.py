@@ -1,4 +1,4 @@
-"""The one place a number becomes text."""
+"""Format numbers, units, shares and counts as text; nothing else in the code base does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _COUNT = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 def format_number(value: float) -> str:
-    """A number for people: whole numbers with their digits grouped, others with four significant digits.
+    """Format a number: whole numbers with grouped digits, others with four significant digits.
 
     >>> format_number(12), format_number(1234567), format_number(1.0526315), format_number(0.00001234)
     ('12', '1,234,567', '1.053', '1.234e-05')
@@ -22,7 +22,7 @@ def format_number(value: float) -> str:
 
 
 def short_number(value: float) -> str:
-    """A number in a few characters, for tables; files and pages have all of its digits.
+    """Format a number in a few characters, for tables.
 
     >>> short_number(9999), short_number(12345), short_number(1914643426)
     ('9,999', '12.35k', '1.915G')
@@ -34,7 +34,7 @@ def short_number(value: float) -> str:
 
 
 def format_value(value: str | float | None, unit: str = "") -> str:
-    """A measured or expected value with its unit; ``-`` where there is none."""
+    """Format a value with its unit; ``-`` if there is none."""
     if value is None:
         return "-"
     if isinstance(value, str):
@@ -43,14 +43,14 @@ def format_value(value: str | float | None, unit: str = "") -> str:
 
 
 def _spaced(unit: str) -> str:
-    """The unit as it follows a number: ``1.2x`` but ``3 ms``; counted things need no unit."""
+    """Return the unit as it follows a number: ``1.2x`` but ``3 ms``; empty for counts."""
     if unit in {"x", "%"}:
         return unit
     return f" {unit}" if unit in {"ms", "s", "GB"} else ""
 
 
 def format_change(actual: float, expected: float) -> str:
-    """The relative change, signed: ``+3.2%``; the plain difference where a percentage says nothing."""
+    """Format the relative change: ``+3.2%``; the absolute difference if a percentage makes no sense."""
     if expected == 0:
         return f"{actual - expected:+,.6g}"
     change = 100 * ((actual - expected) / abs(expected))
@@ -58,12 +58,12 @@ def format_change(actual: float, expected: float) -> str:
 
 
 def format_limit(ratio: float) -> str:
-    """A ratio or margin as people write it: 0.95, 0.015."""
+    """Format a ratio or margin: 0.95, 0.015."""
     return f"{ratio:.6g}"
 
 
 def format_share(share: float) -> str:
-    """A share of the whole, as people write it.
+    """Format a share as a percentage.
 
     >>> format_share(0.02), format_share(0.0295131)
     ('2%', '2.95%')
@@ -72,7 +72,7 @@ def format_share(share: float) -> str:
 
 
 def exact_text(value: float) -> str:
-    """A number as a file holds it: whole numbers plainly, others with six decimals unless that would lose digits.
+    """Format a number for a file: ints as they are, others with six decimals unless that loses digits.
 
     >>> exact_text(1.5), exact_text(7), exact_text(0.1234567891)
     ('1.500000', '7', '0.1234567891')
@@ -84,7 +84,7 @@ def exact_text(value: float) -> str:
 
 
 def truncate_digits(value: float, digits: int) -> int:
-    """``value`` cut, not rounded, to so many significant digits, as the original updater does.
+    """Truncate (not round) to this many significant digits, as the original updater does.
 
     >>> truncate_digits(1234567, 4), truncate_digits(99, 4)
     (1234000, 99)
@@ -95,7 +95,7 @@ def truncate_digits(value: float, digits: int) -> int:
 
 
 def count_of(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``, ``3 entries``."""
+    """Format a number with its noun: ``1 row``, ``2 rows``, ``3 entries``."""
     if number == 1:
         return f"{number:,} {noun}"
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
@@ -103,7 +103,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def join_alike(texts: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Each text once, with the places of those that it stands for; those that differ only in counts are one, with ranges.
+    """Merge texts that differ only in counts into one with ranges; return each with the indices it stands for.
 
     >>> join_alike(["only 5 pairs", "no model", "only 8 pairs"])
     [('only 5 to 8 pairs', [0, 2]), ('no model', [1])]

@@ -1,1 +1,1 @@
-"""Result files of other benchmark tools."""
+"""Read result files of other benchmark tools."""

@@ -1,7 +1,7 @@
-"""A result file of asv -> outcomes: each combination of a benchmark's parameters is a case, measured in one trial.
+"""Read asv result files: each combination of a benchmark's parameters is a case with one trial.
 
-The file does not name the parameters, only their values: the axes are ``param1``, ``param2`` and so on. What a number means is in the
-benchmark's name, as asv itself reads it.
+The file contains only the values of parameters, so the axes are named ``param1``, ``param2`` and so on. The
+benchmark's name implies the metric, as in asv itself.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _METRICS = (
 )
 _QUOTED = re.compile(r"^(['\"])([^'\"\\]+)\1$")
 _FAILED = Failure("run", "the benchmark failed; asv's file does not say why")
-_NO_NUMBER = Failure("run", "asv has no number for it: it was skipped, or what it returned is no number")
+_NO_NUMBER = Failure("run", "asv recorded no number: the benchmark was skipped or did not return one")
 
 
 def read(path: str, text: str) -> Reading:
-    """Read one file of asv's folder of results: one commit on one machine, in one environment."""
+    """Read one result file of asv: one commit on one machine, in one environment."""
     document = Document(path, text)
     top = document.top
     version = top.value.get("version")
@@ -52,7 +52,10 @@ def read(path: str, text: str) -> Reading:
 
 
 def _rows(document: Document, version: int) -> Iterator[tuple[str, Fields]]:
-    """Each benchmark's name and what is known of it by field: version 2 has a list of fields and a list of values, version 1 an object, or only a number."""
+    """Yield each benchmark's name and fields.
+
+    Version 2 has a list of values per benchmark, version 1 an object or a number.
+    """
     top = document.top
     columns = top.items("result_columns") if version == 2 else []
     if version == 2 and ("result" not in columns or not all(isinstance(column, str) for column in columns)):
@@ -61,19 +64,19 @@ def _rows(document: Document, version: int) -> Iterator[tuple[str, Fields]]:
     for name, found in top.fields("results").value.items():
         place = f"results.{printable(name)}"
         if not name or not is_plain(name):
-            raise top.error("no usable name of a benchmark", place)
+            raise top.error("unusable benchmark name", place)
         if version == 1:
             row = found if isinstance(found, dict) else {"result": found}
             row = {"version": versions.get(name)} | row
         elif isinstance(found, list) and len(found) <= len(columns):
-            row = dict(zip(columns, found, strict=False))  # what is null at the end is left out
+            row = dict(zip(columns, found, strict=False))  # trailing nulls are omitted
         else:
             raise top.error("expected a list, not longer than result_columns", place)
         yield name, Fields(document.path, document.line, row, place)
 
 
 def _combinations(name: str, row: Fields) -> Iterator[tuple[Case, object, list[Any] | None]]:
-    """The case of each combination of parameters, its number as the file has it, and its samples if they were saved."""
+    """Yield the case of each parameter combination, its value, and its samples if they were saved."""
     values = [_texts(row, choices) for choices in row.items("params")]
     size = prod(map(len, values))
     if size > MOST_COMBINATIONS:
@@ -89,7 +92,7 @@ def _combinations(name: str, row: Fields) -> Iterator[tuple[Case, object, list[A
 
 
 def _texts(row: Fields, choices: object) -> list[str]:
-    """The values of one parameter as asv shows them: texts without their quotes, unless others would then be the same."""
+    """Return the values of one parameter as asv shows them: strings without quotes, unless that makes two alike."""
     if not isinstance(choices, list) or not all(isinstance(c, str) and is_plain(c) for c in choices):
         raise row.error("expected a list of texts for each parameter", "params")
     bare = [_QUOTED.sub(r"\2", choice) for choice in choices]
@@ -97,7 +100,7 @@ def _texts(row: Fields, choices: object) -> list[str]:
 
 
 def _one_each(row: Fields, field: str, size: int) -> list[Any]:
-    """A list with an element for each combination of parameters; null stands for a list of nulls, and one alone for a list of one."""
+    """Return a list with one element per combination; null stands for all nulls, a single value for a list of one."""
     found = row.value.get(field)
     if found is None:
         return [None] * size
@@ -124,7 +127,7 @@ def _outcome(row: Fields, case: Case, value: object, samples: list[Any] | None) 
 
 
 def _metric_of(name: str, row: Fields, samples: list[Any] | None) -> str:
-    """What asv measures of a benchmark of this name; where its author chose another name, only times have statistics."""
+    """Return the metric of a benchmark by its name; with a custom name, only times have statistics."""
     last = name.rpartition(".")[2]
     for pattern, metric in _METRICS:
         if pattern.match(last):
@@ -134,7 +137,7 @@ def _metric_of(name: str, row: Fields, samples: list[Any] | None) -> str:
 
 
 def _environment(top: Fields) -> dict[str, Any]:
-    """What the file says of machine, Python and libraries. A Python that was given as a path tells no version."""
+    """Return machine, Python and libraries. A Python given as a path has no version."""
     machine, python = top.fields("params").value, top.name("python")
     cores = str(machine.get("num_cpu"))
     known = environment_of(
@@ -148,9 +151,7 @@ def _environment(top: Fields) -> dict[str, Any]:
     stated = {"versions": top.fields("requirements").value, "variables": top.fields("env_vars").value}
     for name, facts in stated.items():
         texts = {key: value for key, value in facts.items() if isinstance(value, str) and value}
-        said = texts or (
-            name == "variables" and "env_vars" in top.value
-        )  # none were set, which says something
+        said = texts or (name == "variables" and "env_vars" in top.value)  # none set, which is a fact too
         if said and all(map(is_plain, (*texts, *texts.values()))):
             known[name] = texts
     return known

@@ -1,4 +1,4 @@
-"""The JSON of hyperfine -> outcomes: each command, with its parameters, is a case; each run of it is a process, and so a trial."""
+"""Read hyperfine's JSON: each command with its parameters is a case, each of its runs a trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KIND = "hyperfine"
 
 
 def read(path: str, text: str) -> Reading:
-    """Read what ``hyperfine --export-json`` has written."""
+    """Read the output of ``hyperfine --export-json``."""
     document = Document(path, text)
     collection = Collection(document, KIND)
     for line, entry in document.entries("results"):
@@ -40,7 +40,7 @@ def _each_a_trial(entry: Fields, field: str, metric: str) -> Measurement:
 
 
 def _failure(entry: Fields, runs: int) -> Failure | None:
-    """What the exit codes say. A run that was killed has none; hyperfine goes on after either only if it is told to."""
+    """Return a failure if a run exited with an error or was killed (hyperfine then records no exit code)."""
     codes = entry.items("exit_codes")
     if codes and len(codes) != runs:
         raise entry.error(f"{count_of(runs, 'time')}, but {count_of(len(codes), 'exit code')}", "exit_codes")

@@ -1,4 +1,4 @@
-"""The JSON of pyperf -> outcomes: each benchmark is a case, each of its processes that measured values is a trial."""
+"""Read pyperf's JSON: each benchmark is a case, each process that measured values a trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FACTS = (
 
 
 def read(path: str, text: str) -> Reading:
-    """Read one benchmark or a suite of them: the file is the same."""
+    """Read one benchmark or a suite of them; the format is the same."""
     document = Document(path, text)
     top = document.top
     if (version := top.value.get("version")) != VERSION:
@@ -47,28 +47,28 @@ def read(path: str, text: str) -> Reading:
 
 
 class _Facts:
-    """What processes say of themselves, and must all say alike."""
+    """Metadata of the processes; all must agree."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
         self._known: dict[str, Any] = {}
 
     def add(self, entry: Fields, metadata: dict[str, Any]) -> None:
-        """Take what one process says."""
+        """Add the metadata of one process."""
         for name in self._names:
             value = metadata.get(name)
             if value is not None and self._known.setdefault(name, value) != value:
-                problem = f"{name} is not the same everywhere: {_told(self._known[name])} and {_told(value)}"
+                problem = f"{name} differs between processes: {_told(self._known[name])} and {_told(value)}"
                 advice = "a file holds benchmarks of one environment, each in one unit: split it"
                 raise entry.error(problem, f"metadata.{name}", advice)
 
     def text(self, name: str, default: str = "") -> str:
-        """A fact that is a text on one line; empty where it is something else."""
+        """Return a fact that is a one-line text; empty otherwise."""
         value = self._known.get(name, default)
         return value if isinstance(value, str) and is_plain(value) else ""
 
     def environment(self) -> dict[str, Any]:
-        """The environment of all processes."""
+        """Return the environment common to all processes."""
         return environment_of(
             host=self.text("hostname"),
             system=self.text("platform"),
@@ -96,15 +96,15 @@ def _read_benchmark(entry: Fields, metadata: dict[str, Any], facts: _Facts) -> O
         trials += [len(values)] if values else []
     name, unit = own.text("name"), own.text("unit", "second")
     if not name:
-        raise entry.error("no usable name", "metadata.name")
+        raise entry.error("unusable name", "metadata.name")
     if unit not in _METRICS:
-        raise entry.error("no unit of pyperf", "metadata.unit", f"expected one of {', '.join(_METRICS)}")
+        raise entry.error("unknown unit", "metadata.unit", f"expected one of {', '.join(_METRICS)}")
     measurement = measured(entry, "runs", _METRICS[unit], samples, trials)
     return Outcome(case_of(KIND, name, {}), PASSED, (measurement,))
 
 
 def _runs(entry: Fields) -> Iterator[tuple[Fields, tuple[Number, ...]]]:
-    """The processes and their values; those that only calibrated have none, and warm-ups are none."""
+    """Yield the processes with their values; skip processes that only calibrated, and warm-up values."""
     for number, _ in enumerate(entry.items("runs")):
         run = entry.element("runs", number)
         yield run, run.numbers("values")

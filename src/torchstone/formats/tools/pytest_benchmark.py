@@ -1,4 +1,4 @@
-"""The JSON of pytest-benchmark -> outcomes: each test with its parameters is a case, all of it measured in one process: one trial."""
+"""Read pytest-benchmark's JSON: each test with its parameters is a case, with one trial."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOW_TO_SAVE = "--benchmark-json saves all of them, --benchmark-autosave only wi
 
 
 def read(path: str, text: str) -> Reading:
-    """Read what ``--benchmark-json``, ``--benchmark-save`` or ``--benchmark-autosave`` has written."""
+    """Read the output of ``--benchmark-json``, ``--benchmark-save`` or ``--benchmark-autosave``."""
     document = Document(path, text)
     collection = Collection(document, KIND)
     for line, entry in document.entries("benchmarks"):
@@ -38,7 +38,7 @@ def read(path: str, text: str) -> Reading:
 
 
 def _measurement(stats: Fields) -> Measurement:
-    """The times of all rounds, or the one number that stands for them where they were not saved."""
+    """Return the times of all rounds, or their summary if they were not saved."""
     if data := stats.items("data"):
         return measured(stats, "data", SECONDS, data)
     field = "median" if "median" in stats.value else "mean"
@@ -46,7 +46,7 @@ def _measurement(stats: Fields) -> Measurement:
 
 
 def _case_of(entry: Fields) -> Case:
-    """The case of a test. Its parameters are axes if they are what pytest made its id from, else the id is the only axis."""
+    """Return the case of a test. Its parameters become axes if pytest made its id from them; otherwise the id does."""
     name, test_id = name_of(entry, "fullname"), entry.name("param")
     suite = entry.name("group") or KIND
     if not test_id or not name.endswith(f"[{test_id}]"):
@@ -81,7 +81,7 @@ def _environment(machine: Fields) -> dict[str, Any]:
 
 
 def _family(cpu: dict[str, Any]) -> str | None:
-    """Vendor, family and model number as torchstone's own environments have them."""
+    """Return vendor, family and model number in the notation of torchstone's environments."""
     vendor, family, model = (
         cpu.get("vendor_id_raw") or cpu.get("vendor_id"),
         cpu.get("family"),

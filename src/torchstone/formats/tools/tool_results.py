@@ -1,4 +1,4 @@
-"""What the readers of other benchmark tools' files share: parameters as axes, an environment, and outcomes into a reading."""
+"""Build readings from other tools' files: parameters as axes, the environment, the outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_COUNTED = 1 << 31
 
 
 class Document:
-    """A file that is one JSON object."""
+    """A file that contains one JSON object."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Document:
         self.top = Fields(path, self.line, value)
 
     def entries(self, field: str) -> list[tuple[int, Fields]]:
-        """The objects of a list with the lines they start in, which error messages about them name."""
+        """Return the objects of a list with their lines, for error messages."""
         items = self.top.items(field)
         lines = lines_of_list(self._text, field)
         return [
@@ -41,7 +41,7 @@ class Document:
 
 
 class Collection:
-    """The outcomes of a file in its order, each case once, and which of them the file sums up in one number."""
+    """The outcomes of a file in order, each case once; remembers which ones the file summarises."""
 
     def __init__(self, document: Document, kind: str) -> None:
         self._document = document
@@ -52,9 +52,9 @@ class Collection:
         self._zeros = 0
 
     def add(self, line: int, entry: Fields, outcome: Outcome, *, is_summed_up: bool = False) -> None:
-        """Take one more outcome; ``is_summed_up`` says that its one sample stands for several that are not in the file."""
+        """Add an outcome; ``is_summed_up`` marks one sample that summarises several."""
         if outcome.case in self._at:
-            problem = f"{printable(outcome.case.id)} stands already in line {self._at[outcome.case]}"
+            problem = f"{printable(outcome.case.id)} is already in line {self._at[outcome.case]}"
             raise entry.error(problem, advice="remove one of the two")
         self._at[outcome.case] = line
         self._outcomes.append(outcome)
@@ -64,7 +64,7 @@ class Collection:
     def reading(
         self, field: str, revision: Revision, environment: dict[str, Any], how_to_save_samples: str = ""
     ) -> Reading:
-        """All of it; ``field`` is where benchmarks should have been if there are none."""
+        """Return the reading; ``field`` names the missing field if there are no benchmarks."""
         if not self._outcomes:
             raise self._document.top.error("no benchmarks", field, "did the job that wrote it fail?")
         path = self._document.path
@@ -79,7 +79,7 @@ class Collection:
         if self._summed_up:
             cautions.append(
                 f"{path}: in {self._summed_up} of {size} one number stands for samples that are not in the file, "
-                f"so how far they scatter is not known; {how_to_save_samples}"
+                f"so their variation is unknown; {how_to_save_samples}"
             )
         if self._zeros:
             cautions.append(
@@ -89,7 +89,7 @@ class Collection:
 
 
 def case_of(suite: str, benchmark: str, parameters: Mapping[str, str]) -> Case:
-    """The case of a benchmark with these parameters; those that are called like an axis are that axis."""
+    """Return the case of a benchmark with these parameters; parameters named like an axis set that axis."""
     axes: dict[str, Any] = {}
     further = {}
     for name, value in parameters.items():
@@ -107,7 +107,7 @@ def case_of(suite: str, benchmark: str, parameters: Mapping[str, str]) -> Case:
 
 
 def name_of(entry: Fields, field: str) -> str:
-    """A name, which must be there."""
+    """Return a required name."""
     name = entry.name(field)
     if not name:
         raise entry.error("no name", field)
@@ -115,7 +115,7 @@ def name_of(entry: Fields, field: str) -> str:
 
 
 def text_of(entry: Fields, field: str, value: object) -> str:
-    """The value of a parameter as text that can be shown on one line."""
+    """Return the value of a parameter as one line of text."""
     text = str(value)
     if not isinstance(value, str | int | float | None) or not is_plain(text):
         raise entry.error("expected a text or a number, on one line", field)
@@ -125,7 +125,7 @@ def text_of(entry: Fields, field: str, value: object) -> str:
 def measured(
     entry: Fields, field: str, metric: str, samples: Sequence[Any], trials: Sequence[int] = ()
 ) -> Measurement:
-    """Samples that must be there and make sense; ``trials`` says how many each trial gave, where there were several."""
+    """Return a measurement after checking its samples; ``trials`` is the number of samples of each trial."""
     if not samples:
         raise entry.error("no values", field, "expected a list of numbers")
     if not all(map(is_number, samples)):
@@ -147,7 +147,7 @@ def environment_of(
     python: object = None,
     implementation: object = None,
 ) -> dict[str, Any]:
-    """The facts that a file states, in the form of a run's environment; what is not usable as one is left out."""
+    """Return the stated facts as a run's environment; unusable values are left out."""
     known = {
         "machine": {
             "host": _fact(host),
@@ -167,6 +167,6 @@ def _fact(value: object) -> str | None:
 
 
 def _stated(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts without those that are not known, and without what has none."""
+    """Drop unknown facts and empty groups."""
     inner = {name: _stated(value) if isinstance(value, dict) else value for name, value in facts.items()}
     return {name: value for name, value in inner.items() if value not in (None, {})}

@@ -1,1 +1,1 @@
-"""PyTorch's own files."""
+"""Read and write the file formats of PyTorch's own benchmark scripts."""

@@ -1,4 +1,7 @@
-"""The file names of PyTorch's CI, read and written: ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv`` above all, and the runner's command that it stands for."""
+"""Parse and write the file names of PyTorch's CI, and the runner command that a name implies.
+
+The usual form is ``{backend}_{suite}_{dtype}_{mode}_{device}_{probe}.csv``.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ _SMOKE_TEST_NAME = re.compile(
     r"_(?P<shape>static|dynamic)(?:_(?P<wrapper>default|cpp))?_(?P<device>cpu)_smoketest\.csv"
 )
 SHAPES = {"static": False, "dynamic": True}
-"""What CI calls shapes, and whether these are dynamic."""
+"""CI's words for shapes, and whether they are dynamic."""
 BACKEND_OPTION = "backend="
-"""Stands before a backend where that is written as the option it is given by."""
+"""Prefix of a backend that is written as a runner option."""
 _SCRIPTS = {"timm": "timm_models"}
 _OURS = {"smoke", "huggingface_llm"}
 _DEVICES = {"rocm": "cuda"}
@@ -48,9 +51,9 @@ _BACKEND_OPTIONS = {
 
 
 class CiName(Struct, frozen=True):
-    """What the name of a result file says; nothing where it is not a name that CI gives.
+    """The parts of a result file's name; all empty if CI would not give this name.
 
-    The dtype may have an underscore in it (``amp_bf16``), and so may the device, which then names a model (``cuda_h100``).
+    The dtype may contain an underscore (``amp_bf16``), and so may the device, with a model (``cuda_h100``).
     """
 
     backend: str = ""
@@ -63,7 +66,7 @@ class CiName(Struct, frozen=True):
     wrapper: str = ""
 
     def command(self) -> str:
-        """The runner's own command for one model, ``{name}``; empty where the name does not say how it was run."""
+        """Return the runner's command for one model, ``{name}``; empty if the name does not imply it."""
         options = _BACKEND_OPTIONS.get(self.backend)
         if options is None or not self.suite or self.suite in _OURS or "-" in self.mode:
             return ""
@@ -76,7 +79,7 @@ class CiName(Struct, frozen=True):
 
 
 def read_ci_name(path: str, probe: str) -> CiName:
-    """What a file's name says, if it is that of a file of this probe.
+    """Parse a file name, if it is that of a file of this probe.
 
     >>> read_ci_name("logs/inductor_torchbench_amp_bf16_inference_xpu_accuracy.csv", "accuracy").dtype
     'amp_bf16'
@@ -89,7 +92,10 @@ def read_ci_name(path: str, probe: str) -> CiName:
 
 
 def _read_smoke_test_name(name: str) -> CiName:
-    """What the name of one result of the CPU smoke test says: ``inductor_inference_{model}[_{backend}]_{dtype}_{shape}[_{wrapper}]_cpu_smoketest.csv``."""
+    """Parse the name of a CPU smoke test result.
+
+    The form is ``inductor_inference_{model}[_{backend}]_{dtype}_{shape}[_{wrapper}]_cpu_smoketest.csv``.
+    """
     found = _SMOKE_TEST_NAME.fullmatch(name)
     if not found:
         return CiName()
@@ -105,7 +111,7 @@ def _read_smoke_test_name(name: str) -> CiName:
 
 
 def read_targets_name(path: str) -> CiName:
-    """What the name of a file of speedup targets says: the suite and the device.
+    """Parse suite and device from the name of a speedup-targets file.
 
     >>> read_targets_name("expected_ci_speedup_inductor_torchbench_cpu.csv").device
     'cpu'
@@ -115,9 +121,9 @@ def read_targets_name(path: str) -> CiName:
 
 
 def file_stem(case: Case) -> str:
-    """The name that CI would give a file with this case in it, without its ending.
+    """Return the name that CI would give a file with this case, without its extension.
 
-    What that has no place for (dynamic shapes, a compile mode, a size) follows the backend, as ``inductor_dynamic`` does there.
+    Dynamic shapes, a compile mode or a size follow the backend, as in ``inductor_dynamic``.
     """
     variant = case.variant
     further = [

@@ -1,7 +1,8 @@
-"""The JSON report of PyTorch's DDP benchmark <-> outcomes.
+"""Read and write the JSON report of PyTorch's DDP benchmark.
 
-Each model has rounds; the first is without DDP, the others with it on a growing number of ranks. A round is one case. A report has one bucket size, one
-backend and one kind of everything else: rounds that differ in more are more than one report.
+Each model has rounds: the first without DDP, the others with DDP on increasing numbers of ranks. A round is
+one case. A report holds rounds of one bucket size, backend and so on; rounds that differ in more need several
+reports.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from torchstone.formats.json_text import Fields, read_records
 
 METRIC = "iteration_time"
 NONE, DDP = "none", "ddp"
-"""The strategies that a report knows."""
+"""The strategies that a report can hold."""
 MOST_RANKS = 999_999
 _LARGEST_BATCH = 999_999_999
-_SHORTEST, _LONGEST = 1e-9, 1e9  # seconds: what is beyond is no measurement
+_SHORTEST, _LONGEST = 1e-9, 1e9  # plausible seconds
 _VERSIONS = (("torch", "pytorch_version"), ("cuda", "cuda_version"))
 
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
 _OF_A_ROUND = frozenset({"batch_size", "rank_list", "ranks", "strategy"})
-"""The axes that a report tells rounds apart by."""
+"""The axes that distinguish rounds of a report."""
 _OF_DDP = ("collective", "bucket_mb")
-"""The axes that a round without DDP does not have: it belongs to all of them."""
+"""The axes that a round without DDP lacks: it belongs to every report."""
 
 
 def read(path: str, text: str) -> Reading:
     """Read one report."""
     records = list(read_records(path, text))
     if not records:
-        raise InputError("a list without a report", path=path, line=1, advice="expected one JSON object")
+        raise InputError("the list is empty", path=path, line=1, advice="expected one JSON object")
     if len(records) > 1:
         raise InputError(
-            "a second report follows the first",
+            "more than one report",
             path=path,
             line=records[1][0],
             advice="expected one JSON object",
@@ -62,7 +63,7 @@ def read(path: str, text: str) -> Reading:
 
 
 def _environment(report: Fields) -> dict[str, Any]:
-    """The versions that stand at the head of a report."""
+    """Return the versions from the head of a report."""
     stated = {name: report.value.get(key) for name, key in _VERSIONS}
     versions = {name: text for name, text in stated.items() if isinstance(text, str) and is_plain(text)}
     return {"versions": versions} if any(versions.values()) else {}
@@ -100,7 +101,7 @@ def _read_round(entry: Fields, model: str, size: int, link: dict[str, Any] | Non
 
 
 def ranks_of(case: Case) -> list[int]:
-    """The ranks of a round: 0, 1, 2 and so on unless others are listed; none where nothing says how many they are."""
+    """Return the ranks of a round: 0, 1, 2 and so on unless listed; none if their number is unknown."""
     axes = dict(case.variant.further)
     listed = axes.get("rank_list", "").split()
     if listed and all(_NUMBER.match(rank) for rank in listed):
@@ -109,18 +110,18 @@ def ranks_of(case: Case) -> list[int]:
 
 
 def count_ranks(case: Case) -> int:
-    """How many ranks a round has; 0 where that is not stated as a number."""
+    """Return the number of ranks of a round; 0 if unknown."""
     ranks = dict(case.variant.further).get("ranks", "")
     return int(ranks) if _COUNT.match(ranks) else 0
 
 
 def strategy_of(case: Case) -> str:
-    """How the ranks of a round work together; empty where that is not stated."""
+    """Return the strategy of a round; empty if not stated."""
     return dict(case.variant.further).get("strategy", "")
 
 
 def group_by_model(run: Run) -> list[tuple[str, int, list[Outcome]]]:
-    """The rounds of each model and batch size, in the order of the report. A round without DDP starts a new group, which those with it join."""
+    """Group rounds by model and batch size, in report order. A round without DDP starts a group."""
     groups: list[tuple[str, int, list[Outcome]]] = []
     last: dict[tuple[str, str, int], list[Outcome]] = {}
     for outcome in run.outcomes:
@@ -135,7 +136,7 @@ def group_by_model(run: Run) -> list[tuple[str, int, list[Outcome]]]:
 
 
 def write(run: Run) -> str:
-    """The report as one JSON object, of what was measured of scaling. Rounds that are more than one report are refused; ``split`` parts them."""
+    """Write a report of the scaling rounds. Raise an error if they need several reports; ``split`` separates them."""
     reports = split(run)
     if len(reports) > 1:
         raise _several([axes for axes, _ in reports])
@@ -156,10 +157,10 @@ def write(run: Run) -> str:
 
 
 def split(run: Run) -> list[tuple[dict[str, str], Run]]:
-    """The reports that the rounds of a run make, each with the axes that only its rounds have.
+    """Split a run into one run per report, each with the axes that distinguish it.
 
-    In a report of rounds that torchstone measured, the round without DDP is the first of its model, and ranks grow. Those of a report that was read
-    stand as they stood.
+    In rounds that torchstone measured, the one without DDP comes first, and ranks increase. Rounds read from
+    a report keep their order.
     """
     rounds = _in_order(run)
     reports: list[tuple[dict[str, str], Run]] = []
@@ -176,12 +177,12 @@ def split(run: Run) -> list[tuple[dict[str, str], Run]]:
 
 
 def left_out(run: Run) -> list[str]:
-    """The rounds of scaling that no report has, and why, in words."""
+    """Return the scaling rounds that fit in no report, each with the reason."""
     rounds = [outcome for outcome in run.outcomes if outcome.case.probe == Probe.SCALING]
     told = []
     if others := [outcome for outcome in rounds if not _has_place(outcome)]:
         ways = " and ".join(sorted({strategy_of(outcome.case) for outcome in others}))
-        told.append(f"{count_of(len(others), 'round')} with {ways}: a DDP report has no place for them")
+        told.append(f"{count_of(len(others), 'round')} with {ways}: a DDP report cannot hold them")
     failed = [outcome for outcome in rounds if _has_place(outcome) and not _samples(outcome)]
     told += [f"{_told(outcome.case)}: {outcome.status}" for outcome in failed]
     kept = {outcome.case for outcome in _in_order(run)}
@@ -191,7 +192,7 @@ def left_out(run: Run) -> list[str]:
 
 
 def as_in_report(case: Case) -> Case | None:
-    """As much of a case as a report says; None for a round that no report has."""
+    """Return the part of a case that a report states; None for a round that fits in no report."""
     if strategy_of(case) not in {NONE, DDP}:
         return None
     variant = case.variant
@@ -205,14 +206,15 @@ def _told(case: Case) -> str:
 
 
 def _has_place(outcome: Outcome) -> bool:
-    """Whether a report can have such a round."""
+    """Return whether a report can hold this round."""
     return outcome.case.probe == Probe.SCALING and strategy_of(outcome.case) in {NONE, DDP}
 
 
 def _in_order(run: Run) -> list[Outcome]:
-    """The measured rounds of a run that a report can have, as they are to stand there.
+    """Return the measured rounds that a report can hold, in report order.
 
-    Read again, the first round of a model is taken for the one without DDP: a model that has none is left out.
+    A reader takes the first round of a model for the one without DDP, so a model without such a round is left
+    out.
     """
     rounds = [outcome for outcome in run.outcomes if _has_place(outcome) and _samples(outcome)]
     groups = group_by_model(structs.replace(run, outcomes=tuple(rounds)))
@@ -224,7 +226,7 @@ def _in_order(run: Run) -> list[Outcome]:
 
 
 def _original_order(outcome: Outcome) -> tuple[bool, int]:
-    """Without DDP first, then growing; models, which are the same in this, stay in their order."""
+    """Sort key: without DDP first, then by number of ranks; models keep their order."""
     return strategy_of(outcome.case) != NONE, count_ranks(outcome.case)
 
 
@@ -233,24 +235,24 @@ def _model(case: Case) -> tuple[str, str, int | None, tuple[tuple[str, str], ...
 
 
 def _common_axes(case: Case) -> dict[str, str]:
-    """The axes that all rounds of a report have in common."""
+    """Return the axes that all rounds of a report share."""
     axes = case.variant.axes().items()
     return {axis: value for axis, value in axes if axis not in _OF_A_ROUND and axis not in _OF_DDP}
 
 
 def _link(case: Case) -> dict[str, str]:
-    """How the ranks of a round talk to each other."""
+    """Return how the ranks of a round communicate."""
     axes = dict(case.variant.further)
     return {axis: axes[axis] for axis in _OF_DDP if axis in axes}
 
 
 def _distinct(found: Iterator[dict[str, str]]) -> list[dict[str, str]]:
-    """Each once, in their order."""
+    """Remove duplicates, keeping the order."""
     return [dict(items) for items in dict.fromkeys(tuple(each.items()) for each in found)]
 
 
 def _several(reports: list[dict[str, str]]) -> UsageError:
-    """What differs between rounds that cannot stand in one report, and how to choose."""
+    """Return the error for rounds that need several reports: how they differ, and how to choose."""
     axis = next(axis for axes in reports for axis in axes)
     values = list(dict.fromkeys(axes[axis] for axes in reports if axis in axes))
     chosen = f"--only '*{axis}={values[-1]},*'"
@@ -263,7 +265,7 @@ def _several(reports: list[dict[str, str]]) -> UsageError:
 
 
 def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
-    """Refuse models of two suites that a report could not tell apart."""
+    """Refuse models of two suites that a report could not distinguish."""
     suites: dict[tuple[str, int], str] = {}
     for model, size, outcomes in groups:
         suite = outcomes[0].case.suite
@@ -275,7 +277,7 @@ def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
 
 
 def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, Any]:
-    """What stands at the head of a report; as it was read, where it was."""
+    """Return the head of a report; unchanged if it was read from one."""
     if run.settings and run.environment.keys() <= {"versions"}:
         return run.settings
     head: dict[str, Any] = {}
@@ -297,7 +299,7 @@ def _at(facts: Any, *names: str) -> Any:  # noqa: ANN401  (JSON is anything)
 
 
 def _as_number(text: str | None) -> Number | str | None:
-    """Megabytes as a number, a whole one where it is."""
+    """Return megabytes as a number, an int if it is whole."""
     try:
         value = float(text or "")
     except ValueError:

@@ -1,7 +1,8 @@
-"""Expected values by name <-> outcomes: one column a metric, or one column a dtype with a status in each cell.
+"""Read and write CSV files of expected values: one column per metric, or one per dtype.
 
-The first kind is ``name,accuracy,graph_breaks[,...]``, ``name,compression_ratio`` and the like: any known metric may be a column. An
-empty cell means that nothing is expected.
+With one column per metric, a file is ``name,accuracy,graph_breaks[,...]``, ``name,compression_ratio`` or the
+like: any known metric may be a column. With one column per dtype, each cell is a status. An empty cell
+expects nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from torchstone.formats import table
 
 DTYPES = ("float32", "bfloat16", "float16", "amp_bf16", "amp_fp16", "amp")
 MOST_SHARED = 20_000
-MOST_SHOWN = 30  # names in a message
+MOST_SHOWN = 30  # names shown in a message
 _WHOLE = frozenset({*CAPTURE_METRICS, "recompiles"})
 _MAY_BE_ZERO = frozenset({"files", "look-ups", "% of look-ups", "%"})
-"""The units of which nobody takes a share: of the others, 0 cannot be expected."""
+"""Units without relative limits; for the others, an expected value of 0 is invalid."""
 _CUSTOMARY = (ACCURACY, "graph_breaks", "calls_captured", "fallbacks_to_eager")
 
 
 def read_expected(path: str, text: str) -> Reading:
-    """Read one row a model, one column a metric."""
+    """Read one row per model, one column per metric."""
     stream = iter(table.Rows(path, text))
     header_line, header = table.read_header(path, stream)
     _require_columns(path, header_line, header, {**METRICS, **FORMER_NAMES}, "metric")
@@ -54,7 +55,7 @@ def read_expected(path: str, text: str) -> Reading:
 def _read_cells(
     path: str, line: int, columns: Sequence[str], cells: Sequence[str]
 ) -> tuple[str, tuple[Measurement, ...]]:
-    """The expected status and numbers of a row; rows that expect the same share them."""
+    """Return the expected status and numbers of a row; equal rows share their records."""
     status = ""
     measurements = []
     for column, cell in zip(columns, cells, strict=True):
@@ -66,7 +67,7 @@ def _read_cells(
 
 
 def read_by_dtype(path: str, text: str) -> Reading:
-    """Read the wide kind: one row a model, one column a dtype, a status in each cell."""
+    """Read one row per model, one column per dtype, with a status in each cell."""
     stream = iter(table.Rows(path, text))
     header_line, header = table.read_header(path, stream)
     _require_columns(path, header_line, header, DTYPES, "dtype")
@@ -91,16 +92,17 @@ def _require_columns(path: str, line: int, header: Sequence[str], known: Collect
         from difflib import get_close_matches  # noqa: PLC0415  (only for this message)
 
         close = get_close_matches(unknown[0], known, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(close)}? " if close else ""
         shown = [*close, *(each for each in known if each not in close)][:MOST_SHOWN]
         more = f", and {len(known) - len(shown)} more in docs/reference.md" if len(known) > len(shown) else ""
-        advice = f"known: {', '.join(shown)}{more}"
-        raise InputError(f"this column is no {noun}", path=path, line=line, column=unknown[0], advice=advice)
+        advice = f"{meant}known: {', '.join(shown)}{more}"
+        raise InputError(f"not a known {noun}", path=path, line=line, column=unknown[0], advice=advice)
     if len(header) < 2:
-        raise InputError("names, but nothing expected of them", path=path, line=line, column="name")
+        raise InputError("no column of expected values", path=path, line=line, column="name")
 
 
 def _probe_of(header: Sequence[str]) -> str:
-    """The probe whose results these values are for: capture counts alone may be of any."""
+    """Return the probe these values are for; capture counts alone may belong to any."""
     if ACCURACY in header:
         return Probe.ACCURACY.value
     probes = [METRICS[column].probes for column in header if column != "name"]
@@ -117,11 +119,11 @@ def _full_rows(
 
 
 def read_status(path: str, line: int, column: str, cell: str) -> str:
-    """A status, or nothing."""
+    """Read a status; empty if the cell is."""
     status = cell.strip()
     if status and (not is_plain(status) or len(status) > 100):
         advice = "expected a status such as pass or fail_accuracy"
-        raise InputError("no usable status", path=path, line=line, column=column, advice=advice)
+        raise InputError("invalid status", path=path, line=line, column=column, advice=advice)
     return status
 
 
@@ -135,15 +137,15 @@ def _measurement(path: str, line: int, column: str, cell: str) -> Measurement | 
         return Measurement(metric, (table.read_number(path, line, column, cell),))
     number = table.read_positive(path, line, column, cell)
     if number == 0:
-        advice = "a share of 0 means nothing: leave the cell empty, or remove the row"
+        advice = "a margin relative to 0 means nothing: leave the cell empty, or remove the row"
         raise InputError("an expected value of 0", path=path, line=line, column=column, advice=advice)
     return Measurement(metric, (number,))
 
 
 def write_expected(run: Run, *, all_numbers: bool = False) -> str:
-    """One row a benchmark: its status if it has one to state, and the customary counts, or whatever else was measured.
+    """Write one row per benchmark: its status, and the usual counts or whatever else was measured.
 
-    ``all_numbers`` has them all beside a status, too.
+    With ``all_numbers``, a row with a status has all its numbers too.
     """
     outcomes = [outcome for outcome in run.outcomes if _states_accuracy(outcome)]
     stated = any(outcome.status for outcome in outcomes)
@@ -158,7 +160,7 @@ def write_expected(run: Run, *, all_numbers: bool = False) -> str:
 
 
 def write_by_dtype(run: Run) -> str:
-    """One row a benchmark, one column a dtype."""
+    """Write one row per benchmark, one column per dtype."""
     statuses: dict[str, dict[str, str]] = {}
     for outcome in run.outcomes:
         if _states_accuracy(outcome) and outcome.case.variant.dtype in DTYPES:

@@ -1,8 +1,9 @@
-"""The performance and accuracy CSV of PyTorch's benchmark runner <-> outcomes.
+"""Read and write the performance and accuracy CSV files of PyTorch's benchmark runner.
 
-Both start with ``dev,name,batch_size[,tag]``; only the name and one metric must be there. A row of a case that failed is short, or padded with zeros, and its batch size
-is 0, which means unknown: these zeros are no measurements and are not kept as such. In an accuracy file the column ``compilation_latency`` means
-dynamo's own timers, in a performance file a difference of warm-up times; here these are two metrics.
+Both start with ``dev,name,batch_size[,tag]``; only the name and one metric are required. The row of a failed
+case is short or padded with zeros, and has batch size 0, meaning unknown; these zeros are not read as
+measurements. The column ``compilation_latency`` holds dynamo's own timers in an accuracy file, and a
+difference of warm-up times in a performance file: two metrics in torchstone.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ MOST_SHARED = 20_000
 
 
 def read_performance(path: str, text: str) -> Reading:
-    """Read a performance CSV; a failed row gets the status ``failed``, for the file does not say more."""
+    """Read a performance CSV; failed rows get the status ``failed``, because the file says no more."""
     return _read(path, text, Probe.PERFORMANCE)
 
 
@@ -73,13 +74,15 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
         lines.append(line)
     table.require_rows(path, outcomes)
     cautions = (
-        () if text.endswith(("\n", "\r")) else (f"{path}: the last line has no end: was the file cut off?",)
+        ()
+        if text.endswith(("\n", "\r"))
+        else (f"{path}: the last line is incomplete: was the file cut off?",)
     )
     return Reading(path, probe.value, run_of(path, outcomes), lines, cautions, reader.named.command())
 
 
 class _RowReader:
-    """Turns the cells of one file's rows into outcomes, sharing equal records between rows."""
+    """Turn the rows of one file into outcomes; equal records are shared between rows."""
 
     def __init__(self, path: str, header_line: int, header: list[str], probe: Probe) -> None:
         self._path = path
@@ -100,7 +103,7 @@ class _RowReader:
         self._known_cells: dict[tuple[str, str], Measurement | None] = {}
 
     def read(self, line: int, cells: list[str]) -> Outcome:
-        """One row as an outcome."""
+        """Read one row as an outcome."""
         failed = self._is_failed_form(cells)
         if len(cells) != len(self._header) and not failed:
             raise table.reject_row_length(self._path, line, cells, self._header)
@@ -114,7 +117,7 @@ class _RowReader:
         return Outcome(case, PASSED, measurements)
 
     def _is_failed_form(self, cells: list[str]) -> bool:
-        """A case that ended in an exception: batch size 0, then the status or zeros, and nothing else but padding."""
+        """Return whether the row is that of an exception: batch size 0, a status or zeros, then padding."""
         if not self._shortest <= len(cells) <= len(self._header):
             return False
         if not self._may_have_failed(cells):
@@ -125,7 +128,11 @@ class _RowReader:
         return all(_NOTHING_OR_ZERO.match(cells[number]) for number in there)
 
     def _may_have_failed(self, cells: list[str]) -> bool:
-        """Whether zeros in a row may stand for nothing: its batch size is 0; or, where there is no such column, it is short, or has numbers that are never 0 otherwise."""
+        """Return whether zeros in the row may mean "not measured".
+
+        They may if the batch size is 0; or, without that column, if the row is short or has a zero where
+        there can be none.
+        """
         if "batch_size" in self._at:
             return cells[self._at["batch_size"]].strip() in {"0", "0.0"}
         has_more_than_counts = any(column not in CAPTURE_METRICS for column in self._measured)
@@ -135,7 +142,7 @@ class _RowReader:
         status = cells[self._at["accuracy"]].strip()
         if not status or not is_plain(status) or len(status) > 100:
             advice = "expected a status such as pass or fail_accuracy"
-            raise InputError("no usable status", path=self._path, line=line, column="accuracy", advice=advice)
+            raise InputError("invalid status", path=self._path, line=line, column="accuracy", advice=advice)
         return status
 
     def _variant(self, line: int, cells: list[str]) -> Variant:
@@ -155,7 +162,7 @@ class _RowReader:
         return variant
 
     def _measurements(self, line: int, cells: list[str]) -> tuple[Measurement, ...]:
-        """The measurements of a row. Rows that say the same share them: most counts are small, and most rows alike."""
+        """Return the measurements of a row; equal ones are shared, since most counts are small."""
         picked = self._pick(cells)
         measurements = self._known.get(picked)
         if measurements is None:
@@ -181,13 +188,13 @@ class _RowReader:
             return None
         read = table.read_count if column in CAPTURE_METRICS else table.read_positive
         if column == "compilation_latency":
-            # A difference of two times, which the original writes even where it is negative: the gate calls that invalid.
+            # A difference of times, which the original writes even if it is negative; the gate calls that invalid.
             read = table.read_number
         return Measurement(_metric(column, self._probe), (read(self._path, line, column, cell),))
 
 
 def _require_columns(path: str, line: int, header: list[str], probe: Probe) -> None:
-    """Refuse a header without names, or with nothing that is measured: any other column may be absent."""
+    """Refuse a header without a name column or without any metric."""
     needed = ("name", ACCURACY) if probe is Probe.ACCURACY else ("name",)
     for column in needed:
         if column not in header:
@@ -201,7 +208,7 @@ def _require_columns(path: str, line: int, header: list[str], probe: Probe) -> N
 
 
 def _metric(column: str, probe: Probe) -> str:
-    """The metric that a column means in a file of this probe."""
+    """Return the metric of a column in a file of this probe."""
     return (
         COMPILE_SECONDS
         if (column, probe) == ("compilation_latency", Probe.ACCURACY)
@@ -210,19 +217,19 @@ def _metric(column: str, probe: Probe) -> str:
 
 
 def write_performance(run: Run) -> str:
-    """The performance outcomes of a run as the original's CSV."""
+    """Write the performance outcomes of a run as the original's CSV."""
     return _write(run, Probe.PERFORMANCE, _PERFORMANCE_COLUMNS)
 
 
 def write_accuracy(run: Run) -> str:
-    """The accuracy outcomes of a run as the original's CSV."""
+    """Write the accuracy outcomes of a run as the original's CSV."""
     return _write(run, Probe.ACCURACY, _ACCURACY_COLUMNS)
 
 
 def write_exactly(run: Run, probe: Probe) -> str:
-    """The outcomes of a probe with the original's columns, all of them and no others, and its form of a failed row.
+    """Write the outcomes of a probe with exactly the original's columns and its form of failed rows.
 
-    What the original has no column for is left out: this is for programs that know its header, not for keeping results.
+    Anything without a column is dropped: this is for programs that rely on the header, not for storage.
     """
     columns = _PERFORMANCE_COLUMNS if probe is Probe.PERFORMANCE else _ACCURACY_COLUMNS
     header = [column for column in columns if column not in _OPTIONAL_COLUMNS]
@@ -232,7 +239,7 @@ def write_exactly(run: Run, probe: Probe) -> str:
 
 
 def _as_original(outcome: Outcome) -> Outcome:
-    """Numbers with six decimals; a case that ended before anything was measured has the batch size 0, which means unknown."""
+    """Round numbers to six decimals; give cases that failed early the batch size 0."""
     if outcome.measurements or outcome.status in {PASSED, SKIPPED}:
         rounded = [Measurement(each.metric, (_six_decimals(each.value),)) for each in outcome.measurements]
         return structs.replace(outcome, measurements=tuple(rounded))
@@ -259,7 +266,7 @@ def _cells(outcome: Outcome, probe: Probe, columns: list[str], tagged: bool) -> 
     variant = outcome.case.variant
     failed = not outcome.measurements and outcome.status not in {PASSED, SKIPPED}
     if probe is Probe.ACCURACY and variant.batch_size:
-        failed = False  # beside a batch size, zeros would read as measured
+        failed = False  # with a batch size, zeros would look measured
     row = [
         variant.device,
         outcome.case.benchmark,

@@ -1,7 +1,7 @@
-"""The speedup targets of PyTorch's CPU smoke test, as outcomes: ``name[,backend],data_type,shape,wrapper,target``.
+"""Read the speedup targets of PyTorch's CPU smoke test: ``name[,backend],data_type,shape,wrapper,target``.
 
-The header is a comment (``#name,...``), and so is a row that is switched off: only positions count, and the last cell is the target. The smoke test
-lets a speedup be 1 % below it.
+The header is a comment (``#name,...``), and so are disabled rows; columns are identified by position, and the
+last one is the target. The smoke test tolerates a speedup 1 % below the target.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torchstone.formats.torch.ci_name import BACKEND_OPTION, SHAPES, read_target
 KIND = "speedup-targets"
 MARGIN = 0.01
 WRAPPER = "wrapper"
-"""The axis that says in which language the code around the kernels is: ``default`` is Python."""
+"""The axis for the language of the wrapper code; ``default`` is Python."""
 _COLUMNS = ("name", "backend", "data_type", "shape", WRAPPER, "target")
 _LAYOUTS = {len(columns): columns for columns in (_COLUMNS, ("name", *_COLUMNS[2:]))}
 
 
 def is_header(line: str) -> bool:
-    """Whether a line is the header of such a file.
+    """Return whether a line is the header of such a file.
 
     >>> is_header("#name,backend,data_type,shape,wrapper,perf_speedup_target_c7i\\n"), is_header("# name it")
     (True, False)
@@ -33,14 +33,12 @@ def is_header(line: str) -> bool:
 
 
 def read_targets(path: str, text: str) -> Reading:
-    """Read one row a model and way of running it; what it expects is a speedup."""
+    """Read one row per model and configuration, with its expected speedup."""
     lines: list[int] = []
     outcomes: list[Outcome] = []
     name = read_targets_name(path)
     for line, cells in table.Rows(path, text):
-        if (
-            cells[0].lstrip().startswith("#")
-        ):  # the smoke test also takes a line for a comment that begins with spaces
+        if cells[0].lstrip().startswith("#"):  # the smoke test also treats indented lines as comments
             continue
         row = _Row(path, line, cells)
         case = Case(row.name("name"), Probe.PERFORMANCE.value, name.suite, row.variant(name.device))
@@ -51,7 +49,7 @@ def read_targets(path: str, text: str) -> Reading:
 
 
 def as_in_row(case: Case) -> Case:
-    """As much of a case as a row says: shapes are static, and the wrapper is the default, unless the case says otherwise."""
+    """Return the part of a case that a row states; static shapes and the default wrapper unless stated otherwise."""
     stated = case.variant
     wrapper = dict(stated.further).get(WRAPPER, "default")
     variant = Variant(
@@ -61,7 +59,7 @@ def as_in_row(case: Case) -> Case:
 
 
 def cells_of(outcome: Outcome, count: int) -> list[str]:
-    """The cells of a row for an outcome, without the target, where rows have so many cells."""
+    """Return the cells of an outcome's row without the target, for rows with this many cells."""
     case = as_in_row(outcome.case)
     variant = case.variant
     cells = {
@@ -76,15 +74,15 @@ def cells_of(outcome: Outcome, count: int) -> list[str]:
     columns = _LAYOUTS[count][:-1]
     unknown = [axis for axis in ("backend", "dtype") if not getattr(variant, axis)]
     if unknown and not (unknown == ["backend"] and "backend" not in columns):
-        advice = f"say it with --set {unknown[-1]}=..."
-        raise UsageError(f"{case.name}: the results do not say the {unknown[-1]}", advice=advice)
+        advice = f"state it with --set {unknown[-1]}=..."
+        raise UsageError(f"{case.name}: the results do not state the {unknown[-1]}", advice=advice)
     if outcome.value("speedup") is None:
         raise UsageError(f"{case.name}: the result has no speedup", advice="leave it out, with --only")
     return [cells[column] for column in columns]
 
 
 class _Row:
-    """The cells of one row by the names of their columns, of which old files have one less."""
+    """The cells of one row by column name; old files have one column less."""
 
     def __init__(self, path: str, line: int, cells: Sequence[str]) -> None:
         columns = _LAYOUTS.get(len(cells))
@@ -94,16 +92,19 @@ class _Row:
         self._cells = dict(zip(columns, cells, strict=True))
 
     def name(self, column: str) -> str:
-        """A cell that is a name."""
+        """Return a cell that is a name."""
         return table.read_name(self._path, self._line, column, self._cells[column])
 
     def variant(self, device: str) -> Variant:
-        """The axes that the row states. A backend stands there as the runner's option: ``backend=inductor`` or ``export-aot-inductor``."""
+        """Return the axes of the row.
+
+        The backend is a runner option: ``backend=inductor`` or ``export-aot-inductor``.
+        """
         shape = self.name("shape")
         if shape not in SHAPES:
             advice = f"expected {' or '.join(SHAPES)}"
             raise InputError(
-                f"'{printable(shape, 40)}' is no kind of shapes",
+                f"'{printable(shape, 40)}' is not a known kind of shape",
                 path=self._path,
                 line=self._line,
                 column="shape",
@@ -114,10 +115,10 @@ class _Row:
         return Variant(device, backend, "", self.name("data_type"), SHAPES[shape], further=further)
 
     def target(self) -> float:
-        """The expected speedup."""
+        """Return the expected speedup."""
         number = table.read_positive(self._path, self._line, "target", self._cells["target"])
         if number == 0:
-            advice = "a share of 0 means nothing: begin the row with # to switch it off"
+            advice = "a margin relative to 0 means nothing: begin the row with # to switch it off"
             raise InputError(
                 "a target of 0", path=self._path, line=self._line, column="target", advice=advice
             )

@@ -150,8 +150,7 @@ class Player:
             )
         elif min(now, self._idle_since) - self._started - self._idle > self._limits.timeout:
             self.worker.show_stacks()
-            message = f"did not end within {self._limits.timeout:g} s; the log ends with its stacks"
-            self._killed = Ending("timeout", message, now + STACKS_WAIT)
+            self._killed = Ending.timed_out(self._limits.timeout, now + STACKS_WAIT)
         elif excess := self._memory.excess():
             self._killed = Ending(out_of_memory_status(self.phase), excess, now)
 

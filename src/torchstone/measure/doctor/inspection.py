@@ -12,6 +12,7 @@ import tempfile
 from typing import Any
 
 from torchstone.core.errors import printable
+from torchstone.core.text.safe_text import summarise_error
 from torchstone.measure.doctor.facts import Accelerator, Facts, TorchFacts
 from torchstone.measure.doctor.noise import clock_step, watch
 from torchstone.worker.machine import hardware
@@ -28,9 +29,13 @@ _PROGRAM = """
 import json, sys, time
 sys.path.append(sys.argv[1])
 began = time.perf_counter()
-import torch
+try:
+    import torch
+except Exception as error:
+    print("\\n" + json.dumps({"error": f"{type(error).__name__}: {error}"}))
+    raise
 seconds = time.perf_counter() - began
-from torchstone.measure.environment import probe_environment
+from torchstone.worker.machine.recorded_environment import probe_environment
 device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
 print("\\n" + json.dumps({"seconds": seconds, "environment": probe_environment((), device)}))
 """
@@ -92,13 +97,21 @@ def ask_torch(python: str, patience: float = PATIENCE) -> tuple[TorchFacts, dict
             return TorchFacts(told["environment"]["versions"]["torch"], told["seconds"]), told["environment"]
         except (ValueError, KeyError, TypeError):
             return TorchFacts(error="it printed something that is not an answer"), {}
-    lines = answer.err.strip().splitlines()
-    said = printable(lines[-1]) if lines else "it says nothing"
+    said = _told_error(answer.out) or (answer.err.strip().splitlines() or ["it says nothing"])[-1]
+    said = printable(summarise_error(said), 300)
     if said == "ModuleNotFoundError: No module named 'torch'":
         return TorchFacts(missing=True), {}
     if answer.code is not None and answer.code < 0:
         said = f"the process died of signal {-answer.code}"
     return TorchFacts(error=said), {}
+
+
+def _told_error(out: str) -> str:
+    """What importing torch raised, as the program above tells it; empty if it did not come to that."""
+    try:
+        return str(json.loads(out.strip().rpartition("\n")[2])["error"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def ask_compiler() -> tuple[str | None, str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from torchstone.core.text.redaction import redact
+from torchstone.core.text.safe_text import summarise_error
 from torchstone.measure.executors.protocol import (
     CannotMeasureError,
     LauncherRequest,
@@ -270,7 +271,8 @@ class KeeperLauncher:
     def _await_keeper(self) -> None:
         reply = self.wait_until_ready(_PRELOAD_TIMEOUT)
         if problem := problem_of(reply):
-            raise CannotMeasureError(f"no workers can be started any more: {problem}", advice=_TRY_SPAWN)
+            message = f"no workers can be started any more: {summarise_error(problem)}"
+            raise CannotMeasureError(message, advice=_TRY_SPAWN)
         self.preload(self._libraries)
 
     def poll(self) -> None:

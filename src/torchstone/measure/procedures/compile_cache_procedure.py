@@ -24,20 +24,22 @@ from torchstone.core.records import (
     Outcome,
 )
 from torchstone.core.vocabulary import (
+    COLD,
     COMPILE_SECONDS,
     DEFAULT_SCENARIOS,
     HIT,
     KERNEL_CACHE,
     LOOK_UPS,
     PASSED,
-    SCENARIOS,
+    PORTABLE,
+    PRECOMPILE,
     SKIPPED,
+    WARM,
 )
 from torchstone.measure.procedures.cache_misses import find_native_reason, find_reasons
 from torchstone.worker.protocol.jobs import MeasureJob, Scenario
 from torchstone.worker.worker_environment import CaseFolders, ColdCache
 
-COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
 PREPARATION = "precompile, made ready"
 """A worker that only makes what the precompile scenario loads."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from torchstone.analyze.student import t_quantile
+from torchstone.analyze.student_t import t_quantile
 from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
 from torchstone.core.text.units import join_alike
 from torchstone.core.vocabulary import LEFT_OUT, PASSED

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analyze.compare import Side
+from torchstone.analyze.two_samples import Side
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.compared import ComparedRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from torchstone.analyze.compare import MOST_MORE, Comparison
+from torchstone.analyze.two_samples import MOST_MORE, Comparison
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of

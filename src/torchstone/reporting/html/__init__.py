@@ -1,1 +1,1 @@
-"""The HTML pages, built from elements that escape by default."""
+"""Build the HTML pages, from elements that escape by default."""

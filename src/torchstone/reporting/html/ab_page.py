@@ -1,4 +1,4 @@
-"""What ``torchstone ab`` found, as one HTML page: a line for each case, with a picture of its interval."""
+"""Render the results of ``torchstone ab`` as one HTML page, with a picture of each interval."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torchstone.reporting.html.page import render_document
 from torchstone.reporting.svg.drawing import draw_axis, draw_change, ratio_scale
 
 _COLORS = {"regression": "down", "improvement": "up"}
-_LAST = ("regression", "inconclusive", "improvement", "same")  # any other verdict comes before them
+_LAST = ("regression", "inconclusive", "improvement", "same")  # all other verdicts come first
 MOST_ROWS = 2_000
-"""How many cases the page shows, each with a picture: more would be slow to open."""
+"""The most cases that the page shows: more would be slow to open."""
 BADGES = {"regression": "fail", "improvement": "ok", "same": "ok", "inconclusive": "absent"}
 
 
 class AbRow(Struct, frozen=True):
-    """One case: the verdict, the effect (B's cost over A's) in words and as numbers, what it cost on each side, and why it is as it is."""
+    """One case: verdict, effect (B's cost over A's) in words and numbers, cost of each side, and the reason."""
 
     name: str
     verdict: str
@@ -35,7 +35,7 @@ class AbRow(Struct, frozen=True):
 
 
 class AbPage(Struct, frozen=True):
-    """Everything that the page shows."""
+    """The content of the page."""
 
     headline: str
     told: tuple[tuple[str, str], ...]
@@ -45,7 +45,7 @@ class AbPage(Struct, frozen=True):
 
 
 def render_ab(page: AbPage) -> str:
-    """The whole file."""
+    """Render the page."""
     items = [element("li", element("span", f"{name} ", class_="quiet"), text) for name, text in page.told]
     header = element(
         "header",
@@ -60,14 +60,14 @@ def render_ab(page: AbPage) -> str:
 
 
 def choose_rows(rows: Sequence[AbRow], most: int = MOST_ROWS) -> list[AbRow]:
-    """The rows that the page shows, in their order: of very many, those that failed or got worse before those that did not."""
+    """Choose the rows to show, in order: if there are too many, failures and regressions first."""
     rank = {verdict: place for place, verdict in enumerate(_LAST)}
     kept = sorted(range(len(rows)), key=lambda at: rank.get(rows[at].verdict, -1))[:most]
     return [rows[at] for at in sorted(kept)]
 
 
 def _left_out(rows: Sequence[AbRow], shown: Sequence[AbRow]) -> list[str]:
-    """What the page does not show, where that is so."""
+    """Say what the page leaves out, if anything."""
     left = Counter(row.verdict for row in rows)
     left.subtract(row.verdict for row in shown)
     named = ", ".join(f"{number:,} {verdict}" for verdict, number in left.most_common() if number)
@@ -76,7 +76,7 @@ def _left_out(rows: Sequence[AbRow], shown: Sequence[AbRow]) -> list[str]:
 
 
 def _plot(rows: Sequence[AbRow], margin: float) -> Markup:
-    """B's cost as a multiple of A's: to the right is slower, as the signs of the numbers beside it are."""
+    """Draw B's cost as a multiple of A's: slower is to the right, like the signs of the numbers."""
     shown = [row for row in rows if row.ratio]
     if not shown:
         return NOTHING
@@ -100,7 +100,7 @@ def _plot(rows: Sequence[AbRow], margin: float) -> Markup:
 
 
 def _drawn_interval(row: AbRow) -> tuple[float, float] | None:
-    """The interval, if it has two ends: without one of them it is not drawn."""
+    """Return the interval if it is bounded on both sides; otherwise it is not drawn."""
     if row.interval is None or not 0 < row.interval[0] <= row.interval[1] < math.inf:
         return None
     return row.interval

@@ -1,4 +1,4 @@
-"""What a compile_cache row opens to: its numbers with a column for each way of starting, and why caches did not serve."""
+"""Render the details of a compile_cache row: numbers by scenario, and why caches missed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUANTITIES = list(dict.fromkeys(split[1] for metric in METRICS if (split := spl
 
 
 def render_matrix(measurements: Sequence[Measurement], expected: dict[str, str]) -> Markup:
-    """A line for each quantity, a column for each way of starting; ``expected`` is what the baseline has, by metric."""
+    """Render one line per quantity, one column per scenario; ``expected`` is the baseline by metric."""
     cells = {split: m for m in measurements if (split := split_metric(m.metric))}
     scenarios = list(dict.fromkeys(scenario for scenario, _ in cells))
     there = {quantity for _, quantity in cells}
@@ -46,7 +46,7 @@ def _cell(measurement: Measurement | None, expected: dict[str, str]) -> Markup:
 
 
 def render_reasons(reasons: Sequence[Reason]) -> Markup:
-    """Why caches did not serve this case, graph by graph."""
+    """Render why caches missed for this case, graph by graph."""
     if not reasons:
         return NOTHING
     items = [element("li", _reason(reason)) for reason in reasons]
@@ -63,5 +63,5 @@ def _reason(reason: Reason) -> Markup:
 
 
 def reason_head(reason: Reason) -> str:
-    """Which cache of which way of starting it is about."""
+    """Return which cache of which scenario a reason is about."""
     return f"{reason.scenario}: {reason.cache} {reason.state}"

@@ -1,4 +1,4 @@
-"""The section of the page about compile caches: what each way of starting costs, as a picture and a table, and why one was not warm."""
+"""Render the section on compile caches: the cost of each scenario, and why a start was not warm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_CASES = 8
 
 
 def render_caches(page: Page) -> Markup:
-    """The section, where a run has compile_cache cases."""
+    """Render the section, if a run has compile_cache cases."""
     if not page.caches:
         return NOTHING
     there = [s for s in SCENARIOS if any(case.start(s) for case in page.caches)]
@@ -61,7 +61,7 @@ def _pairs(words: dict[str, str]) -> list[Markup]:
 
 
 def _pictures(cases: Sequence[CacheCase]) -> Markup:
-    """A picture for each case; of many, the later ones are folded away."""
+    """Render a picture per case; the later ones of many are folded."""
     used = {phase for case in cases for start in case.starts for phase, _ in start.parts}
     legend = [
         element("li", f"{phase}: {meaning}", class_=f"part-{phase}")
@@ -85,7 +85,7 @@ def _folded(name: str, content: Markup) -> Markup:
 
 
 def _picture(case: CacheCase) -> Markup:
-    """A bar for each way of starting, in its phases; the same numbers are in a table that unfolds."""
+    """Render a bar per scenario, split into phases, with the numbers in a folded table."""
     longest = max((start.seconds or 0.0 for start in case.starts), default=0.0)
     lines = [_bar(start, longest) for start in case.starts]
     return element(
@@ -112,14 +112,14 @@ def _bar(start: Start, longest: float) -> Markup:
 
 
 def _state(start: Start) -> Markup:
-    """How it ended, where there is no number to show."""
+    """Render how a scenario ended if it has no numbers."""
     if start.status == "not available":
         return element("span", start.status, class_="quiet")
     return status_badge(start.status or "no result", FAIL)
 
 
 def _phase_table(case: CacheCase) -> Markup:
-    """The numbers of a picture."""
+    """Render the numbers of a picture."""
     timed = [start for start in case.starts if start.seconds is not None]
     if not timed:
         return NOTHING
@@ -150,7 +150,7 @@ def _where(page: Page) -> str:
 
 
 def _table(page: Page, scenarios: Sequence[str]) -> Markup:
-    """A line for each case, and one for all of them; a column that would be empty is left out."""
+    """Render one line per case and a total; empty columns are left out."""
     names = ["case", *scenarios, "hit rate", "cache", "saved artifacts"]
     shown = page.caches[:MOST_LINES]
     lines = [[_link(case.row), *_cells(case, scenarios)] for case in shown]
@@ -206,7 +206,7 @@ def _size(start: Start) -> Markup:
 
 
 def _artifacts(row: CaseRow) -> Markup:
-    """How large what torch saved for other machines is."""
+    """Render the size of the portable artifacts."""
     extra = row.outcome.extra if row.outcome else None
     stated = (extra or {}).get("artifacts")
     found = stated.items() if isinstance(stated, dict) else ()
@@ -219,7 +219,7 @@ def _artifacts(row: CaseRow) -> Markup:
 
 
 def _total_cells(page: Page, scenarios: Sequence[str]) -> list[str]:
-    """The sums; a saving is of the cases that have both, and how many that are is said where it is not all."""
+    """Return the totals; a saving covers the cases that have both numbers, and says how many if not all."""
     totals = {total.scenario: total for total in page.summary.caches}
     cases = len(page.caches)
     cells = [_total_cell(totals.get(scenario), cases) for scenario in scenarios]
@@ -242,7 +242,7 @@ def _total_cell(total: Total | None, cases: int) -> Markup:
 
 
 def _reasons(cases: Sequence[CacheCase]) -> Markup:
-    """Why caches did not serve; where they all did, that is said."""
+    """Render why caches missed; say so if none did."""
     groups = group_reasons(cases)
     if not groups:
         return _without_reasons([s for case in cases for s in case.starts if s.scenario != COLD])
@@ -277,12 +277,12 @@ def _reason(group: ReasonGroup) -> Markup:
 
 
 def _which(graphs: Sequence[str]) -> str:
-    """The graphs of a case, where it is not all of them."""
+    """Name the graphs of a case, unless it is all of them."""
     return "" if graphs == ("all",) else f" ({graphs_text(graphs, 8)})"
 
 
 def _lacks(lacks: Sequence[Lack]) -> Markup:
-    """Ways of starting without a result, and why."""
+    """Render the scenarios without a result, and why."""
     if not lacks:
         return NOTHING
     items = [

@@ -1,4 +1,4 @@
-"""What a row of the table opens to: everything that is known about one case."""
+"""Render the details of one case, which its table row expands to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PHASES = ("load", "eager", "compile", "run", "compare")
 
 
 def render_details(row: CaseRow, room: Room) -> Markup:
-    """All about one case, what needs attention first."""
+    """Render everything known about a case, most urgent first."""
     outcome = row.outcome
     told = [
         element("p", row.note, class_="note") if row.note else NOTHING,
@@ -63,7 +63,7 @@ def _failure(failure: Failure, limit: int) -> Markup:
 
 
 def _folded_text(name: str, text: str, limit: int) -> Markup:
-    """A long text behind a line that says what it is."""
+    """Render a long text, folded behind a title."""
     if not text.strip():
         return NOTHING
     lines = count_of(clean_log(text).strip().count("\n") + 1, "line")
@@ -95,14 +95,14 @@ def _finding(finding: Finding) -> Markup:
 
 
 def verdict_badge(verdict: Verdict, *, blocks: bool) -> Markup:
-    """The gate's word, marked if it says no."""
+    """Render the verdict, marked if it blocks."""
     calm = {Verdict.PASS: "ok", Verdict.IMPROVEMENT: "ok", Verdict.EXPECTED_FAILURE: "skip"}
     kind = "fail" if blocks else calm.get(verdict, "absent")
     return element("span", verdict.value, class_=f"badge {kind}")
 
 
 def command(text: str) -> Markup:
-    """A command to copy."""
+    """Render a command to copy."""
     return element("div", element("pre", long_text(text, 20_000)), class_="command")
 
 
@@ -111,7 +111,7 @@ def _commands(row: CaseRow) -> Markup:
 
 
 def _measurements(row: CaseRow, room: Room) -> Markup:
-    """What was measured: a table, and in a line below it what needs no more than a number."""
+    """Render the measurements: a table, and a line of plain numbers below."""
     measured = row.outcome.measurements if row.outcome else ()
     measurements = sorted(measured, key=lambda m: _ORDER.get(m.metric, len(_ORDER)))
     if not measurements:
@@ -136,7 +136,7 @@ def _measurements(row: CaseRow, room: Room) -> Markup:
 
 
 def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: Room) -> bool:
-    """Whether there is nothing to say about a measurement but its number."""
+    """Return whether a measurement is just a number."""
     metric = measurement.metric
     if len(measurement.samples) > 1 or measurement.extra or not (room.compact or metric in _COUNTS):
         return False
@@ -144,7 +144,7 @@ def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: Room
 
 
 def _line(measurements: Sequence[Measurement]) -> Markup:
-    """Numbers in a line; those that are 0 last and together."""
+    """Render numbers in a line, zeros last and together."""
     some = [f"{m.metric} {format_value(m.value, unit_of(m.metric))}" for m in measurements if m.value]
     none = [m.metric for m in measurements if not m.value]
     text = ", ".join([*some, *([f"0 {', '.join(none)}"] if none else [])])
@@ -152,7 +152,7 @@ def _line(measurements: Sequence[Measurement]) -> Markup:
 
 
 def _measurement(measurement: Measurement, expected: str | None, points: int) -> Markup:
-    """One metric; cells that would be empty at the end of the line are left out."""
+    """Render one metric; empty cells at the end of the line are left out."""
     unit, samples = unit_of(measurement.metric), measurement.samples
     interval = _interval(measurement, unit)
     cells: list[str] = [
@@ -181,7 +181,7 @@ def _interval(measurement: Measurement, unit: str) -> str:
 
 
 def _note(extra: dict[str, Any]) -> str:
-    """What else is said about a measurement, in short."""
+    """Return further facts about a measurement, shortened."""
     told = [
         count_of(len(value), "trial")
         if key == TRIALS and isinstance(value, list)
@@ -194,7 +194,7 @@ def _note(extra: dict[str, Any]) -> str:
 
 
 def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
-    """Where the time went, why capture stopped, and whatever else an outcome says."""
+    """Yield where the time went, why capture stopped, and the other facts of an outcome."""
     extra = dict(outcome.extra or {})
     extra.pop("cautions", None)
     extra.pop("profile", None)  # has a section of its own
@@ -223,7 +223,7 @@ def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
 
 
 def _phases(stated: object) -> dict[str, float]:
-    """The seconds of each phase, in their order."""
+    """Return the seconds of each phase, in order."""
     if not isinstance(stated, dict):
         return {}
     known = {str(name): number for name, value in stated.items() if (number := as_number(value)) is not None}
@@ -247,7 +247,7 @@ def _times(duration: float | None, phases: dict[str, float], *, compact: bool) -
 
 
 def graph_break(cause: GraphBreak) -> Markup:
-    """Why capture stopped, where, and the line of code."""
+    """Render why capture stopped, where, and the source line."""
     times = f"{cause.count:,} x " if cause.count != 1 else ""
     return join(
         element("p", times, element("span", long_text(cause.reason, 2_000), class_="found")),
@@ -257,7 +257,7 @@ def graph_break(cause: GraphBreak) -> Markup:
 
 
 def render_tree(value: object, limit: int, depth: int = 0) -> Markup:
-    """Whatever a file says, as lists within lists."""
+    """Render any JSON value as nested lists."""
     if isinstance(value, dict) and value and depth < DEEPEST:
         shown = list(value.items())[:MOST_ENTRIES]
         pairs = [

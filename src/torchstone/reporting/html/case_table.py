@@ -1,4 +1,4 @@
-"""The table of all cases, and what sorts and filters it."""
+"""Render the table of all cases, with its sorting and filtering controls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchstone.reporting.views.case_row import CaseRow, format_metric, format_r
 from torchstone.reporting.views.page_view import MOST_ROWS, Category, Page
 
 BYTES_A_ROW = 3_000
-"""How much of the page a row may take on average, with all that it opens to: 15 MB in all, unless more rows than usual are asked for."""
+"""Average bytes per row with its details: 15 MB in all, unless more rows are asked for."""
 MOST_CATEGORIES = 8
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
@@ -50,7 +50,7 @@ _SHORT = {
 
 
 def render_rows(page: Page) -> list[Markup]:
-    """The rows of the table, each with its details: of those that it should hold as many as there is room for, so that the page stays one that a browser can open."""
+    """Render the table rows with their details, as many as keep the page small enough for a browser."""
     room, lines = max(page.most_rows, MOST_ROWS) * BYTES_A_ROW, list[Markup]()
     many_probes, width = _has_many_probes(page), len(_names(page)) + len(page.columns)
     for row in page.shown:
@@ -67,13 +67,13 @@ def _has_many_probes(page: Page) -> bool:
 
 
 def _names(page: Page) -> list[str]:
-    """The heads of the columns before those of metrics."""
+    """Return the column heads before those of metrics."""
     probe = ["Probe"] if _has_many_probes(page) else []
     return ["Case", *probe, "Status", *(["Gate"] if page.gate else [])]
 
 
 def render_table(page: Page, lines: Sequence[Markup]) -> Markup:
-    """The section of all cases, with the lines of the table."""
+    """Render the section of all cases."""
     head = [_head(name, "") for name in _names(page)]
     head += [_head(short_name_of(metric), metric) for metric in page.columns]
     several = len(page.shown) < len(page.rows)
@@ -101,7 +101,7 @@ def render_table(page: Page, lines: Sequence[Markup]) -> Markup:
 
 
 def render_left_out(page: Page) -> Markup:
-    """Which cases the table does not hold, and how to see them."""
+    """Say which cases the table leaves out, and how to see them."""
     left = page.left_out
     if not left:
         return NOTHING
@@ -133,7 +133,7 @@ def _told_category(category: Category) -> str:
 
 
 def short_name_of(metric: str) -> str:
-    """A metric's name at the head of a column."""
+    """Return a metric's name as a column head."""
     return _SHORT.get(metric, metric)
 
 
@@ -143,7 +143,7 @@ def _head(name: str, metric: str) -> Markup:
 
 
 def status_badge(status: str, kind: str) -> Markup:
-    """How a case ended, with a mark for those who see no colors."""
+    """Render the status, with a mark that does not depend on color."""
     return element("span", f"{_MARKS[kind]}\u00a0{status}", class_=f"badge {kind}")
 
 
@@ -191,7 +191,7 @@ def _number(row: CaseRow, metric: str) -> Markup:
 
 
 def _controls(page: Page, *, many_probes: bool) -> Markup:
-    """Filters; they need the script, so they are shown only where it runs."""
+    """Render the filters; they are shown only if the script runs."""
     total = count_of(len(page.shown), "case")
     search = element(
         "label",
@@ -213,7 +213,7 @@ def _controls(page: Page, *, many_probes: bool) -> Markup:
 
 
 def _chips(legend: str, name: str, chips: Sequence[tuple[str, str, int]]) -> Markup:
-    """A box to tick for each value; as long as none is ticked, all are shown."""
+    """Render a checkbox per value; if none is ticked, all are shown."""
     if len(chips) < 2:
         return NOTHING
     return element("fieldset", element("legend", legend), list(_each_chip(name, chips)))

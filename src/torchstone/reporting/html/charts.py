@@ -1,4 +1,4 @@
-"""The pictures of the page, each a list of cases with its drawing and its number: speedups, compile times, memory."""
+"""Render the charts of the page: speedups, compile times, memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from torchstone.reporting.views.summary import EAGER_MEMORY, MEMORY
 
 MOST_DOTS = 60
 SHOWN_DOTS = 40
-MOST_MARKS = 2_000  # of a curve that is 930 units wide; of more cases, every so many-th is drawn
+MOST_MARKS = 2_000  # on a curve 930 units wide; of more cases, every n-th is drawn
 MOST_BARS = 40
 SHOWN_BARS = 12
 
 
 def render_charts(page: Page) -> Markup:
-    """All pictures that there are numbers for."""
+    """Render all charts that have numbers."""
     pair = join(_compile_times(page), _memory(page))
     return join(_speedups(page), element("div", pair, class_="side-by-side") if pair else NOTHING)
 
@@ -64,7 +64,7 @@ def _speedups(page: Page) -> Markup:
 
 
 def _curve(scale: Scale, rows: Sequence[CaseRow]) -> Markup:
-    """All speedups in one picture; of very many, dots at even distances."""
+    """Draw all speedups in one picture; of very many, evenly spaced ones."""
     some = ""
     drawn = rows
     if len(rows) > MOST_MARKS:
@@ -76,7 +76,7 @@ def _curve(scale: Scale, rows: Sequence[CaseRow]) -> Markup:
 
 
 def _numbers(row: CaseRow) -> list[float]:
-    """All numbers of a speedup that have to fit on the scale."""
+    """Return all numbers of a speedup that must fit on the scale."""
     value, interval = float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))
     return [value, *(interval or ()), *([float(row.old)] if row.old else [])]
 
@@ -100,7 +100,7 @@ def _legend(rows: Sequence[CaseRow]) -> Markup:
 def _plot(
     rows: Sequence[CaseRow], draw: Callable[[CaseRow], tuple[Markup, str]], shown: int, kind: str
 ) -> Markup:
-    """A list of cases, each with its picture and its number; of many, the later ones are folded away."""
+    """Render a list of cases with picture and number; the later ones of many are folded."""
     lines = []
     for row in rows:
         picture, text = draw(row)
@@ -142,7 +142,7 @@ def _compile_times(page: Page) -> Markup:
 
 
 def _cache(row: CaseRow, metric: str) -> str:
-    """Whether the compile cache was warm, where that is stated."""
+    """Return whether the compile cache was warm, if stated."""
     measurement = row.measurement(metric)
     cache = (measurement.extra or {}).get("cache") if measurement else None
     return cache if isinstance(cache, str) else ""

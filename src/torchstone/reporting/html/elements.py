@@ -1,7 +1,7 @@
-"""HTML and SVG elements that are safe by default: text becomes markup only here, and only escaped.
+r"""Build HTML and SVG elements; text becomes markup only here, and always escaped.
 
-A name or message may contain anything. What a browser would take for a tag is escaped; what it would not show, or would let reorder
-the text around it (control characters, marks for writing from right to left), is spelled out: ``\\u202e``.
+Names and messages may contain anything. Tags are escaped; control characters and bidirectional marks, which a
+browser would hide or use to reorder text, are written as ``\u202e``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "rec
 
 
 class Markup(str):
-    """Text that is markup already, and is not escaped again."""
+    """Text that is already markup, and is not escaped again."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ NOTHING = Markup("")
 
 
 def escape(text: str) -> Markup:
-    """Text as markup: it shows as it is, whatever is in it."""
+    """Escape text."""
     return text if isinstance(text, Markup) else Markup(escape_tags(escape_lines(text), quote=False))
 
 
@@ -36,7 +36,7 @@ def _escape_attribute(text: str) -> str:
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
-    """One element. ``class_`` stands for class, and ``_`` inside a name for ``-``; None and False leave an attribute out.
+    """Build an element. ``class_`` means class, ``_`` in a name ``-``; None and False omit an attribute.
 
     >>> element("a", "<b>", href="#x", data_n=1)
     '<a href="#x" data-n="1">&lt;b&gt;</a>'
@@ -53,7 +53,7 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
 
 
 def join(*children: Child, separator: str = "") -> Markup:
-    """Several pieces, one after the other; those that are not there are left out."""
+    """Join pieces; None is skipped."""
     pieces = (piece for child in children if (piece := _render(child)))
     return Markup(escape(separator).join(pieces))
 
@@ -67,12 +67,12 @@ def _render(child: Child) -> str:
 
 
 def _text_of(value: str | float) -> str:
-    """An attribute's value; numbers as short as a picture needs them."""
+    """Format an attribute's value; numbers are rounded for pictures."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def long_text(text: str, limit: int) -> Markup:
-    """Text of at most so many characters: where it is longer, its middle is left out, and that is said."""
+    """Escape text of at most this many characters; the middle of a longer one is left out, with a note."""
     text = clean_log(text).strip("\n")
     if len(text) <= limit:
         return escape(text)

@@ -1,4 +1,4 @@
-"""Where the changes between two run files came from, as one HTML page: as safe and as self-contained as the report."""
+"""Render where the changes between two run files came from, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_DIFFERENCES = 30
 def render_explained_page(
     base: str, new: str, cases: Sequence[Explained], differences: Sequence[str], notes: Sequence[str] = ()
 ) -> str:
-    """The whole file. ``differences`` are those of the two environments, ``notes`` what else is to be said."""
+    """Render the page. ``differences`` are those of the environments, ``notes`` further remarks."""
     title = cases[0].label if len(cases) == 1 else count_of(len(cases), "case")
     header = element(
         "header",

@@ -1,4 +1,4 @@
-"""Links to the rows of the table; a case that the table does not hold is named without one."""
+"""Link to rows of the table; cases that the table leaves out are named without a link."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_LINKS = 12
 
 
 def link_row(row: CaseRow, text: str = "", *, title: str | None = None) -> Markup:
-    """The name of a case, or another text, as a link to its row."""
+    """Render the name of a case, or another text, as a link to its row."""
     anchor = row.anchor
     if not anchor:
         return element("span", text or row.label, title=title)
@@ -19,7 +19,7 @@ def link_row(row: CaseRow, text: str = "", *, title: str | None = None) -> Marku
 
 
 def link_rows(rows: Sequence[CaseRow], most: int = MOST_LINKS) -> Markup:
-    """Links to rows of the table; of many only some, and how many more there are."""
+    """Render links to rows; of many only some, with the number of others."""
     several = len({row.case.probe for row in rows}) > 1
     links = [link_row(row, f"{row.label} {row.case.probe}" if several else "") for row in rows[:most]]
     more = f" and {len(rows) - most:,} more" if len(rows) > most else None

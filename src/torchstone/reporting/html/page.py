@@ -1,8 +1,8 @@
-"""The report as one HTML page: everything is in the one file, nothing is fetched, and it works without its script.
+"""Render the report as one self-contained HTML page that also works without its script.
 
-The page may show anything that a model, a traceback or a foreign file contains. So text becomes markup only through ``markup``, the
-script gets no data but what is in the document already, and a content security policy allows this style sheet and this script, by their
-hashes, and nothing else.
+The page may contain anything from a model, a traceback or a foreign file. So text becomes markup only through
+``elements``, the script gets no data beyond the document, and a content security policy allows only this
+style sheet and this script, by their hashes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ FLAME = ("flame",)
 
 
 def fit_page(page: Page) -> tuple[Page, list[Markup]]:
-    """The page with as many rows in its table as there is room for, and these rows."""
+    """Return the page with as many table rows as fit, and these rows rendered."""
     lines = render_rows(page)
     return (page if len(lines) == len(page.shown) else keep_rows(page, len(lines))), lines
 
 
 def render_page(page: Page, lines: Sequence[Markup] | None = None) -> str:
-    """The whole file. ``lines`` are the rows of the table, where they have been rendered already."""
+    """Render the page. ``lines`` are the table rows, if already rendered."""
     if lines is None:
         page, lines = fit_page(page)
     body = (_header(page), element("main", _sections(page, lines), id="main"))
@@ -55,7 +55,7 @@ def render_page(page: Page, lines: Sequence[Markup] | None = None) -> str:
 
 
 def render_document(title: str, body: Sequence[Markup], scripts: Sequence[str]) -> str:
-    """A whole file: what is in it, below a head that lets nothing else run but these scripts."""
+    """Render a document with a head that allows only these scripts to run."""
     return f'<!doctype html>\n<html lang="en">\n{_head(title, scripts)}\n{element("body", body, _footer())}\n</html>\n'
 
 
@@ -84,12 +84,12 @@ def _head(title: str, scripts: Sequence[str]) -> Markup:
 
 @cache
 def read_asset(name: str) -> str:
-    """The text of a file that is part of the page."""
+    """Return the text of a file that is part of the page."""
     return (files("torchstone.reporting.html") / name).read_text(encoding="utf-8")
 
 
 def hash_of(text: str) -> str:
-    """How a content security policy names a style sheet or a script."""
+    """Return the hash that identifies a style sheet or script in a content security policy."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
@@ -118,7 +118,7 @@ def _header(page: Page) -> Markup:
 
 
 def _identity(page: Page) -> Markup:
-    """Which run of which code this is, and what all cases have in common."""
+    """Render which run of which code this is, and what all cases share."""
     runs = list(dict.fromkeys(source.run for source in page.sources))
     told = {"run": ", ".join(runs[:3]) + (f" and {len(runs) - 3:,} more" if len(runs) > 3 else "")}
     told |= _revision(page.facts.common.get("revision"))

@@ -1,4 +1,4 @@
-"""Where the counts of cases went, and where their changes came from: tables, flame graphs and the way to the change."""
+"""Render where counts went and where changes came from: tables, flame graphs, paths."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from torchstone.analyze.attribution import (
     Attribution,
-    Change,
+    CostChange,
     FunctionChange,
     Step,
     compare,
-    read_profile,
     trace,
 )
+from torchstone.analyze.profiles import read_profile
 from torchstone.core.errors import InputError
 from torchstone.core.records import Number, Outcome
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
@@ -29,14 +29,14 @@ _GRAPHS = 2  # of a case
 MOST_CASES = 60
 MOST_FUNCTIONS = 25
 MOST_STEPS = 40
-_DEEPEST = 8  # steps from the left margin that the style sheet knows
+_DEEPEST = 8  # indentation levels in the style sheet
 PROFILE = "profile"
 PYTHON = "python"
 PYTHON_SEES = "The python counter sees no work of C++ code: a change there does not show here."
 
 
 class Explained(Struct, frozen=True):
-    """What is known of where one case's count went. ``plain``: there is nothing to compare it with, and ``note`` may say why."""
+    """The attribution of one case's count. ``plain`` means there is no comparison; ``note`` may say why."""
 
     label: str
     anchor: str
@@ -46,14 +46,14 @@ class Explained(Struct, frozen=True):
 
 
 def profile_of(outcome: Outcome | None) -> object:
-    """What an outcome states as its profile; None where it has none."""
+    """Return the profile that an outcome states; None if there is none."""
     return (outcome.extra or {}).get(PROFILE) if outcome else None
 
 
 def explain_rows(
     rows: Iterable[CaseRow], report: Report | None
 ) -> tuple[tuple[Explained, ...], tuple[str, ...]]:
-    """The cases of a report that have profiles, the largest change first, and what is wrong with profiles."""
+    """Return the cases with profiles, largest change first, and the problems with profiles."""
     wanted = {row.case: row for row in rows if profile_of(row.outcome) is not None}
     if not wanted:
         return (), ()
@@ -90,24 +90,24 @@ def _by_change(each: Explained) -> tuple[bool, float, float]:
     return each.plain, -abs(relative_change(each.attribution.total)), -float(each.attribution.total.new)
 
 
-def relative_change(total: Change) -> float:
-    """The change as a share of what it was, for sorting: from nothing to something is more than any other."""
+def relative_change(total: CostChange) -> float:
+    """Return the relative change as a sort key; a change from zero sorts highest."""
     return total.relative if total.relative is not None else float("inf") if total.new else 0.0
 
 
 def with_unit(value: Number, unit: str) -> str:
-    """A cost with its unit: ``1,234 instructions``."""
+    """Format a cost with its unit: ``1,234 instructions``."""
     told = format_value(value, unit)
     return told if told.endswith(unit) else f"{told} {unit}"
 
 
 def signed(change: Number) -> str:
-    """A change with its sign: ``+1,234``."""
+    """Format a change with its sign: ``+1,234``."""
     return f"{'+' if change > 0 else ''}{format_number(change)}"
 
 
 def tell_total(attribution: Attribution, *, plain: bool = False) -> str:
-    """The total in one sentence."""
+    """Describe the total in one sentence."""
     total, unit = attribution.total, attribution.unit
     counted = f"counted by {attribution.counter}"
     if plain:
@@ -120,12 +120,12 @@ def tell_total(attribution: Attribution, *, plain: bool = False) -> str:
 
 
 def share_text(share: float | None) -> str:
-    """A phase's part of the whole change."""
+    """Format a phase's share of the change."""
     return "" if share is None else f"{100 * share:.0f}%"
 
 
 def render_explained(cases: Sequence[Explained]) -> Markup:
-    """The section of the report."""
+    """Render the section of the report."""
     if not cases:
         return NOTHING
     shown = cases[:MOST_CASES]
@@ -141,7 +141,7 @@ def render_explained(cases: Sequence[Explained]) -> Markup:
 
 
 def render_cases(cases: Sequence[Explained], *, linked: bool = True) -> Markup:
-    """A part to unfold for each case; the first is open. A case that is alone on its page needs no folding."""
+    """Render a folded part per case, the first one open; a single case is not folded."""
     if len(cases) == 1 and not linked:
         return render_case(cases[0])
     return join(
@@ -160,7 +160,7 @@ def render_cases(cases: Sequence[Explained], *, linked: bool = True) -> Markup:
 
 
 def _share_room(cases: Sequence[Explained]) -> Iterator[tuple[Explained, Markup]]:
-    """The cases, the first ones drawn as finely as can be, and the last ones as what is left of the page's frames allows."""
+    """Yield the cases with their drawings, within the page's limit of frames: the first ones in most detail."""
     left = ALL_FRAMES
     for number, each in enumerate(cases, 1):
         spare = left - _GRAPHS * FEWEST_FRAMES * (len(cases) - number)
@@ -178,7 +178,7 @@ def _brief(each: Explained) -> str:
 
 
 def render_case(each: Explained, most: int = MOST_FRAMES) -> Markup:
-    """All about one case: what a person reads first is first."""
+    """Render one case, most important first."""
     found, plain = each.attribution, each.plain
     stacks = found.by_stack
     steps = [] if plain or stacks is None else trace(stacks)
@@ -213,7 +213,7 @@ def render_case(each: Explained, most: int = MOST_FRAMES) -> Markup:
 
 
 def _table(name: str, head: Sequence[str], rows: Iterable[Markup]) -> Markup:
-    """A table whose first columns are names; it scrolls by itself where it is too wide."""
+    """Render a table that scrolls if it is too wide; its first columns are names."""
     cells = [element("th", text, scope="col", class_="number" if text in _NUMBERS else None) for text in head]
     table = element(
         "table", element("thead", element("tr", cells)), element("tbody", list(rows)), class_="changes"
@@ -241,7 +241,7 @@ def _phase_table(found: Attribution, *, plain: bool) -> Markup:
 
 
 def _function_table(found: Attribution, label: str, *, plain: bool) -> Markup:
-    """The table that says what the graph shows; the largest first."""
+    """Render the numbers of the graph as a table, largest first."""
     functions = found.functions if plain else found.changed
     if not functions:
         told = (
@@ -273,7 +273,7 @@ def _function_row(each: FunctionChange, whole: Number, *, plain: bool) -> Markup
     )
 
 
-def _change(change: Change) -> Markup:
+def _change(change: CostChange) -> Markup:
     relative = (
         "new" if not change.base else "gone" if not change.new else format_change(change.new, change.base)
     )
@@ -283,7 +283,7 @@ def _change(change: Change) -> Markup:
     )
 
 
-def _sides(change: Change) -> list[Markup]:
+def _sides(change: CostChange) -> list[Markup]:
     return [_number(format_number(change.base)), _number(format_number(change.new))]
 
 
@@ -296,7 +296,7 @@ def _number(text: str) -> Markup:
 
 
 def _path(steps: Sequence[Step]) -> Markup:
-    """The way down to the frames that explain most of the change."""
+    """Render the path to the frames that explain most of the change."""
     if not steps:
         return NOTHING
     items = [

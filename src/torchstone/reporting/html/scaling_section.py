@@ -1,4 +1,4 @@
-"""The section of the page about scaling: throughput and efficiency over ranks as pictures, the rounds, their ranks and the bucket sizes as tables."""
+"""Render the section on scaling: throughput and efficiency over ranks, rounds, ranks and bucket sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
-from torchstone.analyze.buckets import Bucket, BucketSweep
+from torchstone.analyze.bucket_sizes import Bucket, BucketSweep
 from torchstone.analyze.scaling_curves import Curve, Point
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of, format_change
@@ -15,7 +15,7 @@ from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, 
 from torchstone.reporting.html.links import link_row
 from torchstone.reporting.svg.drawing import Scale
 from torchstone.reporting.svg.line_chart import (
-    Line,
+    ChartLine,
     Mark,
     draw_lines,
     draw_sample,
@@ -45,14 +45,14 @@ from torchstone.reporting.views.scaling_view import (
 
 SHOWN_SWEEPS = 12
 MOST_SWEEPS = 60
-OPEN_TABLES = 4  # of more benchmarks than this, the tables below pictures are folded away
+OPEN_TABLES = 4  # with more benchmarks than this, tables are folded
 MOST_RANKS = 300
 _HEADS = ("round", "ranks", "p50", "p95", "examples/s", "efficiency", "communication", "slowest rank", "peak")
 _RANK_HEADS = ("round", "rank", "host", "device", "p50", "own work", "communication", "peak")
 
 
 def render_scaling(page: Page) -> Markup:
-    """The section, where a run has rounds of the scaling probe."""
+    """Render the section, if a run has scaling rounds."""
     if not page.scaling:
         return NOTHING
     rows = {row.case: row for row in page.rows}
@@ -81,39 +81,40 @@ def _words(page: Page) -> Markup:
 
 
 def _kinds(sweeps: Iterable[ShownSweep]) -> dict[str, int]:
-    """The number of the color and shape of each curve that is drawn: the same name has the same everywhere."""
+    """Number the color and shape of each drawn curve; the same name gets the same number everywhere."""
     drawn = (sweep for sweep in sweeps if _has_picture(sweep))
     names = dict.fromkeys(name for sweep in drawn for name in sweep.names.values())
     return {name: number for number, name in enumerate(names)}
 
 
 def _legend(page: Page, kinds: dict[str, int]) -> Markup:
-    """What the lines are; only where some are drawn."""
+    """Render the legend, if lines are drawn."""
     if not kinds:
         return NOTHING
     items = [
-        element("li", draw_sample(Line(kind, ())), name, class_="curve-name") for name, kind in kinds.items()
+        element("li", draw_sample(ChartLine(kind, ())), name, class_="curve-name")
+        for name, kind in kinds.items()
     ]
     names = _base_names(page)
     if names:
         ours = page.sources[0].path if len(page.sources) == 1 else count_of(len(page.sources), "file")
-        items.append(element("li", draw_sample(Line(0, ()), "plain-line"), ours, class_="run-name"))
+        items.append(element("li", draw_sample(ChartLine(0, ()), "plain-line"), ours, class_="run-name"))
         items += [
-            element("li", draw_sample(Line(0, (), base), "plain-line"), name, class_="base-name")
+            element("li", draw_sample(ChartLine(0, (), base), "plain-line"), name, class_="base-name")
             for name, base in names.items()
         ]
-    items.append(element("li", draw_sample(Line(0, ()), "ideal"), "ideal"))
+    items.append(element("li", draw_sample(ChartLine(0, ()), "ideal"), "ideal"))
     return element("ul", items, class_="legend lines-legend")
 
 
 def _base_names(page: Page) -> dict[str, int]:
-    """The baselines that are drawn, numbered from 1."""
+    """Number the drawn baselines from 1."""
     names = dict.fromkeys(base.name for sweep in page.scaling for base in sweep.bases)
     return {name: number for number, name in enumerate(names, start=1)}
 
 
 def _benchmark(page: Page, shown: ShownSweep, rows: dict[Case, CaseRow], kinds: dict[str, int]) -> Markup:
-    """One benchmark: its pictures, and its tables below."""
+    """Render one benchmark: its pictures, and its tables below."""
     conditions = conditions_of(shown.sweep, page.shared)
     small = element("small", conditions) if conditions else None
     pictures = _pictures(shown, kinds, _base_names(page))
@@ -133,7 +134,7 @@ def _benchmark(page: Page, shown: ShownSweep, rows: dict[Case, CaseRow], kinds: 
 
 
 def _curves(shown: ShownSweep, bases: dict[str, int]) -> list[tuple[int, str, Curve]]:
-    """All curves, each with the number of the baseline it is of, and its file's name; 0 for those of the run itself."""
+    """Return all curves with the number (0 for the run itself) and file name of their baseline."""
     ours = [(0, "", curve) for curve in shown.sweep.curves]
     theirs = [
         (bases.get(base.name, 1), base.name, curve) for base in shown.bases for curve in base.sweep.curves
@@ -142,7 +143,7 @@ def _curves(shown: ShownSweep, bases: dict[str, int]) -> list[tuple[int, str, Cu
 
 
 def _has_picture(shown: ShownSweep) -> bool:
-    """Whether there is anything to draw: two numbers of ranks at least."""
+    """Return whether there is anything to draw: at least two numbers of ranks."""
     points = [point for _, _, curve in _curves(shown, {}) for point in curve.points]
     return len({point.ranks for point in points if point.examples is not None}) > 1
 
@@ -152,9 +153,13 @@ def _pictures(shown: ShownSweep, kinds: dict[str, int], bases: dict[str, int]) -
         return NOTHING
     across = rank_scale([point.ranks for _, _, curve in _curves(shown, {}) for point in curve.points])
 
-    def lines_of(height: Callable[[Point], float | None], write: Callable[[float | None], str]) -> list[Line]:
+    def lines_of(
+        height: Callable[[Point], float | None], write: Callable[[float | None], str]
+    ) -> list[ChartLine]:
         return [
-            Line(kinds[name], tuple(_mark(point, height(point), write, name, file) for point in points), base)
+            ChartLine(
+                kinds[name], tuple(_mark(point, height(point), write, name, file) for point in points), base
+            )
             for base, file, curve in _curves(shown, bases)
             if (points := _drawn(curve, height)) and (name := shown.name_of(curve))
         ]
@@ -165,7 +170,7 @@ def _pictures(shown: ShownSweep, kinds: dict[str, int], bases: dict[str, int]) -
 
 
 def _drawn(curve: Curve, height: Callable[[Point], float | None]) -> list[Point]:
-    """The points that a picture shows: those with a number, and rounds that failed."""
+    """Return the points to draw: those with a number, and failed rounds."""
     return [point for point in curve.points if height(point) is not None or point.seconds is None]
 
 
@@ -177,7 +182,7 @@ def _mark(
     return Mark(point.ranks, height, f"{name} on {count_of(point.ranks, 'rank')}: {told}{where}")
 
 
-def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[Line]) -> Markup:
+def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[ChartLine]) -> Markup:
     smallest = shown.sweep.smallest
     ideal = None
     if smallest.examples:
@@ -188,7 +193,7 @@ def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[Line]) -> Ma
     return _figure("Examples per second, by number of ranks", picture)
 
 
-def _share_picture(across: Scale, lines: Sequence[Line]) -> Markup:
+def _share_picture(across: Scale, lines: Sequence[ChartLine]) -> Markup:
     heights = _heights(lines)
     if not heights:
         return NOTHING
@@ -196,7 +201,7 @@ def _share_picture(across: Scale, lines: Sequence[Line]) -> Markup:
     return _figure("Efficiency, by number of ranks", picture)
 
 
-def _heights(lines: Iterable[Line]) -> list[float]:
+def _heights(lines: Iterable[ChartLine]) -> list[float]:
     return [mark.height for line in lines for mark in line.marks if mark.height is not None]
 
 
@@ -211,7 +216,7 @@ def _scrolled(heads: Sequence[str], lines: Sequence[Markup], label: str, kind: s
 
 
 def _rounds(shown: ShownSweep, rows: dict[Case, CaseRow]) -> Markup:
-    """A line for each round; a column that would be empty is left out."""
+    """Render one line per round; empty columns are left out."""
     found = [(shown.name_of(curve), point) for curve in shown.sweep.curves for point in curve.points]
     cells = [_round_cells(shown, name, point) for name, point in found]
     used = [index for index, _ in enumerate(_HEADS[1:]) if any(line[index] for line in cells)]
@@ -235,7 +240,7 @@ def _round(head: Markup, point: Point, cells: Sequence[str]) -> Markup:
 
 
 def _round_cells(shown: ShownSweep, name: str, point: Point) -> list[str]:
-    """The cells of a round below ``_HEADS``, but the first; what it was in baselines stands below."""
+    """Return the cells of a round below ``_HEADS``, except the first, with the baselines' values below."""
     before = shown.base_points(name, point.ranks)
     rates = [
         f"{_was(shown, file)} {format_rate(base.examples)} ({format_change(point.examples, base.examples)})"
@@ -260,7 +265,7 @@ def _round_cells(shown: ShownSweep, name: str, point: Point) -> list[str]:
 
 
 def _was(shown: ShownSweep, file: str) -> str:
-    """How what stood in a baseline begins; which one it is, is said where there are several."""
+    """Return the prefix of a baseline's value; it names the baseline if there are several."""
     return "was" if len(shown.bases) == 1 else f"{file}:"
 
 
@@ -283,7 +288,7 @@ def _first_line(point: Point) -> Markup:
 
 
 def _ranks(shown: ShownSweep) -> Markup:
-    """What each rank says of itself, behind a line that unfolds; not where every round has but one."""
+    """Render each rank's own numbers, folded; nothing if every round has one rank."""
     if all(point.ranks == 1 for point in shown.sweep.points):
         return NOTHING
     lines = [
@@ -346,7 +351,7 @@ def _stragglers(shown: ShownSweep) -> Markup:
 
 
 def _buckets(sweep: BucketSweep) -> Markup:
-    """One sweep of bucket sizes: the sizes against the fastest, and what can be said of that."""
+    """Render a sweep of bucket sizes compared with the fastest, and the conclusion."""
     best = sweep.best
     heads = ("bucket size", "p50", "interval", "times the fastest", "interval", "")
     lines = [_bucket(bucket, best) for bucket in sweep.buckets]
@@ -362,7 +367,7 @@ def _buckets(sweep: BucketSweep) -> Markup:
 
 
 def _with_options(text: str) -> Markup:
-    """Words in which an option of a command stays in one piece."""
+    """Render text without breaking options of commands."""
     parts = re.split(r"(--trials \d+)", text)
     return join([element("code", part) if part.startswith("--") else part for part in parts])
 

@@ -1,4 +1,4 @@
-"""The sections of the page around the table: the summary, what went wrong, the pictures, the environment, the words."""
+"""Render the sections around the table: summary, failures, environment, glossary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_CAUTIONS = 10
 
 
 def render_alerts(page: Page) -> Markup:
-    """What must not be overlooked: cases without a result, and runs that did not finish."""
+    """Render alerts: cases without a result, and unfinished runs."""
     absent = [row for row in page.rows if row.outcome is None]
     alerts = []
     if absent:
@@ -49,7 +49,7 @@ def render_alerts(page: Page) -> Markup:
 
 
 def render_cautions(page: Page) -> Markup:
-    """What is worth reading before the numbers are believed."""
+    """Render cautions."""
     told = [*(page.gate.expired if page.gate else ()), *page.cautions]
     alerts = [
         element("div", long_text(text, 1_000), class_="alert")
@@ -65,7 +65,7 @@ def render_cautions(page: Page) -> Markup:
 
 
 def render_summary(page: Page) -> Markup:
-    """The whole in a few numbers, and by suite and variant where there are several."""
+    """Render the summary, and one line per suite and variant if there are several."""
     summary = page.summary
     tiles = [
         _passed_tile(summary),
@@ -198,7 +198,7 @@ def _gate_tile(gate: Gate) -> Markup:
 
 
 def _groups(page: Page) -> Markup:
-    """One line a suite and variant."""
+    """Render one line per suite and variant."""
     if not page.groups:
         return NOTHING
     names = [*page.group_axes, "passed", "speedup", "compile time", "memory ratio", "warm start"]
@@ -238,7 +238,7 @@ def _groups(page: Page) -> Markup:
 
 
 def _worst_groups(groups: Sequence[Group]) -> list[Group]:
-    """The groups that are listed, in their order: of very many those of which the smallest share passed."""
+    """Return the groups to list, in order: of very many, those with the lowest pass rates."""
     kept = sorted(range(len(groups)), key=lambda at: groups[at].summary.share)[:MOST_GROUPS]
     return [groups[at] for at in sorted(kept)]
 
@@ -250,7 +250,7 @@ def _warm_saving(summary: Summary) -> str:
 
 
 def render_troubles(page: Page) -> Markup:
-    """Every failure, those that say the same together; then what the gate calls worse although it ran."""
+    """Render failures, grouped by message, then regressions of cases that ran."""
     worse = page.gate.worse if page.gate else ()
     if not page.troubles and not worse:
         return NOTHING
@@ -271,7 +271,7 @@ def render_troubles(page: Page) -> Markup:
 
 
 def _folded_list(items: Sequence[Markup]) -> Markup:
-    """A list of which only the first are in sight."""
+    """Render a list of which only the first items are visible."""
     first = element("ul", items[:SHOWN_TROUBLES], class_="troubles") if items else NOTHING
     rest = items[SHOWN_TROUBLES:]
     if not rest:
@@ -297,7 +297,7 @@ def _trouble(trouble: Trouble) -> Markup:
 
 
 def render_breaks(page: Page) -> Markup:
-    """Why capture stopped, over all cases."""
+    """Render the graph breaks of all cases."""
     if not page.breaks:
         return NOTHING
     shown = page.breaks[:MOST_BREAKS]
@@ -313,7 +313,7 @@ def _break_group(group: BreakGroup) -> Markup:
 
 
 def render_environment(page: Page) -> Markup:
-    """What was measured where: files, revision, machine, software, settings."""
+    """Render files, revision, machine, software and settings."""
     names = ("file", "kind", "run", "outcomes")
     lines = [
         [s.path, s.kind, s.run, f"{s.outcomes:,} of {s.planned:,}" + ("" if s.finished else ", unfinished")]
@@ -352,7 +352,7 @@ def _facts(facts: Facts, limit: int) -> Markup:
 
 
 def _blocks(common: dict[str, Any], limit: int) -> Iterator[Markup]:
-    """A block for each group of facts: what the environment says about the machine is apart from the software."""
+    """Yield a block per group of facts; the machine is separate from the software."""
     for name, part in common.items():
         groups = {key: below for key, below in part.items() if isinstance(below, dict | list) and below}
         plain = {key: below for key, below in part.items() if key not in groups}
@@ -368,7 +368,7 @@ def _block(title: str, block: object, limit: int) -> Markup:
 
 
 def render_words(page: Page) -> Markup:
-    """What the words on this page mean."""
+    """Render the meaning of the words on this page."""
     statuses = {status: STATUSES[status] for status, _, _ in page.summary.statuses if status in STATUSES}
     metrics = _metric_words(page.metrics)
     verdicts = {v.value: VERDICTS[v] for v, _ in page.gate.verdicts} if page.gate else {}
@@ -382,7 +382,7 @@ def render_words(page: Page) -> Markup:
 
 
 def _metric_words(names: Sequence[str]) -> dict[str, str]:
-    """What metrics mean; one that every way of starting has is explained once."""
+    """Return the meaning of metrics; those that every scenario has are explained once."""
     words = {}
     for name in names:
         if name in METRICS:

@@ -1,1 +1,1 @@
-"""Charts as SVG."""
+"""Draw charts as SVG."""

@@ -1,7 +1,7 @@
-"""Pictures as SVG: drawn here, colored by the page's style sheet.
+"""Draw small charts as SVG, colored by the page's style sheet.
 
-Positions along a picture are in percent, so that it fills whatever width there is while text and dots keep their size. Nothing is said by
-a picture alone: the numbers stand beside it as text, and so pictures are hidden from screen readers.
+Positions are in percent, so that a picture fills its width while text and dots keep their size. Pictures are
+hidden from screen readers: the numbers are beside them as text.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torchstone.core.text.units import format_number
 from torchstone.reporting.html.elements import Markup, element
 
 MOST_TICKS = 7
-STRIP_WIDTH, STRIP_HEIGHT = 120, 24  # as the style sheet has them
-_EDGE = 3.0  # percent kept free on both sides, so that a dot at the very end is whole
+STRIP_WIDTH, STRIP_HEIGHT = 120, 24  # must match the style sheet
+_EDGE = 3.0  # percent of padding, so that a dot at the end is complete
 _SERIES = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 _STEPS = (0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
 class Scale(Struct, frozen=True):
-    """From numbers to percent of a picture's width, and the numbers to mark on the way."""
+    """Map numbers to percent of a picture's width, with the numbers to mark."""
 
     low: float
     high: float
@@ -30,7 +30,7 @@ class Scale(Struct, frozen=True):
     ticks: tuple[float, ...]
 
     def at(self, value: float) -> float:
-        """Where a number lies; one off the scale lies at its end."""
+        """Return the position of a number, clipped to the scale."""
         value = min(max(value, self.low), self.high)
         if self.is_log:
             share = (log(value) - log(self.low)) / (log(self.high) - log(self.low))
@@ -40,14 +40,14 @@ class Scale(Struct, frozen=True):
 
 
 def ratio_scale(values: Iterable[float]) -> Scale:
-    """A logarithmic scale on which 1 always is: half as fast is as far from it as twice as fast."""
+    """Return a logarithmic scale that contains 1: half as fast is as far from 1 as twice as fast."""
     known = [value for value in values if value > 0]
     low, high = min([0.9, *known]) / 1.02, max([1.1, *known]) * 1.02
     return Scale(low, high, True, tuple(choose_ticks(low, high)))
 
 
 def choose_ticks(low: float, high: float) -> list[float]:
-    """The finest round numbers of which there are not too many, for a logarithmic scale."""
+    """Choose the finest round numbers for a logarithmic scale that are not too many."""
     best = [1.0]
     for ticks in _candidates(low, high):
         inside = [tick for tick in ticks if low <= tick <= high]
@@ -68,7 +68,7 @@ def _candidates(low: float, high: float) -> Iterator[list[float]]:
 
 
 def draw_axis(scale: Scale) -> Markup:
-    """The numbers below or above dots."""
+    """Draw the numbers of an axis."""
     labels = [
         element("text", f"{format_number(tick)}x", x=f"{scale.at(tick):.2f}%", y=12, text_anchor="middle")
         for tick in scale.ticks
@@ -77,14 +77,14 @@ def draw_axis(scale: Scale) -> Markup:
 
 
 def draw_dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: float | None) -> Markup:
-    """A dot with its interval, and a hollow mark where the baseline has it."""
+    """Draw a dot with its interval, and a hollow mark for the baseline."""
     return _svg(f"dots {side_of(interval)}", 18, [_grid(scale), *_dot(scale, value, interval, old)])
 
 
 def draw_change(
     scale: Scale, value: float, interval: tuple[float, float] | None, margin: float, kind: str
 ) -> Markup:
-    """A dot with its interval, before a band as wide as what does not matter; ``kind`` decides on the color."""
+    """Draw a dot with its interval, in front of a band for the margin; ``kind`` sets the color."""
     low, high = scale.at(1 / (1 + margin)), scale.at(1 + margin)
     band = element("rect", x=f"{low:.2f}%", width=f"{high - low:.2f}%", y=-2, height=22, class_="band")
     return _svg(f"dots {kind}", 18, [band, _grid(scale), *_dot(scale, value, interval, None)])
@@ -102,7 +102,7 @@ def _dot(scale: Scale, value: float, interval: tuple[float, float] | None, old: 
 
 
 def side_of(interval: tuple[float, float] | None) -> str:
-    """On which side of 1 an interval lies: up, down, even where it holds 1, plain where there is none."""
+    """Return the side of 1 an interval lies on: up, down, even if it contains 1, plain if there is none."""
     if interval is None:
         return "plain"
     return "up" if interval[0] > 1 else "down" if interval[1] < 1 else "even"
@@ -117,12 +117,12 @@ def _grid(scale: Scale) -> Markup:
 
 
 def draw_bar(share: float, kind: str = "bar") -> Markup:
-    """One bar, as long as its share of the longest."""
+    """Draw a bar as long as its share of the longest."""
     return _svg("bars", 14, [_bar(share, 2, 10, kind)])
 
 
 def draw_pair(first: float, second: float) -> Markup:
-    """Two bars, one below the other: before and after."""
+    """Draw two bars, before and after, one below the other."""
     return _svg("bars", 18, [_bar(first, 1, 7, "before"), _bar(second, 10, 7, "after")])
 
 
@@ -132,7 +132,7 @@ def _bar(share: float, y: int, height: int, kind: str) -> Markup:
 
 
 def draw_parts(parts: Iterable[tuple[str, float]], height: int = 10) -> Markup:
-    """A bar in parts, each with its class, as long as its share of all."""
+    """Draw a bar in parts, each with its class and share."""
     known = [(kind, amount) for kind, amount in parts if amount > 0]
     total = sum(amount for _, amount in known) or 1
     drawn, start = [], 0.0
@@ -144,7 +144,7 @@ def draw_parts(parts: Iterable[tuple[str, float]], height: int = 10) -> Markup:
 
 
 def draw_stack(share: float, parts: Iterable[tuple[str, float, str]]) -> Markup:
-    """One bar, as long as its share of the longest, in parts: each has its class, its amount, and what a mouse over it is told."""
+    """Draw a bar in parts, as long as its share of the longest; each part has a class, an amount and a tooltip."""
     known = [(kind, amount, text) for kind, amount, text in parts if amount > 0]
     scale = 100 * min(max(share, 0.0), 1.0) / (sum(amount for _, amount, _ in known) or 1)
     drawn, start = [], 0.0
@@ -157,9 +157,9 @@ def draw_stack(share: float, parts: Iterable[tuple[str, float, str]]) -> Markup:
 
 
 def draw_samples(samples: Sequence[float], middle: float, points: int) -> Markup:
-    """Samples in the order in which they were measured, higher ones higher, with a line at the value that stands for them.
+    """Draw samples in measured order, with a line at their summary value.
 
-    A few that are far off the others lie on the edge, so that the others can be told apart.
+    A few outliers are drawn at the edge, so that the others can be distinguished.
     """
     low, high = _fences(samples)
 
@@ -177,7 +177,7 @@ def draw_samples(samples: Sequence[float], middle: float, points: int) -> Markup
 
 
 def _fences(samples: Sequence[float]) -> tuple[float, float]:
-    """The range to draw: that of the samples, less what is further from the middle half than three times its width."""
+    """Return the range to draw: without outliers beyond three times the interquartile range."""
     ordered = sorted(map(float, samples))
     first, third = ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
     width = 3 * (third - first)
@@ -187,7 +187,7 @@ def _fences(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _pick(samples: Sequence[float], points: int) -> list[int]:
-    """The places of at most so many samples, spread evenly, the least and the most always among them."""
+    """Return the indices of at most so many samples, evenly spread, always with minimum and maximum."""
     count = len(samples)
     if count <= points:
         return list(range(count))
@@ -197,7 +197,7 @@ def _pick(samples: Sequence[float], points: int) -> list[int]:
 
 
 def draw_curve(scale: Scale, marks: Sequence[tuple[float, tuple[float, float] | None]]) -> Markup:
-    """All of very many ratios from low to high: one dot each, with its interval."""
+    """Draw very many ratios in ascending order, each as a dot with its interval."""
     height = 220
     lines, labels = [], []
     for tick in scale.ticks:

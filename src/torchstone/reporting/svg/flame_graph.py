@@ -1,7 +1,7 @@
-"""Flame graphs as SVG: the top frame is above, what it calls is below, and a frame is as wide as it costs.
+"""Draw flame graphs as SVG: callers above callees, each frame as wide as its cost.
 
-In a differential one the color is the change. Positions are in percent, so that a graph fills whatever width there is. It is hidden from
-screen readers: a table beside it says the same. Frames can be looked at more closely where the script runs.
+In a differential graph the color shows the change. Positions are in percent, so that a graph fills its width.
+It is hidden from screen readers: a table beside it has the same numbers. The script adds zooming.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torchstone.core.text.units import format_change
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join
 
 MOST_FRAMES = 3_000
-SMALLEST = 0.001  # the share of the whole that a frame needs to be drawn for itself
-_STRIPE = 0.003  # how wide what is gone is, at most
+SMALLEST = 0.001  # the minimum share of a separate frame
+_STRIPE = 0.003  # maximum width of removed frames
 HEIGHT = 18
-_NO_ROOM_FOR_TEXT = 1.5  # percent; the script knows better, once it knows how wide the page is
+_NO_ROOM_FOR_TEXT = 1.5  # percent; the script adapts it to the page width
 _SAME = 0.001
 _STEPS = (0.01, 0.05, 0.25)
 _LEGEND = (
@@ -38,7 +38,7 @@ _KEYS = "Arrow keys move between frames, Enter looks closer, Escape shows all. T
 
 
 class Box(Struct, frozen=True):
-    """A frame with its place: ``left`` and ``width`` in percent of the whole."""
+    """A frame with its position: ``left`` and ``width`` in percent."""
 
     depth: int
     left: float
@@ -49,7 +49,7 @@ class Box(Struct, frozen=True):
 
 
 class _Kept(Struct):
-    """A frame that is drawn: where the one above it is in the list, how wide it is, and how much narrower all below it is."""
+    """A frame to draw: the index of its parent, its width, and how much its children are scaled down."""
 
     frame: Frame
     depth: int
@@ -64,10 +64,10 @@ class _Kept(Struct):
 
 
 def lay_out(root: Frame, most: int = MOST_FRAMES) -> list[Box]:
-    """The frames to draw, each above what it calls.
+    """Return the frames to draw, parents first.
 
-    Frames are as wide as they cost now. One that is gone is a thin stripe, and within it all is as wide as it was. Frames too small to see
-    are drawn as one; if there are too many, that goes for larger ones too.
+    Widths are costs in the new run. A removed frame is a thin stripe with the old proportions inside. Frames
+    too small to see are merged; more of them if there are too many.
     """
     smallest = SMALLEST * root.size
     kept = _keep(root, smallest)
@@ -94,7 +94,7 @@ def lay_out(root: Frame, most: int = MOST_FRAMES) -> list[Box]:
 
 
 def _keep(root: Frame, smallest: float) -> list[_Kept]:
-    """The frames that are large enough; under each, those that are not are one frame, if together they are."""
+    """Return the frames that are large enough; small siblings are merged into one, if that is large enough."""
     kept: list[_Kept] = []
     waiting = [_Kept(root, 0, 0)]
     while waiting:
@@ -112,8 +112,8 @@ def _keep(root: Frame, smallest: float) -> list[_Kept]:
 
 
 def _weigh(kept: list[_Kept], stripe: float) -> None:
-    """Decide how wide the frames are: as they cost now, but what is gone can be seen, and all below a frame has room in it."""
-    costs, parts = [0.0] * len(kept), [0.0] * len(kept)  # of all that is right below each
+    """Set the widths: by new cost, but keep removed frames visible, and children inside their parents."""
+    costs, parts = [0.0] * len(kept), [0.0] * len(kept)  # of the direct children of each
     for number in range(len(kept) - 1, -1, -1):
         each = kept[number]
         base, new = float(each.frame.base), float(each.frame.new)
@@ -130,7 +130,7 @@ def _weigh(kept: list[_Kept], stripe: float) -> None:
 
 
 def shade_of(base: Number, new: Number) -> str:
-    """The class that colors a change: ``m1`` to ``m4`` for more, ``l1`` to ``l4`` for less, ``s`` for the same."""
+    """Return the class that colors a change: ``m1`` to ``m4`` for more, ``l1`` to ``l4`` for less, ``s`` for the same."""
     if base == new:
         return "s"
     relative = abs(new - base) / base if base else 1.0
@@ -140,7 +140,7 @@ def shade_of(base: Number, new: Number) -> str:
 
 
 def draw_flame(root: Frame, unit: str, name: str, *, plain: bool, most: int = MOST_FRAMES) -> Markup:
-    """A graph with all that belongs to it; a ``plain`` one knows no change, and its colors mean nothing."""
+    """Draw a graph with its controls; in a ``plain`` one there is no change, and colors have no meaning."""
     boxes = lay_out(root, most)
     if not boxes:
         return NOTHING
@@ -184,7 +184,7 @@ def _frame(box: Box, *, plain: bool) -> Markup:
 
 
 def _change(box: Box) -> Markup:
-    """The change in words, for those who see no colors."""
+    """Render the change in words, for readers who cannot see colors."""
     if shade_of(box.base, box.new) == "s":
         return NOTHING
     told = "new" if not box.base else "gone" if not box.new else format_change(box.new, box.base)
@@ -196,7 +196,7 @@ def _percent(value: float) -> str:
 
 
 def exact(value: Number) -> str:
-    """A number for the script, with all that it has to say."""
+    """Format a number for the script, with all its digits."""
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
@@ -206,5 +206,5 @@ def _legend() -> Markup:
 
 
 def draw_shade(base: Number, new: Number) -> Markup:
-    """The color of a change, to stand beside its number."""
+    """Draw the color of a change, beside its number."""
     return join(element("i", class_=f"shade {shade_of(base, new)}", aria_hidden="true"))

@@ -1,7 +1,7 @@
-"""Lines over ranks as SVG: one for each way of training, those of a baseline dashed, and what would be ideal dotted.
+"""Draw lines over ranks as SVG: one per strategy, baselines dashed, the ideal dotted.
 
-Both axes may be logarithmic: then twice as many ranks are as far apart everywhere, and what scales ideally is a straight line. Each line has a color and
-a shape of its marks, so that lines can be told apart without colors.
+Both axes may be logarithmic, so that doubling the ranks is the same distance everywhere, and ideal scaling is
+a straight line. Each line has a color and a shape of marks, so that lines can be told apart without colors.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torchstone.reporting.html.elements import NOTHING, Markup, element
 from torchstone.reporting.svg.drawing import Scale, choose_ticks
 
 HEIGHT = 190
-KINDS = 6  # colors that the style sheet has
-_TOP, _BOTTOM = 6, 22  # pixels above and below the lines; the numbers of ranks are below
+KINDS = 6  # colors in the style sheet
+_TOP, _BOTTOM = 6, 22  # pixels above and below the lines
 _SHAPES = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.6-3.6h7.2v7.2h-7.2z",
@@ -28,19 +28,19 @@ _SHAPES = (
     "M-5-1.5h3.5V-5h3v3.5H5v3H1.5V5h-3V1.5H-5z",
 )
 _FAILED = "M-3.5-3.5l7 7m0-7l-7 7"
-_CLOSEST = 7.0  # percent between two numbers below the picture
+_CLOSEST = 7.0  # percent between two axis labels
 
 
 class Mark(Struct, frozen=True):
-    """One point of a line, and what a mouse over it is told; ``height`` is None where there is no number, and then a cross is drawn at the bottom."""
+    """A point of a line with its tooltip; without a ``height``, a cross is drawn at the bottom."""
 
     ranks: int
     height: float | None
     told: str
 
 
-class Line(Struct, frozen=True):
-    """Marks from left to right. ``kind`` is the number of its color and shape; ``base`` that of the baseline it is of, 0 for none."""
+class ChartLine(Struct, frozen=True):
+    """Marks from left to right; ``kind`` numbers color and shape, ``base`` the baseline (0 for none)."""
 
     kind: int
     marks: tuple[Mark, ...]
@@ -48,7 +48,7 @@ class Line(Struct, frozen=True):
 
 
 def rank_scale(counts: Sequence[int]) -> Scale:
-    """Where numbers of ranks lie; each is marked, unless it is too close to the one before."""
+    """Return a scale of rank counts; each is marked, unless it is too close to the previous one."""
     scale = Scale(float(min(counts)), float(max(counts)), True, ())
     ticks: list[float] = []
     for count in sorted(set(counts)):
@@ -58,7 +58,7 @@ def rank_scale(counts: Sequence[int]) -> Scale:
 
 
 def rate_scale(rates: Sequence[float]) -> Scale:
-    """A logarithmic scale on which all rates are, and a factor of two at least."""
+    """Return a logarithmic scale for all rates, spanning at least a factor of two."""
     low, high = min(rates) / 1.1, max(rates) * 1.1
     if high / low < 2:
         low, high = low / 1.5, high * 1.5
@@ -66,7 +66,7 @@ def rate_scale(rates: Sequence[float]) -> Scale:
 
 
 def share_scale(percents: Sequence[float]) -> Scale:
-    """From 0 to 100 percent, or as far as it takes."""
+    """Return a scale from 0 to 100 percent, or further if needed."""
     high = max([100.0, *percents]) * 1.06
     step = next(step for step in _share_steps() if high / step <= 6)
     return Scale(0.0, high, False, tuple(step * number for number in range(ceil(high / step))))
@@ -80,39 +80,39 @@ def _share_steps() -> Iterator[float]:
 
 
 def format_tick(value: float) -> str:
-    """A rate beside a picture."""
+    """Format a rate on the axis."""
     return short_number(round(value, 6))
 
 
 def format_percent_tick(value: float) -> str:
-    """A percentage beside a picture."""
+    """Format a percentage on the axis."""
     return f"{short_number(value)}%"
 
 
 def draw_lines(
     across: Scale,
     up: Scale,
-    lines: Sequence[Line],
+    lines: Sequence[ChartLine],
     ideal: tuple[float, float] | None,
     write: Callable[[float], str],
 ) -> Markup:
-    """The picture. ``ideal`` are the heights of the ideal line at its two ends; ``write`` makes the numbers on the left."""
+    """Draw the chart. ``ideal`` are the heights of the ideal line at its ends; ``write`` formats the axis."""
     parts = [_grid(across, up, write)]
     if ideal:
         ends = ((across.low, ideal[0]), (across.high, ideal[1]))
         parts.append(_segment(across, up, *ends, "ideal"))
-    ordered = sorted(lines, key=lambda line: -line.base)  # what was measured now lies on top
+    ordered = sorted(lines, key=lambda line: -line.base)  # the current run is on top
     parts += [element("g", _draw_line(across, up, line), class_=class_of(line)) for line in ordered]
     return element("svg", parts, class_="lines", width="100%", height=HEIGHT, aria_hidden="true")
 
 
-def class_of(line: Line) -> str:
-    """The classes that give a line its color and its dashes."""
+def class_of(line: ChartLine) -> str:
+    """Return the classes for a line's color and dashes."""
     return f"line{line.kind % KINDS}" + (f" base base{min(line.base, 2)}" if line.base else "")
 
 
-def draw_sample(line: Line, kind: str = "") -> Markup:
-    """A short piece of a line, for the legend."""
+def draw_sample(line: ChartLine, kind: str = "") -> Markup:
+    """Draw a short piece of a line, for the legend."""
     piece = element("line", x1=0, x2=26, y1=6, y2=6, class_=kind or None)
     mark = NOTHING if kind else element("svg", _shape(line.kind), x=13, y=6)
     return element("svg", piece, mark, class_=f"sample {class_of(line)}", aria_hidden="true")
@@ -130,7 +130,7 @@ def _grid(across: Scale, up: Scale, write: Callable[[float], str]) -> Markup:
     return element("g", drawn, class_="grid")
 
 
-def _draw_line(across: Scale, up: Scale, line: Line) -> list[Markup]:
+def _draw_line(across: Scale, up: Scale, line: ChartLine) -> list[Markup]:
     drawn = [
         _segment(across, up, (before.ranks, before.height), (after.ranks, after.height))
         for before, after in pairwise(line.marks)
@@ -163,5 +163,5 @@ def _segment(
 
 
 def _y(up: Scale, value: float) -> float:
-    """Pixels from the top."""
+    """Return pixels from the top."""
     return _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - up.at(value) / 100)

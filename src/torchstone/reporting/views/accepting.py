@@ -97,9 +97,9 @@ def _offer_new(row: Row, terms: Terms, baseline: str, results: str) -> Offer:
         return Offer(None, "fix it, or measure it again: it has no numbers to expect")
     if baseline not in terms.kinds:
         return Offer(None, "use a baseline that covers these cases")
-    from torchstone.baselines.adopt import Wish  # noqa: PLC0415
+    from torchstone.baselines.adopt import Wish  # noqa: PLC0415  (only a report with red rows needs it)
     from torchstone.baselines.new_rows import new_row  # noqa: PLC0415  (most checks have nothing to offer)
-    from torchstone.baselines.text_edits import find_no_place, state  # noqa: PLC0415
+    from torchstone.baselines.text_edits import find_no_place, state  # noqa: PLC0415  (only a report with red rows needs it)
 
     kind = terms.kinds[baseline]
     case = state(row.actual.case, kind)
@@ -134,7 +134,7 @@ def _offer_adoption(row: Row, terms: Terms, baseline: str, results: str) -> Offe
 def _choices(row: Row, terms: Terms) -> Iterator[tuple[str, ...]]:
     """The metrics to accept, from the fewest to the most: a number that belongs to another status is accepted with that status."""
     assert row.actual is not None  # noqa: S101  (told apart above)
-    assert row.expected is not None  # noqa: S101
+    assert row.expected is not None  # noqa: S101  (for the type checker)
     if numbers_count(row.actual, row.expected.status):
         yield (row.metric,)
     elif row.metric == ACCURACY:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import EXACT, MOST_MORE, PAIRED, Comparison, Mean
+from torchstone.analyze.two_samples import EXACT, MOST_MORE, PAIRED, Comparison, Mean
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value

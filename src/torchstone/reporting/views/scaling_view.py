@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from torchstone.analyze.buckets import SAME, Bucket, BucketSweep, sweep_buckets
-from torchstone.analyze.scaling_curves import Curve, CurveKey, Point, Sweep, collect_sweeps
+from torchstone.analyze.bucket_sizes import SAME, Bucket, BucketSweep, sweep_buckets
+from torchstone.analyze.scaling_curves import Curve, CurveKey, Point, ScalingSweep, collect_sweeps
 from torchstone.core.errors import printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Run, axis_text
 from torchstone.core.text.units import count_of, format_share, short_number
@@ -26,7 +26,7 @@ class Base(Struct, frozen=True):
     """The same benchmark in a baseline; ``name`` is that of its file."""
 
     name: str
-    sweep: Sweep
+    sweep: ScalingSweep
 
 
 class ShownSweep(Struct, frozen=True):
@@ -35,7 +35,7 @@ class ShownSweep(Struct, frozen=True):
     ``others`` says of baselines that have the benchmark, but under conditions that cannot be set beside these.
     """
 
-    sweep: Sweep
+    sweep: ScalingSweep
     names: dict[CurveKey, str]
     buckets: tuple[BucketSweep, ...]
     bases: tuple[Base, ...] = ()
@@ -103,7 +103,7 @@ def _file_names(readings: Sequence[Reading]) -> list[str]:
     return short if len(set(short)) == len(short) else [reading.path for reading in readings]
 
 
-def _show(sweep: Sweep, bases: Sequence[Base]) -> ShownSweep:
+def _show(sweep: ScalingSweep, bases: Sequence[Base]) -> ShownSweep:
     """A sweep beside those of its benchmark that it can be compared with."""
     differences = [(base, _differences(sweep.of, base.sweep.of)) for base in bases]
     kept = [base for base, found in differences if not found]
@@ -134,7 +134,7 @@ def name_curves(curves: Sequence[Curve]) -> dict[CurveKey, str]:
     return names
 
 
-def conditions_of(sweep: Sweep, shared: Iterable[str] = ()) -> str:
+def conditions_of(sweep: ScalingSweep, shared: Iterable[str] = ()) -> str:
     """``float32, batch size 32 a rank, cpu``: under which conditions a benchmark was trained, but for those that are ``shared`` with all others."""
     variant, left_out = sweep.of.variant, set(shared)
     axes = {axis: axis_text(value) for axis in AXES if (value := getattr(variant, axis)) not in ("", None)}

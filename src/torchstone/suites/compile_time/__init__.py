@@ -1,6 +1,6 @@
-"""What the compiler costs, in instructions: the benchmarks that PyTorch gates its own changes on, under the names they have there.
+"""Count what the compiler costs: the benchmarks that PyTorch gates its own changes on, under the same names.
 
-A history that was recorded under these names goes on: sizes and what is exercised are the same, the code is not.
+Sizes and exercised features are those of the originals, so recorded histories continue; the code is not.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ TOPICS = (
 
 
 def collect() -> Sequence[Counted]:
-    """All of them, new, in the order of their names."""
+    """Return new instances of all benchmarks, sorted by name."""
     return sorted((each for topic in TOPICS for each in topic.collect()), key=lambda each: each.name)
 
 
 def _no_models() -> Sequence[Benchmark]:
-    """Nothing here is a model whose speed or accuracy could be measured."""
+    """Return no models: nothing here has a speed or accuracy to measure."""
     return ()
 
 

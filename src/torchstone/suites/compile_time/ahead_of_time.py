@@ -1,4 +1,4 @@
-"""Ahead-of-time autograd: tracing of forward and backward, tensor subclasses, and the cut between the two graphs."""
+"""Benchmark ahead-of-time autograd: tracing forward and backward, tensor subclasses, graph partitioning."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BACKEND = "aot_eager_decomp_partition"
 
 
 class Dispatcher(Compiled):
-    """A hundred inputs that each become an output."""
+    """Compile a function of a hundred inputs and outputs."""
 
     category = "aotdispatcher"
     description = "100 inputs and 100 outputs, each input doubled"
     backend = BACKEND
     subclass = False
-    """Whether inputs are of a tensor subclass, which has to be taken apart and put together again."""
+    """Whether inputs are a tensor subclass, which must be unwrapped and wrapped again."""
 
     def prepare_once(self) -> None:
-        """A hundred vectors."""
+        """Create a hundred vectors."""
         self.inputs = [self._input() for _ in range(100)]
 
     def _input(self) -> Tensor:
@@ -42,19 +42,19 @@ class Dispatcher(Compiled):
         return result
 
     def run(self) -> None:
-        """Compile for them."""
+        """Compile."""
         import torch
 
         torch.compile(double_each, backend=self.backend, fullgraph=True)(*self.inputs)
 
 
 def double_each(*inputs: Tensor) -> list[Tensor]:
-    """As many outputs as inputs."""
+    """Return as many outputs as inputs."""
     return [each.add(each) for each in inputs]
 
 
 class DeepCut(Compiled):
-    """A hundred layers, of which the cut between forward and backward decides what is kept and what is computed again."""
+    """Partition a hundred layers: choose what to save and what to recompute."""
 
     category = "aotdispatcher_partitioner"
     description = (
@@ -63,7 +63,7 @@ class DeepCut(Compiled):
     backend = BACKEND
 
     def prepare_once(self) -> None:
-        """An input and the weights."""
+        """Create an input and the weights."""
         import torch
 
         source = seeded()
@@ -71,41 +71,41 @@ class DeepCut(Compiled):
         self.weights = [torch.randn(16, 16, generator=source).requires_grad_() for _ in range(100)]
 
     def run(self) -> None:
-        """Compile for them."""
+        """Compile."""
         import torch
 
         torch.compile(sine_layers, backend=self.backend, fullgraph=True)(self.start, *self.weights)
 
 
 def sine_layers(value: Tensor, *weights: Tensor) -> Tensor:
-    """A product and two sines for each weight."""
+    """Compute a product and two sines for each weight."""
     for weight in weights:
         value = weight.matmul(value).sin().sin()
     return value
 
 
 class WideCut(Compiled):
-    """Many chains side by side, all of which use each other."""
+    """Partition many parallel chains that all use each other."""
 
     category = "aotdispatcher_partitioner"
     description = "forward cut from backward: 16 parallel chains that use each other (pytorch issue 145081)"
     backend = BACKEND
 
     def prepare_once(self) -> None:
-        """A small matrix."""
+        """Create a small matrix."""
         import torch
 
         self.start = torch.ones(4, 4, requires_grad=True)
 
     def run(self) -> None:
-        """Compile for it."""
+        """Compile."""
         import torch
 
         torch.compile(crossing_chains, backend=self.backend, fullgraph=True)(self.start)
 
 
 def crossing_chains(start: Tensor) -> Tensor:
-    """Each chain is subtracted from the next three."""
+    """Subtract each chain from the next three."""
     chains = [start + number for number in range(16)]
     chains = [start + each for each in chains]
     for place in range(len(chains) - 4):
@@ -119,7 +119,7 @@ def crossing_chains(start: Tensor) -> Tensor:
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     return [
         Dispatcher("aotdispatcher_inference_nosubclass_cpu", mode="inference"),
         Dispatcher("aotdispatcher_inference_subclass_cpu", mode="inference", subclass=True),

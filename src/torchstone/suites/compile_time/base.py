@@ -1,4 +1,4 @@
-"""What benchmarks of the compiler have in common: it starts from nothing, and leaves torch as it was."""
+"""Share code between benchmarks of the compiler: start from scratch, and leave torch as it was."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Compiled(Counted):
-    """Work in which the compiler has to do everything again: before every iteration it forgets what it knows."""
+    """Work that compiles from scratch: the compiler is reset before every iteration."""
 
     counts = "compile"
     backend = "inductor"
@@ -26,30 +26,30 @@ class Compiled(Counted):
     inductor: Mapping[str, Any] = NOTHING
     """Settings of the code generator, for the work only."""
     empty_cache = False
-    """Whether the code generator starts with an empty cache on disk; otherwise every iteration but the first may find something there."""
+    """Whether the code generator starts with an empty cache on disk at every iteration."""
     precision = ""
-    """Of float32 matrix products, for the work only."""
+    """Precision of float32 matrix products, for the work only."""
 
     def prepare(self) -> None:
-        """Forget what has been compiled."""
+        """Reset the compiler."""
         forget()
 
     def work(self) -> None:
-        """Compile and run once, under this benchmark's settings."""
+        """Compile and run once, with this benchmark's settings."""
         with settings(self.dynamo, self.inductor, self.precision), cache(self.empty_cache):
             self.run()
 
     def run(self) -> None:
-        """What the compiler is made to compile."""
+        """Run the code to compile."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Let go of the compiled code."""
+        """Release the compiled code."""
         forget()
 
 
 def forget() -> None:
-    """Make the compiler forget what it has compiled."""
+    """Reset the compiler."""
     import torch._dynamo
 
     torch._dynamo.reset()
@@ -59,7 +59,7 @@ def forget() -> None:
 def settings(
     dynamo: Mapping[str, Any] = NOTHING, inductor: Mapping[str, Any] = NOTHING, precision: str = ""
 ) -> Iterator[None]:
-    """Settings of the compiler for a while. Guards on shapes stay in Python, which is what the recorded histories counted."""
+    """Apply compiler settings temporarily. Shape guards stay in Python, as in the recorded histories."""
     import torch._dynamo
 
     with ExitStack() as stack:
@@ -78,7 +78,7 @@ def settings(
 
 @contextmanager
 def same_stack(more: int = 0) -> Iterator[None]:
-    """As many nested calls allowed afterwards as before, whatever the compiler allows itself meanwhile; or some more meanwhile."""
+    """Restore the recursion limit afterwards, whatever the compiler sets; optionally raise it meanwhile."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + more)
     try:
@@ -89,7 +89,7 @@ def same_stack(more: int = 0) -> Iterator[None]:
 
 @contextmanager
 def cache(empty: bool) -> Iterator[None]:
-    """An empty cache of generated code for a while, if wanted."""
+    """Use an empty cache of generated code temporarily, if asked for."""
     if not empty:
         yield
         return
@@ -100,7 +100,7 @@ def cache(empty: bool) -> Iterator[None]:
 
 
 def seeded() -> Generator:
-    """Random numbers that are the same every time, and leave torch's own where they are."""
+    """Return a seeded generator that leaves torch's own untouched."""
     import torch
 
     return torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""A diffusion transformer, compiled as a whole, block by block, or as a whole of which equal blocks are compiled once."""
+"""Benchmark a diffusion transformer, compiled as a whole, block by block, or with equal blocks compiled once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ EXPANSION = 4
 BLOCKS = 4
 TEXT_LENGTH = 8
 IMAGE_LENGTHS = (16, 24)
-"""The second one only where sizes are dynamic."""
+"""Image lengths; the second only with dynamic sizes."""
 
 
 class Diffusion(Compiled):
-    """Inference of the network, compiled in one of three ways."""
+    """Compile inference of the network in one of three ways."""
 
     category = "diffusion_dit"
     mode = "inference"
@@ -32,7 +32,7 @@ class Diffusion(Compiled):
     """``full``: one graph; ``regional``: a graph for every block; ``hierarchical``: one graph in which equal blocks share a region."""
 
     def missing(self) -> str:
-        """Regions that are shared are newer than the oldest torch we run with."""
+        """Return why it is not available: shared regions need a newer torch."""
         import torch
 
         if self.way == "hierarchical" and not hasattr(torch.compiler, "nested_compile_region"):
@@ -40,7 +40,7 @@ class Diffusion(Compiled):
         return ""
 
     def prepare_once(self) -> None:
-        """The network, and an input for each image length."""
+        """Create the network, and an input for each image length."""
         import torch
 
         self.network: Any = diffusion_transformer(shared=self.way == "hierarchical").to(self.device).eval()
@@ -83,7 +83,7 @@ class Diffusion(Compiled):
 
 
 def diffusion_transformer(shared: bool) -> nn.Module:
-    """A network of equal blocks, which attend to the image and to a text and are modulated by the time."""
+    """Build a network of equal blocks that attend to image and text, modulated by time."""
     import torch
     from torch import nn
 
@@ -113,7 +113,7 @@ def diffusion_transformer(shared: bool) -> nn.Module:
 
 
 def make_block_class(shared: bool) -> type[nn.Module]:
-    """The class of blocks; ``shared`` blocks are compiled once for all of them."""
+    """Return the class of blocks; ``shared`` blocks are compiled once for all."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -122,7 +122,7 @@ def make_block_class(shared: bool) -> type[nn.Module]:
         query, key, value = map(split_heads, values)
         return functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(-2)
 
-    # Not a module: its epsilon would become an input of the region, and equal blocks could then not share it.
+    # Not a module: its epsilon would become an input of the region, and equal blocks could not share it.
     def normalized(values: Tensor) -> Tensor:
         return functional.layer_norm(values, (WIDTH,))
 
@@ -160,12 +160,12 @@ def make_block_class(shared: bool) -> type[nn.Module]:
 
 
 def split_heads(values: Any) -> Any:  # noqa: ANN401  (torch does not say what its methods take)
-    """(batch, length, width) -> (batch, heads, length, width of a head)."""
+    """Reshape (batch, length, width) to (batch, heads, length, width of a head)."""
     return values.unflatten(-1, (HEADS, -1)).transpose(1, 2)
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     described = f"a diffusion transformer of {BLOCKS} equal blocks, "
     return [
         Diffusion("diffusion_dit_full_inductor", description=described + "compiled as one graph"),

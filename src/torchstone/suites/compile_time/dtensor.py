@@ -1,4 +1,4 @@
-"""Distributed tensors: what an operation on them costs before any data moves. The other ranks do not exist."""
+"""Benchmark the dispatch overhead of distributed tensors, with fake ranks and without moving data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RANKS = 256
 
 
 class Dispatch(Counted):
-    """An operation on tensors that all ranks have a copy of."""
+    """Run an operation on replicated tensors."""
 
     category = "dtensor_dispatch"
     counts = "all"
     device = "cuda"
 
     def missing(self) -> str:
-        """Not every build of torch is for more than one process."""
+        """Return why it is not available: not every build of torch has torch.distributed."""
         import torch
 
         return (
@@ -32,7 +32,7 @@ class Dispatch(Counted):
         )
 
     def prepare_once(self) -> None:
-        """Ranks that only seem to be there, and two tensors."""
+        """Create fake ranks, and two tensors."""
         from torch.distributed.tensor import Replicate
 
         self.mesh: Any = _mesh(self.device)
@@ -40,7 +40,7 @@ class Dispatch(Counted):
         self.right: Any = self.tensor(Replicate(), 10, 10)
 
     def tensor(self, placement: Placement, *sizes: int, trained: bool = False) -> Tensor:
-        """A tensor of ones on the mesh, of which this rank's part has the sizes given."""
+        """Return a tensor of ones on the mesh, with local parts of the given size."""
         import torch
         from torch.distributed.tensor import DTensor
 
@@ -48,7 +48,7 @@ class Dispatch(Counted):
         return DTensor.from_local(local, self.mesh, [placement])
 
     def finish(self) -> None:
-        """Send the ranks home."""
+        """Destroy the process group."""
         from torch import distributed
 
         self.left = self.right = self.mesh = None
@@ -57,7 +57,7 @@ class Dispatch(Counted):
 
 
 def _mesh(device: str) -> Any:  # noqa: ANN401  (torch's own type is not exported everywhere)
-    """All ranks in a row, this one the first."""
+    """Return a mesh of all ranks in a row; this one is the first."""
     from torch import distributed
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -67,7 +67,7 @@ def _mesh(device: str) -> Any:  # noqa: ANN401  (torch's own type is not exporte
 
 
 class Detach(Dispatch):
-    """The cheapest operation there is."""
+    """Detach: the cheapest operation."""
 
     description = "detach a distributed tensor"
 
@@ -77,31 +77,31 @@ class Detach(Dispatch):
 
 
 class ToFromLocal(Dispatch):
-    """Out of the distributed world and back."""
+    """Convert to a local tensor and back."""
 
     description = "take this rank's part of a distributed tensor, and make a distributed tensor of it"
 
     def work(self) -> None:
-        """There and back."""
+        """Convert there and back."""
         from torch.distributed.tensor import DTensor, Replicate
 
         DTensor.from_local(self.left.to_local(), self.mesh, [Replicate()])
 
 
 class Collectives(Dispatch):
-    """Every way to get from one placement to another."""
+    """Redistribute between all placements."""
 
     description = "redistribute: split, all-to-all, all-gather, all-reduce and reduce-scatter"
 
     def prepare_once(self) -> None:
-        """One more tensor, of which every rank has a summand."""
+        """Create one more tensor, a partial sum on every rank."""
         from torch.distributed.tensor import Partial
 
         super().prepare_once()
         self.partial: Any = self.tensor(Partial(), 10, 10)
 
     def work(self) -> None:
-        """One after the other."""
+        """Redistribute, one after the other."""
         from torch.distributed.tensor import Replicate, Shard
 
         value = self.left
@@ -112,12 +112,12 @@ class Collectives(Dispatch):
 
 
 class AddBackward(Dispatch):
-    """Two tensors that are split along different dimensions, added, and differentiated."""
+    """Add two tensors sharded along different dimensions, and differentiate."""
 
     description = "add two differently sharded tensors, and go backward"
 
     def prepare_once(self) -> None:
-        """Together they are square: 512 along every dimension."""
+        """Create global tensors of 512 along every dimension."""
         from torch.distributed.tensor import Shard
 
         super().prepare_once()
@@ -125,22 +125,22 @@ class AddBackward(Dispatch):
         self.right = self.tensor(Shard(1), 512, 2, trained=True)
 
     def work(self) -> None:
-        """Forward and backward."""
+        """Run forward and backward."""
         (self.left + self.right).sum().backward()
 
 
 class Inplace(Dispatch):
-    """An operation that changes its first operand."""
+    """Run an in-place operation."""
 
     description = "add to a distributed tensor in place"
 
     def work(self) -> None:
-        """Add."""
+        """Add in place."""
         self.left.add_(self.right)
 
 
 class View(Dispatch):
-    """An operation that only changes the shape."""
+    """Run a view operation."""
 
     description = "view a distributed tensor in another shape"
 
@@ -150,17 +150,17 @@ class View(Dispatch):
 
 
 class Random(Dispatch):
-    """An operation for which ranks have to agree on random numbers."""
+    """Run a random operation, for which ranks agree on random numbers."""
 
     description = "fill a distributed tensor with random numbers"
 
     def work(self) -> None:
-        """Fill."""
+        """Fill with random numbers."""
         self.left.uniform_()
 
 
 class CustomHandler(Dispatch):
-    """An operation that distributed tensors handle by themselves."""
+    """Run an operation with its own handler in DTensor."""
 
     description = "an operation that does not go through the general dispatch"
 
@@ -172,7 +172,7 @@ class CustomHandler(Dispatch):
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     return [
         Detach("dtensor_dispatch_detach"),
         ToFromLocal("dtensor_dispatch_to_from_local"),

@@ -1,4 +1,4 @@
-"""Long straight graphs: many operations, many calls, many products, many recompilations."""
+"""Benchmark long straight graphs: many operations, calls, products, recompilations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALLS = 1000
 
 
 class AddLoop(Compiled):
-    """A thousand steps on a vector, by turns: add another, add eight times another, take the sine."""
+    """Compile a thousand steps on a vector: add another, add eight times another, take the sine."""
 
     category = "add_loop"
     description = "a loop that is unrolled into 1000 additions, scaled additions and sines"
@@ -25,14 +25,14 @@ class AddLoop(Compiled):
     empty_cache = True
 
     def prepare_once(self) -> None:
-        """Two vectors."""
+        """Create two vectors."""
         import torch
 
         self.start = torch.ones(1000, device=self.device)
         self.step = torch.ones(1000, device=self.device)
 
     def run(self) -> None:
-        """Compile the loop for them."""
+        """Compile the loop."""
         import torch
 
         torch.compile(add_loop, backend=self.backend, fullgraph=True, dynamic=self.dynamic)(
@@ -41,7 +41,7 @@ class AddLoop(Compiled):
 
 
 def add_loop(start: Tensor, step: Tensor) -> Tensor:
-    """Unrolled by the tracer."""
+    """Run the loop, which the tracer unrolls."""
     value = start.clone()
     for number in range(OPERATIONS):
         turn = number % 3
@@ -55,7 +55,7 @@ def add_loop(start: Tensor, step: Tensor) -> Tensor:
 
 
 class ProductLoop(Compiled):
-    """A chain of matrix products, each of which is tuned."""
+    """Compile a chain of matrix products, each of which is tuned."""
 
     category = "mm_loop"
     description = "a chain of 201 small matrix products, with all kernels tried"
@@ -65,14 +65,14 @@ class ProductLoop(Compiled):
     inductor = {"max_autotune": True}  # noqa: RUF012  (never changed)
 
     def prepare_once(self) -> None:
-        """Two small matrices."""
+        """Create two small matrices."""
         import torch
 
         self.left = torch.ones(10, 10, device=self.device)
         self.right = torch.ones(10, 10, device=self.device)
 
     def run(self) -> None:
-        """Compile the chain for them."""
+        """Compile the chain."""
         import torch
 
         torch.compile(product_loop, backend=self.backend, fullgraph=True, dynamic=self.dynamic)(
@@ -81,7 +81,7 @@ class ProductLoop(Compiled):
 
 
 def product_loop(left: Tensor, right: Tensor) -> Tensor:
-    """Unrolled by the tracer."""
+    """Run the chain, which the tracer unrolls."""
     value = left.mm(right)
     for _ in range(PRODUCTS):
         value = value.mm(right)
@@ -89,7 +89,7 @@ def product_loop(left: Tensor, right: Tensor) -> Tensor:
 
 
 class Inlining(Compiled):
-    """A thousand calls of a function that is ten calls deep."""
+    """Compile a thousand calls of a function that is ten calls deep."""
 
     category = "basic"
     description = "1000 calls through ten nested functions, all inlined"
@@ -98,7 +98,7 @@ class Inlining(Compiled):
     precision = "high"
 
     def prepare_once(self) -> None:
-        """A module that makes the calls."""
+        """Create a module that makes the calls."""
         import torch
 
         class Caller(torch.nn.Module):
@@ -122,49 +122,49 @@ class Inlining(Compiled):
 
 
 def innermost(value: Tensor) -> Tensor:
-    """The only one that computes."""
+    """Add one: the only function that computes."""
     return value + 1
 
 
-# Written out, because inlining is what is counted: every call has to be a call of another function.
-def first(value: Tensor) -> Tensor:  # noqa: D103
+# Written out, because inlining is counted: every call must be to another function.
+def first(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return innermost(value)
 
 
-def second(value: Tensor) -> Tensor:  # noqa: D103
+def second(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return first(value)
 
 
-def third(value: Tensor) -> Tensor:  # noqa: D103
+def third(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return second(value)
 
 
-def fourth(value: Tensor) -> Tensor:  # noqa: D103
+def fourth(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return third(value)
 
 
-def fifth(value: Tensor) -> Tensor:  # noqa: D103
+def fifth(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return fourth(value)
 
 
-def sixth(value: Tensor) -> Tensor:  # noqa: D103
+def sixth(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return fifth(value)
 
 
-def seventh(value: Tensor) -> Tensor:  # noqa: D103
+def seventh(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return sixth(value)
 
 
-def eighth(value: Tensor) -> Tensor:  # noqa: D103
+def eighth(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return seventh(value)
 
 
-def ninth(value: Tensor) -> Tensor:  # noqa: D103
+def ninth(value: Tensor) -> Tensor:  # noqa: D103  (see above)
     return eighth(value)
 
 
 class FloatArguments(Compiled):
-    """Calls that differ in a float, for which the compiler has to notice that it varies."""
+    """Call with different floats, which the compiler must learn to treat as dynamic."""
 
     category = "float_args"
     description = "recompilations for eight values of a float argument"
@@ -180,12 +180,12 @@ class FloatArguments(Compiled):
 
 
 def add_float(values: Tensor, number: float) -> Tensor:
-    """Cheap: only its recompilations matter."""
+    """Add a float: only its recompilations matter."""
     return values + number
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     return [
         AddLoop("add_loop_eager", backend="eager"),
         AddLoop("add_loop_eager_dynamic", backend="eager", dynamic=True),

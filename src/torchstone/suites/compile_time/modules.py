@@ -1,4 +1,4 @@
-"""Modules within modules: how they are traced, and what their guards cost at every call."""
+"""Benchmark nested modules: tracing them, and checking their guards at every call."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ LAYERS, WIDTH = 20, 64
 
 
 class Modules(Compiled):
-    """A module, compiled for one input."""
+    """Compile a module for one input."""
 
     backend = "eager"
     precision = "high"
 
     def prepare_once(self) -> None:
-        """The module and its input."""
+        """Create the module and its input."""
         import torch
 
         self.module = self.build().to(self.device)
         self.value = torch.ones(10, device=self.device)
 
     def build(self) -> nn.Module:
-        """The module."""
+        """Build the module."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -42,7 +42,7 @@ class Modules(Compiled):
 
 
 class ListOfLinears(Modules):
-    """Linear layers in a list that is gone through and indexed."""
+    """Compile linear layers in a list that is iterated and indexed."""
 
     category = "basic_modules"
     description = "a list of 20 linear layers, each used with another one of the list"
@@ -50,7 +50,7 @@ class ListOfLinears(Modules):
     empty_cache = True
 
     def build(self) -> nn.Module:
-        """The list."""
+        """Build the list."""
         import torch
 
         class Linears(torch.nn.Module):
@@ -67,21 +67,21 @@ class ListOfLinears(Modules):
 
 
 class Nested(Modules):
-    """A tree of modules."""
+    """Compile a tree of modules."""
 
     category = "basic"
     description = "a tree of modules, three levels below the root, four branches at each"
     dynamic = False
 
     def build(self) -> nn.Module:
-        """The tree."""
+        """Build the tree."""
         import torch
 
-        class Tree(torch.nn.Module):
+        class Node(torch.nn.Module):
             def __init__(self, depth: int) -> None:
                 super().__init__()
                 self.before, self.after = torch.nn.ReLU(), torch.nn.ReLU()
-                branches = (Tree(depth - 1) if depth else torch.nn.ReLU() for _ in range(NESTED_WIDTH))
+                branches = (Node(depth - 1) if depth else torch.nn.ReLU() for _ in range(NESTED_WIDTH))
                 self.branches = torch.nn.Sequential(*branches)
                 self.offset = 2
 
@@ -91,18 +91,18 @@ class Nested(Modules):
                 result: Tensor = value + self.after(value) + self.offset
                 return result
 
-        return Tree(NESTED_DEPTH)
+        return Node(NESTED_DEPTH)
 
 
 class DeepNested(Modules):
-    """A chain of modules, each of which holds the next, so that the names of weights are long."""
+    """Compile a chain of nested modules, whose weights have long names."""
 
     category = "deep_nested_module"
     description = "linear layers in modules that hold each other, 40 deep"
     precision = ""
 
     def build(self) -> nn.Module:
-        """The chain."""
+        """Build the chain."""
         import torch
 
         class Chain(torch.nn.Module):
@@ -131,13 +131,13 @@ class DeepNested(Modules):
             result: Tensor = module(value)
             return result
 
-        # Tracing takes nearly all nested calls that Python allows, and how many are left depends on who calls us.
+        # Tracing needs nearly the whole recursion limit, and what is left of it depends on the caller.
         with same_stack(more=1000):
             torch.compile(call, backend=self.backend)(self.value.unsqueeze(0))
 
 
 class GuardEvaluation(Counted):
-    """What the guards of a stack of equal modules cost: they alone, at every call of compiled code."""
+    """Check the guards of a stack of equal modules, without running compiled code."""
 
     category = "nn_module_guard_eval"
     description = "evaluation of the guards of a stack of 20 modules that share an object"
@@ -145,13 +145,13 @@ class GuardEvaluation(Counted):
     dynamic = False
 
     def prepare_once(self) -> None:
-        """Compile, and take hold of the guards."""
+        """Compile, and get the guards."""
         import torch
         from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
         forget()
         module = stack_of_modules()
-        # A view: that its sizes and its base's belong together is guarded, too.
+        # A view: the relation between its sizes and its base's is guarded too.
         value = torch.ones(2 * WIDTH, WIDTH)[:WIDTH]
         with settings():
             torch.compile(module, backend=self.backend, fullgraph=True, dynamic=self.dynamic)(value)
@@ -162,17 +162,17 @@ class GuardEvaluation(Counted):
             raise RuntimeError("the guards refuse what they were made for")
 
     def work(self) -> None:
-        """Check them."""
+        """Check the guards."""
         self.guards.check(self.variables)
 
     def finish(self) -> None:
-        """Let go of the compiled code."""
+        """Release the compiled code."""
         del self.guards
         forget()
 
 
 def stack_of_modules() -> nn.Module:
-    """Layers that differ in a number, and have an object in common, of which guards see that it stays the same one."""
+    """Build layers that differ in a number and share an object, whose identity is guarded."""
     import torch
 
     class Common:
@@ -189,7 +189,7 @@ def stack_of_modules() -> nn.Module:
             self.common = common
 
         def forward(self, value: Tensor) -> Tensor:
-            if self.common.active:  # only because it is read is it guarded
+            if self.common.active:  # reading it makes it guarded
                 value = value + self.small
             return value * self.factor + self.offset
 
@@ -209,7 +209,7 @@ def stack_of_modules() -> nn.Module:
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     padded = {"force_shape_pad": True}
     linears = "basic_modules_ListOfLinears"
     return [

@@ -1,4 +1,4 @@
-"""What is paid at every call, and at every import, for there being a compiler."""
+"""Benchmark the overhead of the compiler at every call and at import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INPUTS = 13
 
 
 class RuntimeOverhead(Counted):
-    """A call of compiled code that does next to nothing."""
+    """Call compiled code that does almost nothing."""
 
     category = "runtime_overhead"
     counts = "all"
@@ -32,10 +32,10 @@ class RuntimeOverhead(Counted):
     inferring = False
     """Whether the call is made in inference mode."""
     backward = False
-    """Whether the way back is counted, instead of the way there."""
+    """Whether backward is counted instead of forward."""
 
     def prepare_once(self) -> None:
-        """Compile, and run until everything that happens once has happened."""
+        """Compile, and run until all one-time work is done."""
         import torch
 
         forget()
@@ -49,12 +49,12 @@ class RuntimeOverhead(Counted):
                 self.work()
 
     def prepare(self) -> None:
-        """The way there, if the way back is counted."""
+        """Run forward, if backward is counted."""
         if self.backward:
             self.result = self.call(self.value).sum()
 
     def work(self) -> None:
-        """One call, or one way back."""
+        """Run one call, or one backward."""
         if self.backward:
             self.result.backward()  # type: ignore[no-untyped-call]
         elif self.inferring:
@@ -69,24 +69,24 @@ class RuntimeOverhead(Counted):
             self.call(self.value)
 
     def finish(self) -> None:
-        """Let go of the compiled code."""
+        """Release the compiled code."""
         forget()
 
 
 def add_one(value: Tensor) -> Tensor:
-    """Next to nothing."""
+    """Do almost nothing."""
     return value + 1
 
 
 class DisableOverhead(Counted):
-    """A call of a function that the compiler has been told to leave alone."""
+    """Call a function that is excluded from compilation."""
 
     category = "disable_overhead"
     description = "a call of a function that is disabled for the compiler"
     counts = "all"
 
     def prepare_once(self) -> None:
-        """Wrap it, and call it until everything that happens once has happened."""
+        """Wrap it, and call it until all one-time work is done."""
         import torch
 
         forget()
@@ -97,17 +97,17 @@ class DisableOverhead(Counted):
             self.work()
 
     def work(self) -> None:
-        """One call."""
+        """Call it once."""
         self.call(self.value)
 
 
 def unchanged(value: Tensor) -> Tensor:
-    """Nothing, so that only the wrapper is counted."""
+    """Return the input, so that only the wrapper is counted."""
     return value
 
 
 class AutogradFunction(Counted):
-    """A call of a custom autograd function whose forward does nothing."""
+    """Call a custom autograd function whose forward does nothing."""
 
     category = "autograd_function_apply"
     description = "a custom autograd function with 13 inputs, 2 outputs and nothing saved"
@@ -115,7 +115,7 @@ class AutogradFunction(Counted):
     device = "cuda"
 
     def prepare_once(self) -> None:
-        """Make the function, and call it until everything that happens once has happened."""
+        """Create the function, and call it until all one-time work is done."""
         import torch
 
         outputs = tuple(torch.empty(0, device=self.device) for _ in range(2))
@@ -127,21 +127,21 @@ class AutogradFunction(Counted):
             torch.accelerator.synchronize()
 
     def work(self) -> None:
-        """One call."""
+        """Call it once."""
         self.call(*self.inputs)
 
 
 def autograd_function(outputs: tuple[Tensor, ...]) -> Callable[..., Any]:
-    """It gives what has been there before."""
+    """Return a function that returns existing tensors."""
     import torch
 
     class Nothing(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *inputs: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401, ARG004
+        def forward(ctx: Any, *inputs: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401, ARG004  (torch's own signature)
             return outputs
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ANN401
+        def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ANN401  (torch's own signature)
             raise NotImplementedError
 
     apply: Callable[..., Any] = Nothing.apply
@@ -149,7 +149,7 @@ def autograd_function(outputs: tuple[Tensor, ...]) -> Callable[..., Any]:
 
 
 class ImportTime(Counted):
-    """An import in a process of its own, which itself says how long it took."""
+    """Import a module in a separate process, which reports how long it took."""
 
     category = "import_time"
     counts = "all"
@@ -157,30 +157,30 @@ class ImportTime(Counted):
     module = ""
 
     def missing(self) -> str:
-        """Not everything that can be imported is installed."""
+        """Return why it is not available: the module may not be installed."""
         top = self.module.partition(".")[0]
         return "" if importlib.util.find_spec(top) else f"{top} is not installed"
 
     def prepare_once(self) -> None:
-        """Nothing has been measured yet."""
+        """Clear the last measurement."""
         self.microseconds = 0.0
 
     def work(self) -> None:
-        """Import it."""
+        """Import the module."""
         command = [sys.executable, "-X", "importtime", "-c", f"import {self.module}"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603  (our own interpreter, our own code)
         if done.returncode:
             last = done.stderr.strip().rpartition("\n")[2]
             raise RuntimeError(f"import {self.module}: {last}")
         self.microseconds = cumulative_time(self.module, done.stderr)
 
     def measured(self) -> dict[str, float]:
-        """The time of the import with all that it imports, in microseconds of wall time."""
+        """Return the cumulative import time in microseconds of wall time."""
         return {"import_time_us": self.microseconds}
 
 
 def cumulative_time(module: str, report: str) -> float:
-    """The time of a module in what ``-X importtime`` writes.
+    """Return the time of a module in the output of ``-X importtime``.
 
     >>> cumulative_time("re", "import time: self [us] | cumulative | imported package\\nimport time:       300 |       1200 | re")
     1200.0
@@ -193,7 +193,7 @@ def cumulative_time(module: str, report: str) -> float:
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     return [
         *_overheads(),
         DisableOverhead("disable_overhead"),
@@ -208,7 +208,7 @@ def collect() -> Sequence[Counted]:
 
 
 def _overheads() -> list[Counted]:
-    """Every kind of call, with sizes known and unknown; and one on a CPU, without generated code."""
+    """Return every kind of call, with static and dynamic sizes; and one on a CPU without generated code."""
     told = "a call of a compiled addition"
     kinds: list[tuple[str, str, dict[str, Any]]] = [
         ("", told, {}),
@@ -216,7 +216,7 @@ def _overheads() -> list[Counted]:
         ("_requires_grad", f"{told} that records a gradient", {"trained": True}),
         (
             "_requires_grad_backward",
-            "the way back of a compiled addition",
+            "backward of a compiled addition",
             {"trained": True, "backward": True},
         ),
     ]

@@ -1,4 +1,4 @@
-"""Sizes that are not known while compiling: how much reasoning about them costs."""
+"""Benchmark symbolic shapes: the cost of reasoning about sizes unknown at compile time."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ ITEMS = 100
 
 
 class SymbolicSum(Compiled):
-    """The sum of many numbers that are read from a tensor."""
+    """Sum many numbers read from a tensor."""
 
     category = "symint_sum"
     description = "the sum of 200 unknown integers, by sum()"
     dynamo = CAPTURED
     by_loop = False
-    """Whether they are added one by one, instead of by sum()."""
+    """Whether to add one by one instead of with sum()."""
 
     def prepare_once(self) -> None:
-        """The numbers."""
+        """Create the numbers."""
         import torch
 
         self.numbers = torch.randint(10, (SUMMED,), generator=seeded())
 
     def run(self) -> None:
-        """Compile for them."""
+        """Compile."""
         import torch
 
         def at_once(numbers: Tensor) -> Tensor:
@@ -50,16 +50,16 @@ class SymbolicSum(Compiled):
 
 
 class FloorDivision(Compiled):
-    """An export in which a sum of many unknown numbers is halved."""
+    """Export the half of a sum of many unknown numbers."""
 
     category = "sum_floordiv"
     description = "export of the sum of 100 unknown integers, halved (pytorch issue 134133)"
     counts = "all"
-    metric = COUNTS["compile"]  # all that export does is compiling, whichever tracer it uses
+    metric = COUNTS["compile"]  # export only compiles, whichever tracer it uses
     backend = "export"
 
     def prepare_once(self) -> None:
-        """The module and its numbers."""
+        """Create the module and its numbers."""
         import torch
 
         class Half(torch.nn.Module):
@@ -77,21 +77,21 @@ class FloorDivision(Compiled):
 
 
 class UpdateHint(Compiled):
-    """A tensor split into parts of unknown sizes, each with an upper bound."""
+    """Split a tensor into parts of unknown sizes, each with an upper bound."""
 
     category = "update_hint"
     description = "a split into 20 parts of unknown sizes with known bounds (pytorch pull request 129893)"
     dynamo = CAPTURED
 
     def prepare_once(self) -> None:
-        """What is split, and where."""
+        """Create the tensor and the sizes."""
         import torch
 
         self.sizes = torch.randint(10, (SPLITS,), generator=seeded())
         self.values = torch.ones(int(self.sizes.sum()))
 
     def run(self) -> None:
-        """Compile for it."""
+        """Compile."""
         import torch
 
         library: Any = torch
@@ -107,7 +107,7 @@ class UpdateHint(Compiled):
 
 
 class SplitAndJoin(Counted):
-    """An export that splits tensors into parts of unknown sizes, turns each around, and joins them."""
+    """Export a function that splits tensors into parts of unknown sizes, flips each, and joins them."""
 
     category = "unbind_split_flip_cat"
     description = "export of 40 splits into 128 parts of unknown sizes, flipped and joined"
@@ -117,7 +117,7 @@ class SplitAndJoin(Counted):
     parts = 128
 
     def prepare_once(self) -> None:
-        """The module, and what it splits."""
+        """Create the module and its inputs."""
         import torch
 
         source = seeded()
@@ -132,7 +132,7 @@ class SplitAndJoin(Counted):
         self.module = Join()
 
     def missing(self) -> str:
-        """How much is reasoned about sizes can be chosen only in newer versions."""
+        """Return why it is not available: only newer versions of torch have these settings."""
         import torch
         from torch.fx.experimental import _config as shapes
 
@@ -141,26 +141,26 @@ class SplitAndJoin(Counted):
         return ""
 
     def prepare(self) -> None:
-        """Forget what has been compiled."""
+        """Reset the compiler."""
         forget()
 
     def work(self) -> None:
-        """Export it, with as little reasoning about the sizes as can be had."""
+        """Export it, with as little reasoning about sizes as possible."""
         import torch
 
         with least_reasoning():
             torch.export.export(self.module, (self.sizes, self.values))
 
     def finish(self) -> None:
-        """Forget what has been compiled."""
+        """Reset the compiler."""
         forget()
 
 
 @contextmanager
 def least_reasoning() -> Iterator[None]:
-    """Unknown numbers are captured, nothing is found out about their ranges, and graphs do not say where they come from."""
+    """Capture unknown numbers, without deriving ranges, and without provenance in graphs."""
     import torch._dynamo
-    import torch.fx.config as plain  # a module like any other, which cannot be patched
+    import torch.fx.config as plain  # a plain module, which config.patch cannot handle
     from torch.fx.experimental import _config
 
     shapes: Any = _config
@@ -178,7 +178,7 @@ def least_reasoning() -> Iterator[None]:
 
 
 def split_and_join(sizes: Any, values: Any, parts: int) -> Tensor:  # noqa: ANN401  (torch does not say what its methods take)
-    """Split, turn every part around, and join; the sum of the sizes is one more expression to reason about."""
+    """Split, flip every part, and join; the sum of the sizes is one more expression to reason about."""
     import torch
 
     library: Any = torch
@@ -196,7 +196,7 @@ def split_and_join(sizes: Any, values: Any, parts: int) -> Tensor:  # noqa: ANN4
 
 
 def collect() -> Sequence[Counted]:
-    """Those of this topic."""
+    """Return the benchmarks of this module."""
     return [
         SymbolicSum("symint_sum"),
         SymbolicSum(

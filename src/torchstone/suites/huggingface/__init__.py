@@ -1,4 +1,4 @@
-"""Language models of the transformers library, made from their configurations with random weights: nothing is downloaded."""
+"""Define language models of transformers, from configurations with random weights; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HALF = {"float16": 4e-3, "bfloat16": 5e-3, "amp": 5e-3}
 
 
 def collect() -> Sequence[Benchmark]:
-    """The models, in the order of their names."""
+    """Return the models, sorted by name."""
     return [
         Benchmark(name, partial(_build, name), recipe.batch_size, 1, check=partial(check, name))
         for name, recipe in RECIPES.items()
@@ -24,7 +24,7 @@ def collect() -> Sequence[Benchmark]:
 
 
 def check(name: str, mode: str, dtype: str, device: str) -> Check:
-    """How near to eager a model's compiled results have to be."""
+    """Return the accuracy settings of a model."""
     if mode == "training":
         tolerance = 2e-2 if name in LOOSE_TRAINING else 1e-2
         return Check(tolerance, optimizer="" if device.startswith("cpu") else "sgd")
@@ -35,7 +35,7 @@ def check(name: str, mode: str, dtype: str, device: str) -> Check:
 
 
 def small_batch_size(batch_size: int) -> int:
-    """The batch size that goes with ``size="small"``."""
+    """Return the batch size for ``size="small"``."""
     return min(batch_size, 2)
 
 
@@ -47,7 +47,7 @@ def _build(
     device: str = "cpu",
     size: str = "full",
 ) -> Work:
-    """Only now are torch and transformers imported: the names above are read without them."""
+    """Build a model; torch and transformers are imported only now."""
     build = import_module("torchstone.suites.huggingface.models").build
     work: Work = build(name, RECIPES[name], batch_size, mode, dtype, device, size)
     return work

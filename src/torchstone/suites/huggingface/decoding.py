@@ -1,7 +1,7 @@
-"""Read a prompt, or add a token to one. Imports torch and transformers; is itself imported when a model is built.
+"""Build models that read a prompt, or that decode one token. Imports torch and transformers.
 
-Adding a token changes the cache it reads from. A benchmark has to do the same work every time it is called, so the cache here has one place
-for the new token, always the same, and everything else in it stays as the prompt left it.
+Decoding a token changes the cache it reads from, but a benchmark must do the same work at every call. So the
+cache has one fixed slot for the new token, and everything else stays as the prompt left it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from torchstone.suites.huggingface.models import configure, find_class, random_t
 SMALL_PROMPT = 48
 SMALL_ROOM = 64
 FRAMES_A_POSITION = 2
-"""Whisper's encoder halves the length of what it hears."""
+"""Whisper's encoder halves the input length."""
 
 
 def build(shape: Shape, decode: bool, batch_size: int, dtype: str, device: str, size: str) -> Work:
-    """A model with a prompt for it, or with a prompt already read and one more token.
+    """Return a model with a prompt, or with a processed prompt and one more token.
 
-    It is made where it will run and in the type it will run in: twenty billion weights have no second place in memory.
+    It is created on its device and in its dtype: twenty billion weights do not fit into memory twice.
     """
     small = size == "small"
     configuration = configure(shape.configuration, **(shape.small if small else shape.full))
@@ -43,7 +43,7 @@ def build(shape: Shape, decode: bool, batch_size: int, dtype: str, device: str, 
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Inside, new weights are of this type."""
+    """Create new weights in this dtype."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -53,7 +53,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def make_prompt(shape: Shape, configuration: Any, batch_size: int, length: int) -> dict[str, Tensor]:  # noqa: ANN401  (a class of transformers)
-    """What the model reads: tokens, or sound and the tokens that its transcription starts with."""
+    """Return the prompt: tokens, or sound and the first tokens of its transcription."""
     tokens = random_tokens(configuration.vocab_size, batch_size, length)
     if not shape.speech:
         return {"input_ids": tokens}
@@ -65,9 +65,10 @@ def make_prompt(shape: Shape, configuration: Any, batch_size: int, length: int) 
 
 
 class Slot(nn.Module, CacheLayerMixin):  # type: ignore[no-untyped-call]  # the mixin's own hook has no types
-    """One layer's keys and values: those of the prompt, one place for the new token, and room for later ones, which nothing looks at.
+    """Keys and values of one layer: the prompt's, one slot for the new token, and unused room.
 
-    A layer with a sliding window has no more room than the window. As a module, it goes where the model goes, and is copied with it.
+    A layer with a sliding window has no more room than the window. As a module, it moves and is copied with
+    the model.
     """
 
     is_compileable = True
@@ -88,30 +89,30 @@ class Slot(nn.Module, CacheLayerMixin):  # type: ignore[no-untyped-call]  # the 
         self.register_buffer("place", torch.tensor([kept], device=filled.keys.device))
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: it was filled when it was made."""
+        """Do nothing: it was filled at construction."""
 
     def update(
         self,
         key_states: Tensor,
         value_states: Tensor,
         *args: Any,  # noqa: ANN401, ARG002  (what else models give, nobody here needs)
-        **kwargs: Any,  # noqa: ANN401, ARG002
+        **kwargs: Any,  # noqa: ANN401, ARG002  (transformers' own signature)
     ) -> tuple[Tensor, Tensor]:
-        """Put the new token's keys and values in their place; all that can be seen from there."""
+        """Store the new token's keys and values; return all visible ones."""
         self.keys.index_copy_(2, self.place, key_states.to(self.keys.dtype))
         self.values.index_copy_(2, self.place, value_states.to(self.values.dtype))
         return self.keys, self.values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:  # noqa: ARG002  (it is always one)
-        """How many positions there are, and which is the first."""
+        """Return the number of positions, and the first."""
         return self.room, self.offset
 
     def get_seq_length(self) -> int:
-        """How many tokens came before the new one."""
+        """Return the number of tokens before the new one."""
         return self.seen
 
     def get_max_length(self) -> int:
-        """How many positions there are."""
+        """Return the number of positions."""
         return self.room
 
 
@@ -122,7 +123,7 @@ def _with_room(states: Tensor, room: int) -> Tensor:
 
 
 class Decode(nn.Module):
-    """A model that has read a prompt, and gives what follows one more token."""
+    """A model that has read a prompt, and scores what follows one more token."""
 
     encoded: Tensor | None
 
@@ -143,7 +144,7 @@ class Decode(nn.Module):
             self.cache = _cache(self.slots)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, 1) tokens -> (batch, 1, vocabulary) scores."""
+        """Map (batch, 1) tokens to (batch, 1, vocabulary) scores."""
         if self.encoded is None:
             output = self.model(input_ids=tokens, past_key_values=self.cache, use_cache=True)
         else:
@@ -162,5 +163,5 @@ def _slots(filled: Cache, seen: int, room: int) -> nn.ModuleList:
 
 
 def _cache(slots: nn.ModuleList) -> Cache:
-    """The model finds the very same layers in its cache as torch finds among its modules."""
+    """Return a cache whose layers are the modules that torch sees."""
     return Cache(layers=[slot for slot in slots if isinstance(slot, Slot)])

@@ -1,6 +1,6 @@
-"""Large language models with the shapes of published checkpoints and random weights: nothing is downloaded.
+"""Define large language models with published shapes and random weights; nothing is downloaded.
 
-Each has two benchmarks: ``NAME`` reads a prompt, ``NAME:decode`` adds one token to it.
+Each has two benchmarks: ``NAME`` reads a prompt, ``NAME:decode`` decodes one token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DECODE = ":decode"
 
 @dataclass(frozen=True)
 class Shape:
-    """A model: its classes in transformers, its sizes, and how many tokens are read (``prompt``) and have room in all (``room``)."""
+    """A model: its classes in transformers, its sizes, the prompt length and the cache size (``room``)."""
 
     model: str
     configuration: str
@@ -80,7 +80,7 @@ SHAPES: dict[str, Shape] = {
         },
         {**_SMALL, **_SLIDING, "query_pre_attn_scalar": 32},
     ),
-    # The part that reads and writes text; the checkpoint also has one that looks at images.
+    # The text part; the checkpoint also has a vision part.
     "google/gemma-3-4b-it": Shape(
         "Gemma3ForCausalLM",
         "Gemma3TextConfig",
@@ -199,7 +199,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def collect() -> Sequence[Benchmark]:
-    """The models, in the order of their names; each reads a prompt, and decodes."""
+    """Return the models, sorted by name, each for prefill and decoding."""
     return list(_benchmarks())
 
 
@@ -211,7 +211,7 @@ def _benchmarks() -> Iterator[Benchmark]:
 
 
 def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
-    """As for other language models; but where half precision decides which expert gets a token, only directions can be compared."""
+    """Return the accuracy settings; if half precision routes tokens to experts, only directions are compared."""
     half = dtype != "float32"
     return Check(5e-3 if half else 1e-3, cosine=half and "gpt-oss" in name)
 
@@ -224,7 +224,7 @@ def _build(
     device: str = "cpu",
     size: str = "full",
 ) -> Work:
-    """Only now are torch and transformers imported: the names above are read without them."""
+    """Build a model; torch and transformers are imported only now."""
     build = import_module("torchstone.suites.huggingface.decoding").build
     work: Work = build(SHAPES[name], decode, batch_size, dtype, device, size)
     return work

@@ -1,4 +1,4 @@
-"""Make a model of the transformers library, and inputs for it. Imports torch and transformers; is itself imported when a model is built."""
+"""Build a transformers model with its inputs. Imports torch and transformers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchstone.define.benchmarks import Work
 from torchstone.suites.huggingface.recipes import SMALL_LENGTH, Recipe
 
 FIRST_TOKEN = 8
-"""Random tokens start here: below are padding and other special ones, which models treat in their own way."""
+"""Random tokens start here; lower ones are padding and other special tokens."""
 
 # So small that results can be compared: a CPU drops nothing, a GPU one number in thirty million. But not zero, for which torch and
 # transformers take another way than in real training (no random numbers, other attention kernels).
@@ -20,7 +20,7 @@ NEARLY_NO_DROPOUT = 1e-30
 
 
 def build(name: str, recipe: Recipe, batch_size: int, mode: str, dtype: str, device: str, size: str) -> Work:
-    """A model with its inputs. It is made where it will run, because filling billions of weights on a CPU takes minutes."""
+    """Return a model with its inputs, created on its device: filling billions of weights on a CPU takes minutes."""
     if dtype not in recipe.dtypes:
         raise NotImplementedError(f"{name} runs in {', '.join(recipe.dtypes)} only, not in {dtype}")
     sizes = recipe.small if size == "small" else recipe.full
@@ -35,7 +35,7 @@ def build(name: str, recipe: Recipe, batch_size: int, mode: str, dtype: str, dev
 
 
 def find_class(name: str) -> Any:  # noqa: ANN401  (a class of a library that does not annotate its models)
-    """A class of transformers by name; versions differ in which they have."""
+    """Return a class of transformers by name; versions differ."""
     try:
         return getattr(transformers, name)
     except AttributeError as error:
@@ -43,11 +43,11 @@ def find_class(name: str) -> Any:  # noqa: ANN401  (a class of a library that do
 
 
 def configure(class_name: str, **sizes: Any) -> Any:  # noqa: ANN401  (as above; sizes are whatever the class takes)
-    """A configuration whose every dropout is as good as off."""
+    """Return a configuration with dropout practically off."""
     configuration = find_class(class_name)(**sizes)
     for key, value in configuration.to_dict().items():
         if "layerdrop" in key:
-            # Leaves out whole layers; there is no nearly for that.
+            # Drops whole layers, so it cannot be nearly off.
             setattr(configuration, key, 0.0)
         elif ("dropout" in key or key.endswith("_pdrop")) and isinstance(value, float) and value > 0:
             setattr(configuration, key, NEARLY_NO_DROPOUT)
@@ -55,17 +55,17 @@ def configure(class_name: str, **sizes: Any) -> Any:  # noqa: ANN401  (as above;
 
 
 def loss_of(output: Any) -> Any:  # noqa: ANN401  (every model has its own class of output)
-    """What training starts from: the model computes it, because it is given labels."""
+    """Return the loss, which the model computes from labels."""
     return output.loss
 
 
 def random_tokens(vocabulary: int, batch_size: int, length: int) -> Tensor:
-    """Tokens none of which is special."""
+    """Return random tokens, none of them special."""
     return torch.randint(FIRST_TOKEN, vocabulary, (batch_size, length))
 
 
 def make_inputs(task: str, configuration: Any, batch_size: int, length: int) -> dict[str, Tensor]:  # noqa: ANN401  (as above)
-    """What the model is called with."""
+    """Return the inputs of the model."""
     tokens = random_tokens(configuration.vocab_size, batch_size, length)
     inputs = {"input_ids": tokens}
     if task == "translation":
@@ -78,7 +78,7 @@ def make_inputs(task: str, configuration: Any, batch_size: int, length: int) -> 
 
 
 def make_labels(task: str, configuration: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:  # noqa: ANN401  (as above)
-    """What the model is called with in training, besides its inputs."""
+    """Return the additional inputs for training."""
     tokens = inputs["input_ids"]
     batch_size, length = tokens.shape
     if task == "classification":

@@ -1,7 +1,7 @@
-"""Which class, sizes and inputs make each model of the huggingface suite. Data only.
+"""Define class, sizes and inputs of each model of the huggingface suite. Data only.
 
-Full sizes are the defaults of the library's configuration classes, which are those of a published checkpoint, or what a checkpoint's own
-configuration says where ``full`` names it. Sequence lengths go with the batch sizes: both are what PyTorch's own runner uses.
+Full sizes are the defaults of the configuration classes, which match a published checkpoint, or the
+checkpoint's own configuration in ``full``. Batch sizes and sequence lengths are those of PyTorch's runner.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from torchstone.define.benchmarks import DTYPES
 
 SMALL_LENGTH = 64
 TASKS = ("tokens", "translation", "classification", "answer", "layout")
-"""What a model is given, and what it is trained on: see ``huggingface_models``."""
+"""The inputs and the training targets of a model: see ``models``."""
 
 Sizes = Mapping[str, Any]
 _VOCABULARY = {"vocab_size": 1000}
 
-# The small sizes, by how a family of configurations calls them.
+# The small sizes, in the terms of each family of configurations.
 BERT: Sizes = {
     **_VOCABULARY,
     "hidden_size": 128,
@@ -69,7 +69,7 @@ T5: Sizes = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make one model: ``full`` and ``small`` are what its configuration says other than by default, in each size."""
+    """How to build a model: ``full`` and ``small`` are the deviations from the default configuration in each size."""
 
     batch_size: int
     model: str
@@ -202,7 +202,7 @@ RECIPES: dict[str, Recipe] = {
         {"decoder_start_token_id": 0},
         "translation",
     ),
-    # The same sizes as the default above, which are those of this checkpoint; both names have their place in other people's tables.
+    # The same sizes as the default above, which are those of this checkpoint; both names are in common use.
     "T5Small": Recipe(
         8,
         "T5ForConditionalGeneration",

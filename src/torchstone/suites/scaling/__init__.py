@@ -1,4 +1,4 @@
-"""Models to train on several ranks: torchvision's four that everybody's tables have, and three small ones in plain torch."""
+"""Define models to train on several ranks: four of torchvision, and three small ones in plain torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BATCH_SIZES = {
     "resnext50_32x4d": 32,
     "transformer": 8,
 }
-"""Examples of one rank: with more ranks, more are worked on."""
+"""Examples per rank."""
 
 OF_TORCHVISION = frozenset(name for name in BATCH_SIZES if name.startswith("res"))
 
 
 def collect() -> Sequence[Benchmark]:
-    """The models, in the order of their names. They are for training, and for the probe ``scaling`` unless another is asked for."""
+    """Return the models, sorted by name; for training, and by default for the probe ``scaling``."""
     return [
         Benchmark(
             name,
@@ -39,12 +39,12 @@ def collect() -> Sequence[Benchmark]:
 
 
 def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
-    """How near to eager compiled results have to be: batch norm over few images makes the deep ones unsteady."""
+    """Return the accuracy settings: batch norm over few images makes deep models unstable."""
     return Check(4e-2 if name in OF_TORCHVISION else 1e-3 if dtype == "float32" else 1e-2)
 
 
 def _build(name: str, batch_size: int, size: str = "full") -> Work:
-    """Only now are torch and torchvision imported: the names above are read without them."""
+    """Build a model; torch and torchvision are imported only now."""
     work: Work = import_module("torchstone.suites.scaling.models").build(name, batch_size, size)
     return work
 

@@ -1,6 +1,7 @@
-"""Make a model of the scaling suite, and what it is trained on. Imports torch; torchvision only for a model that is from there.
+"""Build a model of the scaling suite with its training data. Imports torch, and torchvision if needed.
 
-The small ones take some milliseconds for an iteration on one core, and have enough parameters for their gradients to be worth sending.
+The small models take some milliseconds per iteration on one core, and have enough parameters to make
+communication matter.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ WIDTHS = {
     "mlp": {"full": 320, "small": 160},
     "transformer": {"full": 192, "small": 96},
 }
-"""Of the channels or layers of the small models, by size."""
+"""Width of the small models, by size."""
 
 
-class Transformer(nn.Module):
-    """Three blocks of causal attention between an embedding of words and a score for each word that may come next."""
+class SmallTransformer(nn.Module):
+    """Three blocks of causal attention between an embedding and a score for each next word."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -39,14 +40,14 @@ class Transformer(nn.Module):
         self.score = nn.Linear(width, WORDS)
 
     def forward(self, words: Tensor) -> Tensor:
-        """(batch, length) -> (batch, length, words)."""
+        """Map (batch, length) to (batch, length, words)."""
         places = torch.arange(words.shape[1], device=words.device)
         result: Tensor = self.score(self.norm(self.blocks(self.words(words) + self.places(places))))
         return result
 
 
 def build(name: str, batch_size: int, size: str) -> Work:
-    """A model with random weights, and random inputs for it; ``small`` are smaller images, or narrower layers."""
+    """Return a model with random weights and inputs; ``small`` means smaller images or narrower layers."""
     if name in OF_TORCHVISION:
         side = IMAGE_SIDES[size]
         model = _from_torchvision(name)
@@ -59,9 +60,9 @@ def build(name: str, batch_size: int, size: str) -> Work:
 SMALL_MODELS: dict[str, tuple[Callable[[int], nn.Module], Callable[[int, int], Tensor]]] = {
     "convnet": (Convnet, lambda batch_size, _: torch.randn(batch_size, 3, 16, 16)),
     "mlp": (Mlp, torch.randn),
-    "transformer": (Transformer, lambda batch_size, _: torch.randint(WORDS, (batch_size, LENGTH))),
+    "transformer": (SmallTransformer, lambda batch_size, _: torch.randint(WORDS, (batch_size, LENGTH))),
 }
-"""How to make each model and its inputs, from a width."""
+"""Builders of each model and its inputs, from a width."""
 
 
 def _from_torchvision(name: str) -> nn.Module:
@@ -80,7 +81,7 @@ def _from_torchvision(name: str) -> nn.Module:
 
 
 def cross_entropy(scores: Tensor) -> Tensor:
-    """Every image, row or word has a class of its own to be recognized as, always the same."""
+    """Return the loss against a fixed class for every image, row or word."""
     scores = scores.flatten(0, -2)
     classes = torch.arange(scores.shape[0], device=scores.device) % scores.shape[1]
     return functional.cross_entropy(scores.to(torch.promote_types(scores.dtype, torch.float32)), classes)

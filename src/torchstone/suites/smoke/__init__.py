@@ -1,4 +1,4 @@
-"""Small networks in plain torch: a run of all of them takes minutes, and needs nothing but torch."""
+"""Define small networks in plain torch: all of them run in minutes, and need nothing but torch."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BATCH_SIZES = {
 
 
 def collect() -> Sequence[Benchmark]:
-    """The networks, in the order of their names."""
+    """Return the networks, sorted by name."""
     return [Benchmark(name, partial(_build, name), size, check=check) for name, size in BATCH_SIZES.items()]
 
 
 def check(mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
-    """Tight: the networks are shallow, so that compiled results stay near the exact ones."""
+    """Return tight accuracy settings: the networks are shallow, so compiled results stay close."""
     tolerance = 1e-3 if mode == "training" or dtype != "float32" else 1e-4
     return Check(tolerance, optimizer="sgd" if mode == "training" else "")
 
 
 def _build(name: str, batch_size: int) -> Work:
-    """Only now is torch imported: the names above are read without it."""
+    """Build a network; torch is imported only now."""
     work: Work = import_module("torchstone.suites.smoke.networks").build(name, batch_size)
     return work
 

@@ -1,6 +1,7 @@
-"""The networks of the smoke suite, and their inputs. It imports torch, and is itself imported when one of them is built.
+"""Build the networks of the smoke suite with their inputs. Imports torch.
 
-Every network works on any device and in any floating-point type: nothing is created in ``forward`` except from its inputs.
+Every network works on any device and in any floating-point type: ``forward`` creates tensors only from its
+inputs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from torchstone.define.benchmarks import Work
 WIDTH = 128
 ROWS = 20_000
 LENGTHS = (19, 28, 37, 46)
-"""The sequence lengths that one call of ``dynamic`` goes through."""
+"""The sequence lengths in one call of ``dynamic``."""
 
 
 def build(name: str, batch_size: int) -> Work:
-    """A network with its inputs, by the name that the suite gives it."""
+    """Return a network with its inputs, by name."""
     return Work(NETWORKS[name](), _inputs(name, batch_size), loss=norm)
 
 
@@ -46,14 +47,14 @@ def _inputs(name: str, batch_size: int) -> tuple[Tensor, ...]:
 
 
 def norm(output: Tensor) -> Tensor:
-    """The scalar that training starts from: gradients are then large enough for a tolerance to mean something, whatever the network."""
+    """Return the loss: a norm, whose gradients are large enough for tolerances to be meaningful."""
     wide = torch.promote_types(output.dtype, torch.float32)
     result: Tensor = torch.linalg.vector_norm(output, dtype=wide)
     return result
 
 
 class Mlp(nn.Module):
-    """Three linear layers with a normalization between them."""
+    """Three linear layers with normalization in between."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -67,13 +68,13 @@ class Mlp(nn.Module):
         )
 
     def forward(self, values: Tensor) -> Tensor:
-        """(batch, width) -> (batch, width)."""
+        """Map (batch, width) to (batch, width)."""
         result: Tensor = self.layers(values)
         return result
 
 
 class Residual(nn.Module):
-    """Two convolutions whose result is added to their input."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -83,13 +84,13 @@ class Residual(nn.Module):
         self.second_norm = nn.BatchNorm2d(channels)
 
     def forward(self, image: Tensor) -> Tensor:
-        """The image, changed; its shape is not."""
+        """Transform the image, keeping its shape."""
         hidden = functional.relu(self.first_norm(self.first(image)))
         return functional.relu(image + self.second_norm(self.second(hidden)))
 
 
 class Convnet(nn.Module):
-    """A stem, two residual blocks with a coarser image in between, and a classifier."""
+    """A stem, two residual blocks with downsampling in between, and a classifier."""
 
     def __init__(self, channels: int, classes: int = 10) -> None:
         super().__init__()
@@ -100,14 +101,14 @@ class Convnet(nn.Module):
         self.classify = nn.Linear(2 * channels, classes)
 
     def forward(self, image: Tensor) -> Tensor:
-        """(batch, 3, height, width) -> (batch, classes)."""
+        """Map (batch, 3, height, width) to (batch, classes)."""
         hidden = self.coarse(self.coarser(self.fine(self.stem(image))))
         result: Tensor = self.classify(hidden.mean((2, 3)))
         return result
 
 
 class Lstm(nn.Module):
-    """A long short-term memory, a step at a time: ``nn.LSTM`` itself is a single call that compilers leave alone."""
+    """An LSTM written step by step: ``nn.LSTM`` is a single call that compilers leave alone."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -116,7 +117,7 @@ class Lstm(nn.Module):
         self.width = width
 
     def forward(self, sequence: Tensor) -> Tensor:
-        """(batch, time, width) -> the last state, (batch, width)."""
+        """Map (batch, time, width) to the last state, (batch, width)."""
         state = memory = sequence.new_zeros(sequence.shape[0], self.width)
         for step in self.from_input(sequence).unbind(1):
             enter, forget, leave, candidate = (step + self.from_state(state)).chunk(4, dim=-1)
@@ -126,7 +127,7 @@ class Lstm(nn.Module):
 
 
 class Attention(nn.Module):
-    """A transformer block: causal attention, then a network for every position."""
+    """A transformer block: causal attention, then a feed-forward network."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -138,7 +139,7 @@ class Attention(nn.Module):
         self.network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, sequence: Tensor) -> Tensor:
-        """(batch, length, width) -> the same shape."""
+        """Map (batch, length, width) to the same shape."""
         batch, length, width = sequence.shape
         projected = self.project(self.before_attention(sequence)).view(batch, length, 3, self.heads, -1)
         query, key, value = projected.permute(2, 0, 3, 1, 4).unbind(0)
@@ -149,7 +150,7 @@ class Attention(nn.Module):
 
 
 class Experts(nn.Module):
-    """Every token is worked on by the few experts that a router gives the highest scores."""
+    """A mixture of experts: each token is processed by the few experts with the highest scores."""
 
     def __init__(self, width: int, experts: int, chosen: int) -> None:
         super().__init__()
@@ -159,16 +160,16 @@ class Experts(nn.Module):
         self.leave = nn.Parameter(torch.randn(experts, 2 * width, width) / (2 * width) ** 0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, length, width) -> the same shape."""
+        """Map (batch, length, width) to the same shape."""
         hidden = functional.silu(torch.einsum("blw,ewh->bleh", tokens, self.enter))
         results = torch.einsum("bleh,ehw->blew", hidden, self.leave)
         return (results * self.route(tokens).unsqueeze(-1)).sum(2)
 
     def route(self, tokens: Tensor) -> Tensor:
-        """The weight of every expert for every token, most of them zero.
+        """Return the weight of every expert for every token, mostly zero.
 
-        Weights are counted from the best score that is not chosen. An expert at the border of being chosen then has a weight of nearly zero, so
-        that rounding, which may choose another one there, does not change the result.
+        Weights are relative to the best score that is not chosen. So an expert that is barely chosen has a
+        weight near zero, and rounding, which may choose another one, does not change the result.
         """
         scores = self.router(tokens)
         best, experts = scores.topk(self.chosen + 1, dim=-1)
@@ -177,7 +178,7 @@ class Experts(nn.Module):
 
 
 class EmbeddingSums(nn.Module):
-    """Sums of rows of a table, and a linear layer."""
+    """Sums of embedding rows, and a linear layer."""
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
@@ -185,12 +186,12 @@ class EmbeddingSums(nn.Module):
         self.leave = nn.Linear(width, 2 * width)
 
     def forward(self, rows: Tensor, starts: Tensor) -> Tensor:
-        """Row numbers, and where each bag of them starts -> (bags, width)."""
+        """Map row numbers and the start of each bag to (bags, width)."""
         return functional.relu(self.leave(self.table(rows, starts)))
 
 
-class GraphBreak(nn.Module):
-    """A network that looks at a value halfway and goes one of two ways."""
+class BreaksGraph(nn.Module):
+    """A network that reads a value halfway and branches on it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -199,16 +200,16 @@ class GraphBreak(nn.Module):
         self.unusual = nn.Linear(2 * width, width)
 
     def forward(self, values: Tensor) -> Tensor:
-        """(batch, width) -> (batch, width)."""
+        """Map (batch, width) to (batch, width)."""
         hidden = functional.gelu(self.enter(values))
-        # Far from either side, so that rounding never decides which way it goes.
+        # Far from the threshold, so that rounding never decides the branch.
         if hidden.abs().mean().item() < 100:
             return torch.tanh(self.usual(hidden))
         return torch.sigmoid(self.unusual(hidden))
 
 
 class Encoder(nn.Module):
-    """What ``Dynamic`` does to each of its sequences."""
+    """The encoder that ``Dynamic`` applies to each sequence."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -217,7 +218,7 @@ class Encoder(nn.Module):
         self.leave = nn.Linear(2 * width, width)
 
     def forward(self, sequence: Tensor) -> Tensor:
-        """(batch, length, width) -> (batch, width), whatever the length."""
+        """Map (batch, length, width) to (batch, width), for any length."""
         hidden = self.leave(functional.gelu(self.norm(self.enter(sequence))))
         scores = hidden.mean(-1, keepdim=True).softmax(1)
         result: Tensor = (hidden * scores).sum(1)
@@ -232,12 +233,12 @@ class Dynamic(nn.Module):
         self.encode = Encoder(width)
 
     def forward(self, *sequences: Tensor) -> Tensor:
-        """One result a sequence: (sequences, batch, width)."""
+        """Return one result per sequence: (sequences, batch, width)."""
         results = []
         for sequence in sequences:
             results.append(self.encode(sequence))
-            # Without a break, all of it would be one graph with four fixed lengths. With one in the loop, the encoder is compiled by
-            # itself, and meets another length at every call.
+            # Without a break, everything would be one graph with four fixed lengths. With one in the loop, the encoder is compiled
+            # separately, and gets another length at every call.
             graph_break()
         return torch.stack(results)
 
@@ -248,7 +249,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "dynamic": lambda: Dynamic(WIDTH),
     "embedding": lambda: EmbeddingSums(ROWS, WIDTH),
     "experts": lambda: Experts(WIDTH, experts=8, chosen=2),
-    "graph_break": lambda: GraphBreak(WIDTH),
+    "graph_break": lambda: BreaksGraph(WIDTH),
     "lstm": lambda: Lstm(64),
     "mlp": lambda: Mlp(WIDTH),
 }

@@ -1,4 +1,4 @@
-"""Image models of the timm library, with random weights: nothing is downloaded."""
+"""Define image models of timm, with random weights; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRAINING_TOLERANCES = {
 
 
 def collect() -> Sequence[Benchmark]:
-    """The models, in the order of their names."""
+    """Return the models, sorted by name."""
     return [
         Benchmark(name, partial(_build, name), batch_size, ACCURACY_BATCH_SIZE, check=partial(check, name))
         for name, batch_size in BATCH_SIZES.items()
@@ -48,7 +48,7 @@ def collect() -> Sequence[Benchmark]:
 
 
 def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
-    """How near to eager a model's compiled results have to be: batch norm over few images makes training unsteady."""
+    """Return the accuracy settings of a model: batch norm over few images makes training unstable."""
     if mode == "training":
         optimizer = "" if device.startswith("cpu") else "sgd"
         return Check(TRAINING_TOLERANCES.get(name, 1e-2), optimizer=optimizer)
@@ -56,12 +56,12 @@ def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG0
 
 
 def small_batch_size(batch_size: int) -> int:
-    """The batch size that goes with ``size="small"``."""
+    """Return the batch size for ``size="small"``."""
     return min(batch_size, 2)
 
 
 def _build(name: str, batch_size: int, size: str = "full") -> Work:
-    """Only now are torch and timm imported: the names above are read without them."""
+    """Build a model; torch and timm are imported only now."""
     work: Work = import_module("torchstone.suites.timm.models").build(name, batch_size, size)
     return work
 

@@ -1,4 +1,4 @@
-"""Make a model of the timm library, and images for it. Imports torch and timm; is itself imported when a model is built."""
+"""Build a timm model with random images. Imports torch and timm."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch.nn import functional
 from torchstone.define.benchmarks import Work
 
 FITTING_IMAGES = {"full": 8, "small": 64}
-"""How many images batch norms are fitted to: of small images, little is left in the last layers, so that it takes more of them."""
+"""Number of images to fit batch norms to; more of small ones, because little of them is left in the last layers."""
 
 SMALL_IMAGE = 64
 SMALL_IMAGES = {
-    # Its pooling leaves nothing of smaller ones, or so little that rounding shows.
+    # Its pooling leaves too little of smaller images.
     "adv_inception_v3": 128,
     "inception_v3": 128,
-    # Multiples of what their patches and windows need.
+    # Multiples of their patch and window sizes.
     "swin_base_patch4_window7_224": 56,
     "vit_base_patch14_dinov2.lvd142m": 56,
 }
 CURRENT_NAMES = {"adv_inception_v3": "inception_v3.tf_adv_in1k"}
-"""What timm calls models now whose old names are the ones in everybody's tables."""
+"""timm's current names of models, by the old names in common use."""
 
 # These leave out something at random in training: as good as never here, so that results can be compared; but the code for it still runs.
 NEARLY_NO_DROPOUT = {
@@ -32,11 +32,11 @@ NEARLY_NO_DROPOUT = {
     "swin_base_patch4_window7_224": {"drop_path_rate": 1e-30},
 }
 FIXED_IMAGE = ("beit", "deit", "swin", "visformer", "vit")
-"""Names of models that have to be told the size of their images when they are made."""
+"""Models that need the image size at construction."""
 
 
 def build(name: str, batch_size: int, size: str) -> Work:
-    """A model with random images of the size it is meant for; ``small`` are the same layers on smaller images."""
+    """Return a model with random images of its native size; ``small`` means smaller images."""
     current = CURRENT_NAMES.get(name, name)
     if not timm.is_model(current):
         raise NotImplementedError(f"timm {timm.__version__} has no {current}")
@@ -52,10 +52,10 @@ def build(name: str, batch_size: int, size: str) -> Work:
 
 
 def fit_batch_norms(model: nn.Module, images: Tensor) -> None:
-    """Give batch norms the statistics of some images, as training would have.
+    """Initialise batch norms with the statistics of some images, as training would.
 
-    With those they are made with, which fit nothing, random weights let numbers grow or shrink from layer to layer: the scores of one model
-    are then of the order of 1e12, and of another 1e-5, and no tolerance means anything.
+    With their default statistics and random weights, values grow or shrink from layer to layer: scores reach
+    1e12 in one model and 1e-5 in another, where no tolerance is meaningful.
     """
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     momenta = [norm.momentum for norm in norms]
@@ -70,6 +70,6 @@ def fit_batch_norms(model: nn.Module, images: Tensor) -> None:
 
 
 def cross_entropy(scores: Tensor) -> Tensor:
-    """Every image has a class of its own to be recognized as."""
+    """Return the loss against a fixed class for every image."""
     classes = torch.arange(scores.shape[0], device=scores.device) % scores.shape[1]
     return functional.cross_entropy(scores.to(torch.promote_types(scores.dtype, torch.float32)), classes)

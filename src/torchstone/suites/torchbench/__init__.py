@@ -1,4 +1,4 @@
-"""Models of pytorch/benchmark, wherever the package ``torchbenchmark`` is installed."""
+"""Define the models of pytorch/benchmark, if the package ``torchbenchmark`` is installed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ BATCH_SIZES = {
     "squeezenet1_1": 512,
     "vgg16": 128,
 }
-"""Other models are run with the batch size that they choose themselves."""
+"""Batch sizes; other models choose their own."""
 
 WELL_KNOWN = (*BATCH_SIZES, "llama", "moco", "nanogpt")
-"""What the suite lists where the package is not installed."""
+"""Models to list if the package is not installed."""
 
 CANARIES = ("torchrec_dlrm",)
-"""Models that the package keeps apart as not quite ready, and that are run all the same."""
+"""Models that the package marks as not ready, and that are run nevertheless."""
 
 ACCURACY_BATCH_SIZE = 4
 SMALLER_ACCURACY_BATCH_SIZES = {"pytorch_unet": 2}
@@ -78,7 +78,7 @@ OVERLAPS = {
     "sam_fast": 0.95,
     "vision_maskrcnn": 0.99,
 }
-"""Models whose results are masks, and the share of a mask that has to be the same."""
+"""Models whose results are masks, with the share of elements that must agree."""
 RUNS = {"sam": 5, "sam_fast": 5}
 NON_DETERMINISTIC = {"mobilenet_v3_large"}
 EAGER_NOT_DETERMINISTIC = {"Background_Matting", "pytorch_unet"}
@@ -89,7 +89,7 @@ UNCOMPARED = "not compared: in training, its eager results differ from run to ru
 
 
 def collect() -> Sequence[Benchmark]:
-    """The installed models, or the well-known ones if none are, in the order of their names."""
+    """Return the installed models, sorted by name; the well-known ones if none are installed."""
     return [
         Benchmark(
             name,
@@ -104,7 +104,7 @@ def collect() -> Sequence[Benchmark]:
 
 
 def check(name: str, mode: str, dtype: str, device: str) -> Check:
-    """How near to eager a model's compiled results have to be."""
+    """Return the accuracy settings of a model."""
     training = mode == "training"
     return Check(
         _tolerance(name, training, dtype != "float32", device.startswith("cpu")),
@@ -131,7 +131,7 @@ def _modes(name: str) -> tuple[str, ...]:
 
 
 def _installed() -> dict[str, str]:
-    """The models of the package, each with the folder it is in; found without importing anything of it."""
+    """Return the models of the package with their folders, without importing it."""
     spec = find_spec(PACKAGE)
     found: dict[str, str] = {}
     for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -143,7 +143,7 @@ def _installed() -> dict[str, str]:
 
 
 def _build(name: str, batch_size: int | None = None, mode: str = "inference", device: str = "cpu") -> Work:
-    """Only now are torch and torchbenchmark imported: names are read without them."""
+    """Build a model; torch and torchbenchmark are imported only now."""
     folder = _installed().get(name)
     if folder is None:
         raise ModuleNotFoundError(f"{name} is not installed: {ADVICE}", name=f"{PACKAGE}.models.{name}")

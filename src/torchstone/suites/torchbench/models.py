@@ -1,4 +1,4 @@
-"""Make a model of pytorch/benchmark. Imports torch; is itself imported when a model is built."""
+"""Build a model of pytorch/benchmark. Imports torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchstone.define.benchmarks import Work
 
 
 def build(module: str, batch_size: int | None, mode: str, device: str) -> Work:
-    """The network inside a model, with the inputs it brings along. A model that insists on its own batch size keeps it."""
+    """Return the network of a model with its own inputs. A model with a fixed batch size keeps it."""
     model_class: Any = import_module(module).Model
     if getattr(model_class, "ALLOW_CUSTOMIZE_BSIZE", True) is False:
         batch_size = None
@@ -29,7 +29,7 @@ def build(module: str, batch_size: int | None, mode: str, device: str) -> Work:
 
 @contextmanager
 def same_seeding() -> Iterator[None]:
-    """Models of the package replace ``torch.manual_seed`` by one that always takes the same seed; ours has to come back."""
+    """Restore ``torch.manual_seed``, which models of the package replace by one with a fixed seed."""
     seed = torch.manual_seed
     try:
         yield
@@ -38,7 +38,7 @@ def same_seeding() -> Iterator[None]:
 
 
 def sum_of_means(output: object) -> Tensor:
-    """The scalar that training starts from: the network's own loss, or something of all that it gives, which may be nested lists."""
+    """Return the loss: the network's own, or the sum of means of its outputs, which may be nested."""
     loss = getattr(output, "loss", None)
     if isinstance(loss, Tensor):
         return loss

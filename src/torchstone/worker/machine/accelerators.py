@@ -36,7 +36,7 @@ def read_accelerators(device: str) -> list[dict[str, Any]]:
     if kind in _NO_ACCELERATOR:
         return []
     with contextlib.suppress(Exception):  # a device that cannot be asked is a device nothing is known of
-        import torch  # noqa: PLC0415
+        import torch  # noqa: PLC0415  (importing this module must not load torch)
 
         module = torch.get_device_module(kind)
         found = [_describe(module, number) for number in range(_count(module, kind))]
@@ -46,7 +46,7 @@ def read_accelerators(device: str) -> list[dict[str, Any]]:
 
 
 def _count(module: Any, kind: str) -> int:  # noqa: ANN401  (a device's module)
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (importing this module must not load torch)
 
     current = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if current is not None and current.type == kind:
@@ -54,7 +54,7 @@ def _count(module: Any, kind: str) -> int:  # noqa: ANN401  (a device's module)
     return int(module.device_count()) if module.is_available() else 0
 
 
-def _describe(module: Any, number: int) -> dict[str, Any]:  # noqa: ANN401
+def _describe(module: Any, number: int) -> dict[str, Any]:  # noqa: ANN401  (torch.cuda or a module with the same interface)
     """What a device's own module says of one device; each module offers other parts of this."""
     facts: dict[str, Any] = {"index": number, "name": None, "memory": None}
     with contextlib.suppress(Exception):

@@ -67,7 +67,7 @@ def _attempt(function: Callable[[], Any], otherwise: Any) -> Any:  # noqa: ANN40
 
 def _read_torch() -> dict[str, Any]:
     """What torch was built from and for."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (importing this module must not load torch)
 
     return {
         "version": str(torch.__version__),
@@ -80,7 +80,7 @@ def _read_torch() -> dict[str, Any]:
 
 
 def _count_threads() -> int:
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  (importing this module must not load torch)
 
     return torch.get_num_threads()
 

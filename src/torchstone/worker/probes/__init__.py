@@ -1,1 +1,1 @@
-"""What is measured of a case, in the worker: the only code, beside the suites' builders, that imports torch."""
+"""Measure a case inside the worker; apart from the suites' builders, the only code that imports torch."""

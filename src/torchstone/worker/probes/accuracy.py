@@ -1,6 +1,6 @@
-"""Probe ``accuracy``: compiled against eager, with a float64 run to say which of the two is off.
+"""Probe ``accuracy``: compare compiled with eager results, with a float64 run as reference.
 
-Every run starts from work of its own, with the same seed: a float64 one for reference, eager twice, compiled.
+Each run starts from a fresh copy of the work with the same seed: one in float64, two eager, one compiled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.batch import find_batch_dependence
 from torchstone.worker.probes.outputs.precision import reproducible
 from torchstone.worker.probes.outputs.saved_outputs import find_kept_difference, keep_outputs
-from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference, find_stranger
+from torchstone.worker.probes.outputs.similarity import (
+    OutputComparison,
+    find_bitwise_difference,
+    find_stranger,
+)
 from torchstone.worker.probes.outputs.values import take_apart, tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
@@ -42,10 +46,10 @@ Outputs = dict[str, Any]
 
 @dataclass
 class Ran:
-    """What a run produced, by name: what came out of the model, and what it wrote into its inputs and buffers.
+    """Results of one run by name: the outputs of the model, and what it wrote into its inputs and buffers.
 
-    ``written`` has the names of the latter; ``unwritten`` is the inputs and buffers that it left alone, for the other side may have written to them.
-    ``drew`` says whether it drew random numbers.
+    ``written`` names the latter; ``unwritten`` are the inputs and buffers it left alone, because the other
+    side may have written to them. ``drew`` tells whether it drew random numbers.
     """
 
     outputs: Outputs
@@ -54,7 +58,7 @@ class Ran:
     drew: bool = False
 
     def include(self, names: set[str]) -> None:
-        """Have these inputs and buffers among the outputs too, with the values they still have."""
+        """Add these inputs and buffers to the outputs, with their current values."""
         for name in sorted(names & self.unwritten.keys()):
             self.outputs |= take_apart(self.unwritten.pop(name), name)
             self.written.add(name)
@@ -62,7 +66,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class AccuracyPlan:
-    """What is asked beyond the comparison itself: keep the outputs, compare with kept ones, or vary the batch."""
+    """Options beyond the comparison: save the outputs, compare with saved ones, or vary the batch size."""
 
     save_to: str = ""
     compare_with: str = ""
@@ -78,7 +82,7 @@ def measure_accuracy(
     result: Result,
     identity: dict[str, str],
 ) -> None:
-    """Compare, adding to ``result``; a case that ends early raises ``Stopped`` with its status."""
+    """Compare, and add to ``result``; a case that ends early raises ``Stopped`` with its status."""
     told = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
     with gradient_mode(target.mode), reproducible():
         if check.uncompared:
@@ -104,7 +108,7 @@ def measure_accuracy(
         if target.backend != NO_COMPILER:
             add_capture(result, read_capture(), identity)
         clock.enter("compare")
-        comparison = Comparison(check, reference, equal_nan=target.dtype != "float32")
+        comparison = OutputComparison(check, reference, equal_nan=target.dtype != "float32")
         _judge(
             comparison, eager.outputs, compiled, lambda: _run_compiled(origin, target, check, eager), result
         )
@@ -121,7 +125,7 @@ def _run_uncompared(
     result: Result,
     identity: dict[str, str],
 ) -> None:
-    """Run eager and compiled, so that failures and graph breaks are found, and compare nothing: not even eager agrees with itself."""
+    """Run eager and compiled to find failures and graph breaks, but compare nothing: eager is not deterministic."""
     clock.enter("eager")
     eager = _run_eager(origin, target, check)
     clock.enter("compile")
@@ -132,9 +136,10 @@ def _run_uncompared(
 
 
 def _find_stranger(reference: Outputs, eager: Ran, origin: Origin, target: Target, check: Check) -> str:
-    """Why float64 is another computation, judging by eager in float32; empty where it is not.
+    """Return why float64 computes something else than eager in float32; empty if it does not.
 
-    Coarse dtypes may be far off by rounding alone. So of these it is asked only where the model draws random numbers, and by a run of their own in float32.
+    Low-precision dtypes may differ a lot by rounding alone, so for them this is only checked if the model
+    draws random numbers, with a separate run in float32.
     """
     if target.dtype == "float32":
         return find_stranger(reference, eager.outputs, check.tolerance)
@@ -143,7 +148,7 @@ def _find_stranger(reference: Outputs, eager: Ran, origin: Origin, target: Targe
 
 
 def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[Outputs | None, str]:
-    """The results in another dtype, or why there are none."""
+    """Return the results in another dtype, or why there are none."""
     try:
         work = place(origin.copy_apart(), target.device.device, getattr(torch, dtype), target.mode)
         return _run(work, replace(target, dtype=dtype), work.model, check).outputs, ""
@@ -152,7 +157,7 @@ def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[O
 
 
 def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
-    """Eager twice: a model that does not agree with itself cannot be compared with anything."""
+    """Run eager twice: a model that does not agree with itself cannot be compared with anything."""
     with ending_as("eager_1st_run_fail", "eager_1st_run_OOM", is_out_of_memory):
         work = origin.copy()
         first = _without_own_model(_run(work, target, work.model, check), origin, target)
@@ -163,7 +168,7 @@ def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
     second.include(first.written)
     difference = find_bitwise_difference(first.outputs, second.outputs)
     if difference and torch.version.hip:
-        difference = Comparison(check, None).find_mismatch(first.outputs, second.outputs)
+        difference = OutputComparison(check, None).find_mismatch(first.outputs, second.outputs)
     if difference and not check.non_deterministic and not check.uncompared:
         built = f" (each run was built anew: {origin.rebuilt})" if origin.rebuilt else ""
         raise Stopped("eager_two_runs_differ", difference + built)
@@ -171,7 +176,7 @@ def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
 
 
 def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
-    """The run with the origin's tensors for those of the model that it left alone: the same values, and its copy of the model can go."""
+    """Replace unchanged tensors of the run's model by the origin's, so that the copy can be freed."""
     theirs = {
         name: each for name, each in _writable(origin.work, target.mode) if not name.startswith("input")
     }
@@ -180,7 +185,7 @@ def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
 
 
 def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> Outputs:
-    """The compiled results. What either side has written to is among the results of both."""
+    """Return the compiled results. Tensors that either side wrote to are among the results of both."""
     with ending_as("fail_to_run", "OOM", is_out_of_memory):
         reset_capture()
         work = origin.copy()
@@ -191,7 +196,7 @@ def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> O
 
 
 def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Ran:
-    """Some steps of the work with ``model`` in place of its own, and everything they produced, by name."""
+    """Run some steps of the work with ``model`` in place of its own, and return everything they produced, by name."""
     seed_everything()
     chance = read_random_state(target.device.device)
     before = {name: (tensor, _version(tensor)) for name, tensor in _writable(work, target.mode)}
@@ -232,7 +237,7 @@ def _train(work: Work, target: Target, model: Callable[..., Any], check: Check) 
 
 
 def _writable(work: Work, mode: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """What a call may write results into, by name: inputs, and the model's own tensors, which in training are compared in any case."""
+    """Yield the tensors a call may write to, by name: inputs and the model's own (compared anyway in training)."""
     state = find_state(work, buffers=True)
     known = {id(tensor) for tensor in state.values()}
     for number, tensor in enumerate(tensors_in((work.args, dict(work.kwargs)))):
@@ -245,7 +250,7 @@ def _writable(work: Work, mode: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _version(tensor: torch.Tensor) -> int:
-    """A number that grows whenever a tensor is written to; a tensor of inference mode has none."""
+    """Return a number that grows whenever a tensor is written to; inference tensors have none."""
     return 0 if tensor.is_inference() else tensor._version
 
 
@@ -258,7 +263,7 @@ def _optimizer(work: Work, check: Check) -> torch.optim.Optimizer | None:
 
 
 def _trained_values(work: Work, loss: torch.Tensor) -> Iterator[tuple[str, Any]]:
-    """The loss, all gradients, and parameters and buffers after the steps. A gradient that is absent is zero."""
+    """Yield the loss, all gradients, and parameters and buffers after the steps; absent gradients are zero."""
     yield from take_apart(loss, "loss")
     for name, leaf in find_trained(work).items():
         gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -268,9 +273,13 @@ def _trained_values(work: Work, loss: torch.Tensor) -> Iterator[tuple[str, Any]]
 
 
 def _judge(
-    comparison: Comparison, eager: Outputs, compiled: Outputs, again: Callable[[], Outputs], result: Result
+    comparison: OutputComparison,
+    eager: Outputs,
+    compiled: Outputs,
+    again: Callable[[], Outputs],
+    result: Result,
 ) -> None:
-    """One comparison, or the majority of several where the check asks for it."""
+    """Compare once, or decide by the majority of several comparisons if the check asks for it."""
     check = comparison.check
     mismatches = [comparison.find_mismatch(eager, compiled)]
     mismatches += [comparison.find_mismatch(eager, again()) for _ in range(check.runs - 1)]
@@ -286,7 +295,7 @@ def _judge(
 
 
 def _compare_with_kept(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:
-    """Compare bit by bit with the outputs that an earlier run kept, and keep these."""
+    """Compare bit by bit with the outputs saved by an earlier run, and save these."""
     if plan.compare_with and (difference := find_kept_difference(plan.compare_with, compiled)):
         raise Stopped("not_bitwise_equivalent", difference)
     if plan.save_to and (problem := keep_outputs(plan.save_to, compiled)):

@@ -1,6 +1,6 @@
-"""What a callable holds: the modules and tensors that a function closes over, a method belongs to, or a partial call was given.
+"""Find the modules and tensors a callable captures: closures, bound methods, partial arguments.
 
-A benchmark may return a function instead of a module; what it computes with must still be moved, trained and compared.
+A benchmark may return a function instead of a module; its state must still be moved, trained and compared.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Holding = torch.nn.Module | torch.Tensor
 
 
 def find_holdings(function: Callable[..., Any]) -> dict[str, Holding]:
-    """The modules and tensors that a callable holds, each once, by a name that is the same for every copy of it.
+    """Return the modules and tensors a callable captures, by a name that is the same for every copy.
 
-    A module holds itself, under no name. Global variables are not looked at: they belong to everyone.
+    A module is listed under an empty name. Global variables are ignored: they are shared by everyone.
     """
     if isinstance(function, torch.nn.Module):
         return {"": function}
@@ -33,7 +33,7 @@ def find_holdings(function: Callable[..., Any]) -> dict[str, Holding]:
 
 
 def closes_over_state(function: object, depth: int = 0) -> bool:
-    """Whether a function has variables of its own that calls could change: a deep copy would share them with the original."""
+    """Return whether a function has variables that calls could change; a deep copy would share them."""
     if depth > DEEPEST:
         return False
     if isinstance(function, functools.partial):
@@ -59,9 +59,9 @@ def _held(value: object, name: str, depth: int) -> Iterator[tuple[str, Holding]]
 
 
 def _parts(value: object, depth: int) -> Iterator[tuple[str, object]]:
-    """What a value directly holds, as far as a benchmark's author is likely to have put a model there."""
+    """Yield the direct contents of a value, where an author is likely to have put a model."""
     if isinstance(value, types.MethodType):
-        # The object it belongs to; not this object as any other, for those are not looked into.
+        # The bound object: look into its attributes, though other objects are not searched.
         owner = value.__self__
         yield from [("", owner)] if isinstance(owner, torch.nn.Module) else _attributes(owner)
     elif isinstance(value, functools.partial):
@@ -84,7 +84,7 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _variables(function: types.FunctionType) -> Iterator[tuple[str, object]]:
-    """The variables that a function closes over, and what its parameters are by default."""
+    """Yield the variables a function closes over, and the defaults of its parameters."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents

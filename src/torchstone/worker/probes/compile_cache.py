@@ -1,4 +1,4 @@
-"""Probe ``compile_cache``: one scenario in one worker: what its first compiled calls cost, and what the caches had for them."""
+"""Probe ``compile_cache``: measure the first compiled calls of one scenario, and its cache look-ups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchstone.worker.probes.compiler.compile_phases import read_phases
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
 from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
-from torchstone.worker.probes.outputs.similarity import Comparison, find_bitwise_difference
+from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
 from torchstone.worker.probes.outputs.values import take_apart
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
@@ -37,14 +37,14 @@ from torchstone.worker.protocol.jobs import Scenario
 
 @dataclass(frozen=True)
 class _First:
-    """The first compiled call: when it had its result, by the machine's monotonic clock, and what that was."""
+    """The first compiled call: the time of its result, by the monotonic clock, and the result."""
 
     at: float
     values: dict[str, Any]
 
 
 def find_offers() -> dict[str, str]:
-    """The scenarios that not every torch has, each with the reason why this one does not; empty where it does."""
+    """Return the optional scenarios, each with the reason why this torch lacks it; empty if it does not."""
     saves = hasattr(torch.compiler, "save_cache_artifacts") and hasattr(
         torch.compiler, "load_cache_artifacts"
     )
@@ -64,7 +64,7 @@ def measure_scenario(
     clock: PhaseClock,
     result: Result,
 ) -> None:
-    """Measure one scenario, adding to ``result``; alone from its first moment to its last, for all of it is timed."""
+    """Measure one scenario, and add to ``result``; no other worker may time meanwhile."""
     if target.backend == NO_COMPILER:
         raise Stopped(
             "model_fail_to_load", "the backend 'none' compiles nothing, so there is nothing to cache"
@@ -72,7 +72,7 @@ def measure_scenario(
     result.extra["offers"] = find_offers()
     asked = time.monotonic()
     with clock.turn():
-        launched = scenario.launched + time.monotonic() - asked  # waiting for others is no part of the start
+        launched = scenario.launched + time.monotonic() - asked  # waiting for other workers does not count
         work = make()
         with gradient_mode(target.mode):
             clock.enter("compile")
@@ -86,7 +86,7 @@ def measure_scenario(
 
 
 def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _First:
-    """The first compiled calls, with what torch says about them."""
+    """Make the first compiled calls, and record what torch reports about them."""
     reset_capture()
     _forget_artifacts()
     if scenario.precompile:
@@ -104,7 +104,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
 
 
 def _add_seconds(result: Result) -> None:
-    """What torch's timers say of compiling. A start in which they saw nothing compiled was not measured, and does not pass."""
+    """Add compile times from torch's timers. A start that compiled nothing does not pass."""
     seconds = read_capture().seconds
     if not seconds > 0:
         raise Stopped(
@@ -117,7 +117,7 @@ def _add_seconds(result: Result) -> None:
 
 
 def _first_calls(work: Work, target: Target) -> _First:
-    """As many compiled calls as the performance probe warms up with: a later one may compile again."""
+    """Make as many compiled calls as the performance probe's warm-up: a later one may compile again."""
     seed_everything()
     call = make_call(work, target, target.compile(work.model))
     value = call()
@@ -130,19 +130,17 @@ def _first_calls(work: Work, target: Target) -> _First:
 
 
 def _first_values(value: Any, work: Work, target: Target) -> dict[str, Any]:  # noqa: ANN401  (whatever the model returns)
-    """What the first call returned, and in training the gradients too."""
+    """Return the results of the first call; in training, the gradients too."""
     values = on_cpu(dict(take_apart(value)))
     if target.mode == "training":
         for name, leaf in find_trained(work).items():
-            if (
-                leaf.grad is not None
-            ):  # one after the other: a device that is nearly full has no room for all of them twice
+            if leaf.grad is not None:  # one at a time: a nearly full device has no room for two copies
                 values |= on_cpu(dict(take_apart(leaf.grad, f"gradient of {name}")))
     return values
 
 
 def _forget_artifacts() -> None:
-    """Drop what the process recorded before: a forked one has compiled a tiny graph, which is no part of this model."""
+    """Drop what the process recorded earlier: a forked worker has already compiled a tiny graph."""
     try:
         from torch.compiler._cache import CacheArtifactManager  # noqa: PLC0415  (older torch has none)
     except ImportError:
@@ -151,7 +149,7 @@ def _forget_artifacts() -> None:
 
 
 def _load_artifacts(path: str, made_here: str) -> float:
-    """Load a file of artifacts, and no other bytes than those that were found to be made here, where that matters; gives the seconds without the finding out."""
+    """Load artifacts; where required, only bytes that were made here. Return the seconds without that check."""
     if fault := fault_of_file(path, LARGEST):
         raise Stopped("fail_to_run", f"the artifacts in {path} cannot be loaded: {fault}")
     try:
@@ -177,7 +175,7 @@ def _load_artifacts(path: str, made_here: str) -> float:
 
 
 def _save_artifacts(path: str, made_here: str, result: Result) -> None:
-    """Write torch's portable artifacts; what they hold, and how large they are, is noted."""
+    """Write torch's portable artifacts, and record their content and size."""
     saved = torch.compiler.save_cache_artifacts()
     if saved is None:
         result.extra["unsaved"] = "torch has recorded nothing that could be saved"
@@ -204,7 +202,7 @@ def _save_artifacts(path: str, made_here: str, result: Result) -> None:
 
 
 def _settle_values(scenario: Scenario, values: dict[str, Any], check: Check) -> None:
-    """Keep the first result for the scenarios to come, or compare it with the one that was kept."""
+    """Save the first result for later scenarios, or compare it with the saved one."""
     if scenario.keep and (problem := keep_outputs(scenario.keep, values)):
         raise Stopped("fail_to_run", f"the first result cannot be kept: {problem}")
     if not scenario.expected:
@@ -213,5 +211,5 @@ def _settle_values(scenario: Scenario, values: dict[str, Any], check: Check) -> 
     if problem:
         raise Stopped("fail_to_run", problem)
     difference = find_bitwise_difference(expected, values)
-    if difference and Comparison(check, None).find_mismatch(expected, values):
+    if difference and OutputComparison(check, None).find_mismatch(expected, values):
         raise Stopped("fail_accuracy", f"the first result is not that of the cold start: {difference}")

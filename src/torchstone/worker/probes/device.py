@@ -1,6 +1,7 @@
-"""One device as the probes need it: waiting for its work, its peak memory, and what an out-of-memory error looks like.
+"""Wrap one device for the probes: synchronisation, peak memory, out-of-memory errors.
 
-Everything goes through PyTorch's accelerator API or the device's own module, so that nothing is written for one vendor.
+Everything goes through PyTorch's accelerator API or the device's own module, so nothing is specific to a
+vendor.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _OUT_OF_MEMORY = (
     "can't allocate memory",
     "cannot allocate memory",
     "not enough memory",
-    "status_alloc_failed",  # what CUDA's libraries say when there is no room for their workspace
+    "status_alloc_failed",  # messages of CUDA's libraries if their workspace does not fit
     "bad_alloc",
     "bad allocation",
 )
 
 
 class Device:
-    """A torch device, and how to wait for it and to read its peak memory."""
+    """A torch device with its synchronisation and peak memory."""
 
     def __init__(self, name: str) -> None:
         self.device = torch.device(name)
@@ -34,17 +35,17 @@ class Device:
         self._module: ModuleType | None = None if self.type == "cpu" else getattr(torch, self.type, None)
 
     def activate(self) -> None:
-        """Make this device the current one, so that calls without a device mean it."""
+        """Make this device the current one."""
         if self.type != "cpu" and self.device.index is not None:
             torch.accelerator.set_device_index(self.device.index)
 
     @property
     def synchronize(self) -> Callable[[], None]:
-        """Waits until the device has done all it was given; on a CPU there is nothing to wait for."""
+        """Return a function that waits until the device has finished; it does nothing on a CPU."""
         return _do_nothing if self.type == "cpu" else torch.accelerator.synchronize
 
     def reset_peak(self) -> bool:
-        """Forget the peak so far; False where this cannot be done, and so no peak can be measured."""
+        """Reset the peak memory; return False if that is not possible, so no peak can be measured."""
         if self.type == "cpu":
             return _reset_process_peak()
         reset = self._call("reset_peak_memory_stats")
@@ -58,7 +59,7 @@ class Device:
         return True
 
     def peak_bytes(self) -> int | None:
-        """The most memory in use since the last reset: allocated on a device; on a CPU the process's resident set."""
+        """Return the peak memory since the last reset: allocated on a device; the resident set on a CPU."""
         if self.type == "cpu":
             return _process_peak()
         read = self._call("max_memory_allocated")
@@ -75,7 +76,7 @@ def _do_nothing() -> None:
 
 
 def _reset_process_peak() -> bool:
-    """Set the kernel's high-water mark of this process to its present size (Linux; needs no rights beyond its own)."""
+    """Reset the kernel's high-water mark of this process (Linux; needs no privileges)."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -96,7 +97,7 @@ def _process_peak() -> int | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or one that it was raised for, says that memory ran out, on any device."""
+    """Return whether an error, or its cause, says that memory ran out, on any device."""
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
@@ -109,9 +110,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         text = tell(found).lower()
         if isinstance(found, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY):
             return True
-        inner = getattr(
-            found, "inner_exception", None
-        )  # what a backend raised, in torch's own words for that
+        inner = getattr(found, "inner_exception", None)  # a backend's error, wrapped by torch
         waiting += [
             found.__cause__,
             found.__context__,
@@ -121,7 +120,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def find_problem(name: str) -> str:
-    """Why a device cannot be used here, or an empty text."""
+    """Return why a device cannot be used here; empty if it can."""
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -140,6 +139,6 @@ def find_problem(name: str) -> str:
 
 
 def list_devices() -> list[str]:
-    """The devices that can be used here."""
+    """Return the usable devices."""
     found = torch.accelerator.current_accelerator(check_available=True)
     return ["cpu", *([found.type] if found else [])]

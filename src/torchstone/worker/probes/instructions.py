@@ -1,7 +1,7 @@
-"""Probe ``instructions``: how much work is done, counted; all of it, or only what the compiler does.
+"""Probe ``instructions``: count all of the work, or only the compiler's part.
 
-Uncounted iterations come first, which pay for what happens only once: imports, caches, and the interpreter's own adapting to the code it runs. Then each
-iteration is counted by itself, and all counts are kept; the smallest stands for them.
+Uncounted iterations come first, for everything that happens only once: imports, caches, the interpreter's
+adaptive specialisation. Then each iteration is counted, and all counts are kept; the metric is their minimum.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_a
 from torchstone.worker.protocol.jobs import CountPlan
 
 ITERATIONS = {"hardware": 5, "simulated": 5, "python": 3, "cpu_time": 5}
-"""How often each counter counts, unless something else is said."""
+"""Default number of iterations by counter."""
 ENOUGH = 500_000_000
-"""Simulated instructions after which there are no more iterations: of so much work one count repeats better than the smallest of several, for nothing has happened
-before the first but what always happens; and it takes seconds."""
+"""Simulated instructions after which iterations stop.
+
+For so much work, the count of the first iteration is more repeatable than the minimum of several, and each takes seconds.
+"""
 Samples = dict[str, list[float]]
 NOT_AVAILABLE = "not_available"
 
 
 def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, result: Result) -> None:
-    """Count the work; whatever goes wrong is a status with a reason."""
+    """Count the work; any failure becomes a status with a reason."""
     result.extra |= {"category": str(counted.category), "description": str(counted.description)}
     if problem := _why_not(counted, plan.counter):
         raise Stopped(NOT_AVAILABLE, problem)
@@ -47,7 +49,7 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
         with ending_as("warmup_failed", "OOM", is_out_of_memory):
             counting.warm_up()
         clock.enter("run")
-        # What times itself is alone while it does; a count is the same whatever runs beside it.
+        # Work that times itself must run alone; a count does not depend on what runs beside it.
         alone = clock.turn() if counted.measures_itself else contextlib.nullcontext()
         with ending_as("fail_to_run", "OOM", is_out_of_memory), alone:
             _count(counting, plan, result)
@@ -62,7 +64,7 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
 
 
 def _why_not(counted: Counted, counter: str) -> str:
-    """Why it cannot be counted here; empty if it can."""
+    """Return why it cannot be counted here; empty if it can."""
     wanted = counted.device.partition(":")[0]
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if wanted != "cpu" and (accelerator is None or accelerator.type != wanted):
@@ -73,7 +75,7 @@ def _why_not(counted: Counted, counter: str) -> str:
 
 
 def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
-    """Count iteration by iteration, and keep all counts; what the work measures itself is kept instead of a count."""
+    """Count each iteration, and keep all counts; metrics measured by the work itself replace the counts."""
     counted, counter = counting.counted, counting.counter
     threads, others = threading.active_count(), _seconds_of_others()
     samples, own = _iterate(counting, plan.iterations or counted.iterations)
@@ -94,7 +96,7 @@ def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
 
 
 def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:
-    """What was counted, and what the work has measured itself: samples by metric."""
+    """Return the counts, and the metrics measured by the work itself, as samples by metric."""
     samples: Samples = {}
     own: Samples = {}
     for _ in range(asked or ITERATIONS[counting.counter.name]):
@@ -109,7 +111,7 @@ def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:
 
 
 def _seconds_of_others() -> float:
-    """Processor time of processes that this one has started, and that have ended."""
+    """Return the processor time of child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""Probe ``performance``: eager and compiled in turns, with compile time, peak memory and capture statistics."""
+"""Probe ``performance``: time eager and compiled in turns; record compile time, peak memory and capture statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
 from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import Pairs, StopRule, Strain, time_pairs
-from torchstone.worker.probes.warm_up import Difference, WarmUp, compare_warm_ups, warm_up
+from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
 
 NANOSECONDS_A_MILLISECOND = 1e6
 BYTES_A_GIGABYTE = 1e9
@@ -24,7 +24,7 @@ METHOD = "median ratio of the faster half of the pairs; interval from 10 batches
 def measure_performance(
     work: Work, target: Target, rule: StopRule, clock: PhaseClock, result: Result, identity: dict[str, str]
 ) -> None:
-    """Measure, adding to ``result``. ``identity`` is what makes two compile times two different metrics."""
+    """Measure, and add to ``result``; ``identity`` distinguishes compile times of different setups."""
     eager = make_call(work, target, work.model)
     inputs = _versions(work)
     with gradient_mode(target.mode):
@@ -56,7 +56,7 @@ def measure_performance(
 
 
 def _note_strain(result: Result, strain: Strain) -> None:
-    """Say so where the machine was too busy for its times to be trusted: both sides can be slow in the same way, and the interval narrow."""
+    """Add a caution if the machine was too busy: both sides can be slow alike, and the interval still narrow."""
     if strain.is_disturbed:
         result.caution(
             f"other work took the processor away {strain.rate:.0f} times a second, for {strain.share:.0%} of the time it was timed: times are "
@@ -65,7 +65,7 @@ def _note_strain(result: Result, strain: Strain) -> None:
 
 
 def _versions(work: Work) -> list[tuple[int, int]]:
-    """What changes when a tensor among the inputs is written to, or is another one."""
+    """Return a value that changes when an input tensor is written to or replaced."""
     tensors = tensors_in((work.args, dict(work.kwargs)))
     return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
 
@@ -89,8 +89,8 @@ def _add_warm_ups(
         result.add("compression_ratio", eager.peak_bytes / compiled.peak_bytes)
 
 
-def _add_difference(result: Result, difference: Difference, identity: dict[str, str]) -> None:
-    """The original's compile time, unless running the model drowns it: then the number would be about something else."""
+def _add_difference(result: Result, difference: WarmUpDifference, identity: dict[str, str]) -> None:
+    """Add the original's compile time, unless running the model swamps it."""
     if difference.is_clear:
         result.add("compilation_latency", difference.seconds, **identity)
     else:
@@ -98,7 +98,7 @@ def _add_difference(result: Result, difference: Difference, identity: dict[str, 
 
 
 def _add_times(result: Result, pairs: Pairs) -> None:
-    """The samples as they were taken, and the speedup with its interval."""
+    """Add the samples in order, and the speedup with its interval."""
     ratio = pairs.ratio()
     stated: dict[str, Any] = {"pairs": len(pairs.eager), "stopped": pairs.stopped}
     if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):

@@ -1,4 +1,4 @@
-"""What a probe tells the parent: phases as they begin, the turn it waits for before timing, and the result at the end."""
+"""Report to the parent: phases as they begin, waiting for the turn to time, and the result."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torchstone.core.vocabulary import LEFT_OUT
 
 
 class Reporter(Protocol):
-    """The way to the parent."""
+    """The connection to the parent."""
 
     def enter(self, phase: str) -> None:
-        """Say that a phase begins."""
+        """Report that a phase begins."""
 
     def wait_for_turn(self) -> None:
-        """Wait until this worker alone may time."""
+        """Wait until only this worker may time."""
 
     def end_turn(self) -> None:
         """Let another worker time."""
 
 
 class Stopped(Exception):  # noqa: N818  (not an error of ours: how a case ended)
-    """The case has ended with a status before its end; ``error`` is what happened, if anything was raised."""
+    """Raised when a case ends early with a status; ``error`` is the exception behind it, if any."""
 
     def __init__(self, status: str, message: str = "", error: BaseException | None = None) -> None:
         super().__init__(message or status)
@@ -37,15 +37,15 @@ class Stopped(Exception):  # noqa: N818  (not an error of ours: how a case ended
 
 @dataclass
 class Result:
-    """What is known of the case so far; complete when the probe returns, and still of use when it does not."""
+    """The result so far: complete when the probe returns, and still useful if it does not."""
 
     status: str = "pass"
     measurements: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     message: str = ""
 
-    def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401
-        """Add a measurement. A sample that is not finite is no measurement."""
+    def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401  (JSON values)
+        """Add a measurement; samples that are not finite are dropped."""
         taken = [samples] if isinstance(samples, int | float) else [_plain_number(each) for each in samples]
         if not taken or not all(map(math.isfinite, taken)):
             self.caution(f"{metric} could not be measured")
@@ -54,12 +54,12 @@ class Result:
         self.measurements.append({**entry, "extra": extra} if extra else entry)
 
     def leave_out(self, metric: str, why: str) -> None:
-        """Note that a metric has no number, on purpose, and why."""
+        """Record that a metric is deliberately absent, and why."""
         self.extra.setdefault(LEFT_OUT, {})[metric] = why
         self.caution(f"{metric} is left out: {why}")
 
     def caution(self, text: str) -> None:
-        """Note something that the reader of the numbers should know."""
+        """Add a warning for the reader of the numbers."""
         self.extra.setdefault("cautions", []).append(text)
 
 
@@ -68,7 +68,7 @@ def _plain_number(value: Any) -> float:  # noqa: ANN401  (a user's number may be
 
 
 class PhaseClock:
-    """Tells the parent which phase begins, and keeps how long each took."""
+    """Report each phase to the parent, and record how long it took."""
 
     def __init__(self, reporter: Reporter, result: Result) -> None:
         self._reporter = reporter
@@ -77,13 +77,13 @@ class PhaseClock:
         self._since = monotonic()
 
     def enter(self, phase: str) -> None:
-        """End the phase before, and begin this one."""
+        """End the current phase, and begin this one."""
         self.leave()
         self._phase = phase
         self._reporter.enter(phase)
 
     def leave(self) -> None:
-        """End the present phase."""
+        """End the current phase."""
         now = monotonic()
         if self._phase:
             self._seconds[self._phase] = round(self._seconds.get(self._phase, 0.0) + now - self._since, 4)
@@ -91,12 +91,12 @@ class PhaseClock:
 
     @property
     def phase(self) -> str:
-        """The present phase."""
+        """Return the current phase."""
         return self._phase
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Alone among all workers; the wait is in no phase."""
+        """Hold the turn, alone among all workers; waiting counts towards no phase."""
         phase = self._phase
         self.leave()
         self._reporter.wait_for_turn()
@@ -111,7 +111,7 @@ class PhaseClock:
 def ending_as(
     status: str, out_of_memory: str, is_out_of_memory: Callable[[BaseException], bool]
 ) -> Iterator[None]:
-    """Turn whatever is raised inside into the status it means at this place."""
+    """Turn any exception into the status it means here."""
     try:
         yield
     except Stopped:
@@ -122,7 +122,7 @@ def ending_as(
 
 
 def tell(error: BaseException) -> str:
-    """An error in one piece: its type and what it says, if it can say anything."""
+    """Return an exception's type and message, if it can be formatted."""
     try:
         text = str(error).strip()
     except Exception:  # noqa: BLE001  (an exception may fail even at this)

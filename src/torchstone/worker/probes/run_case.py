@@ -1,4 +1,4 @@
-"""One case in the worker: the job the parent sent, as records, handed to its probe."""
+"""Run one case in the worker: parse the job, build the benchmark, call the probe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_case(
     result: Result,
     exchange: Exchange | None = None,
 ) -> None:
-    """Build the benchmark as the job says, and measure what the job's probe measures; ``exchange`` is the way to take turns with another worker."""
+    """Build the benchmark, and run the job's probe; ``exchange`` is for taking turns with another worker."""
     if isinstance(benchmark, Counted):
         measure_instructions(benchmark, job.counting, clock, result)
         return
@@ -52,7 +52,7 @@ def run_case(
     work = make()
     if pair.takes_turns and exchange is not None:
         take_turns(work, target, pair, clock, result, exchange)
-        del scattered  # which had to be there until now
+        del scattered  # needed until now
         return
     pin(pair.cores)
     if job.probe == "accuracy":
@@ -66,7 +66,7 @@ def run_case(
 
 
 def read_target(axes: CaseAxes) -> Target:
-    """The axes of a case as the probes use them."""
+    """Convert the axes of a case for the probes."""
     return Target(
         Device(axes.device),
         axes.mode,

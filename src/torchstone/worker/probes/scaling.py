@@ -1,4 +1,4 @@
-"""Probe ``scaling``, in one rank: the training iterations of its round, each one timed, and what communication they needed."""
+"""Probe ``scaling``, in one rank: time each training iteration, and profile its communication."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from torchstone.worker.probes.subject import NO_COMPILER, Target, default_loss, 
 from torchstone.worker.protocol.jobs import RoundPlan
 
 PROFILED = 10
-"""Iterations that torch's profiler watches, after those that are timed: watching makes them slower."""
+"""Profiled iterations, after the timed ones: profiling slows them down."""
 
 FEWEST, MOST, TIMED = 20, 500, 3.0
-"""How many iterations are timed where nobody says it: what fits into so many seconds, within these limits."""
+"""Default number of timed iterations: as many as fit into these seconds, within these limits."""
 
 _LEARNING_RATE = 1e-4
 _MOMENTUM = 0.9
@@ -35,7 +35,7 @@ _ON_THE_HOST = re.compile(r"(gloo|mpi|ucc|nccl|xccl):", re.IGNORECASE)
 
 @dataclass
 class Trained:
-    """What one rank saw: seconds of each iteration, peak memory; of each profiled one the seconds of its own work and the share of communication."""
+    """Results of one rank: seconds per iteration, peak memory, own work and communication."""
 
     samples: list[float]
     peak: int | None = None
@@ -45,11 +45,11 @@ class Trained:
 
 
 Tell = Callable[[str, int], None]
-"""Is told the phase, and how many of its iterations are done."""
+"""Called with the phase and its number of finished iterations."""
 
 
 def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progress: Tell) -> Trained:
-    """Train as the plan says, in this rank; all ranks of a round do the same at the same time."""
+    """Train as planned, in this rank; all ranks of a round do the same at the same time."""
     tell_progress("load", 0)
     work = make()
     with group_of(plan, target.device):
@@ -70,18 +70,18 @@ def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progre
 
 @contextlib.contextmanager
 def group_of(plan: RoundPlan, device: Device) -> Iterator[None]:
-    """All ranks of the round joined, as torchrun's variables say; alone there is nobody to join."""
+    """Join the process group of the round, from torchrun's variables; a single rank joins none."""
     if plan.strategy == "none":
         yield
         return
     index = device.device if device.type != "cpu" else None
     dist.init_process_group(plan.collective, timeout=timedelta(seconds=plan.timeout), device_id=index)
     yield
-    dist.destroy_process_group()  # not after an error: the others may be gone, and it would wait for them
+    dist.destroy_process_group()  # not after an error: it would wait for ranks that may be gone
 
 
 def _distribute(work: Work, target: Target, plan: RoundPlan) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """The model as the strategy wants it, compiled if asked for; and what the reader of the numbers should know."""
+    """Wrap the model for the strategy, and compile it if asked; return cautions and the model."""
     cautions: tuple[str, ...] = ()
     model = work.model
     if not find_trained(work):
@@ -109,7 +109,7 @@ def _distribute(work: Work, target: Target, plan: RoundPlan) -> tuple[tuple[str,
 
 
 def _find_unused(work: Work, target: Target) -> int:
-    """How many parameters get no gradient from one step: DDP has to be told, or it waits for them."""
+    """Return how many parameters get no gradient in one step: DDP must know, or it waits for them."""
     _step_once(work, work.model, target)
     trained = find_trained(work).values()
     unused = sum(each.grad is None for each in trained if isinstance(each, torch.nn.Parameter))
@@ -119,7 +119,7 @@ def _find_unused(work: Work, target: Target) -> int:
 
 
 def _shard(model: torch.nn.Module, device: Device) -> None:
-    """Split parameters over all ranks: by layer where the model has layers of a kind, the rest as one."""
+    """Shard parameters over all ranks: by layer if the model has repeated layers, the rest as one."""
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415  (only here)
 
     try:
@@ -133,7 +133,7 @@ def _shard(model: torch.nn.Module, device: Device) -> None:
 
 
 def find_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """The layers of a model that has many of a kind: what is in its lists, and in sequences of one type; the outermost, where they are nested."""
+    """Return the repeated layers of a model: in lists and in uniform sequences; the outermost if nested."""
     found: list[torch.nn.Module] = []
     within: set[torch.nn.Module] = set()
     for part in model.modules():
@@ -148,7 +148,7 @@ def find_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def make_step(work: Work, model: Callable[..., Any], target: Target) -> Callable[[], None]:
-    """One iteration: forward, loss, backward, and a step of the optimizer."""
+    """Return one iteration: forward, loss, backward, and a step of the optimizer."""
     trained = list(find_trained(work).values())
     optimizer = torch.optim.SGD(trained, lr=_LEARNING_RATE, momentum=_MOMENTUM)
 
@@ -168,7 +168,7 @@ def _step_once(work: Work, model: Callable[..., Any], target: Target) -> None:
 
 
 def _warm_up(step: Callable[[], None], device: Device, plan: RoundPlan) -> float:
-    """Iterations that are not kept; gives the seconds of the last."""
+    """Run iterations that are not kept; return the seconds of the last."""
     began = ended = time.perf_counter()
     for _ in range(plan.warm_up):
         began = time.perf_counter()
@@ -179,7 +179,7 @@ def _warm_up(step: Callable[[], None], device: Device, plan: RoundPlan) -> float
 
 
 def _agree_on_count(seconds: float, device: Device, plan: RoundPlan) -> int:
-    """How many iterations are timed, where nobody says it: the same number in all ranks, enough for a few seconds."""
+    """Choose the number of timed iterations: the same in all ranks, for a few seconds."""
     slowest = torch.tensor([seconds], device=device.device)
     if plan.strategy != "none":
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
@@ -189,7 +189,7 @@ def _agree_on_count(seconds: float, device: Device, plan: RoundPlan) -> int:
 def time_iterations(
     step: Callable[[], None], device: Device, plan: RoundPlan, count: int, tell_progress: Tell
 ) -> Trained:
-    """Every iteration from its start to when the device has done all of it; all ranks begin together."""
+    """Time each iteration until the device has finished; all ranks begin together."""
     has_peak = device.reset_peak()
     wait, clock = device.synchronize, time.perf_counter
     if plan.strategy != "none":
@@ -206,7 +206,7 @@ def time_iterations(
 
 
 def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None:
-    """How much of each iteration is communication, by torch's profiler; nothing where it shows none."""
+    """Measure the share of communication with torch's profiler, if it shows collectives."""
     from torch.profiler import ProfilerActivity, profile, record_function  # noqa: PLC0415  (slow to import, and only now needed)
 
     activities = [ProfilerActivity.CPU]
@@ -231,11 +231,11 @@ def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None
 
 
 Span = tuple[float, float]
-"""From when to when, in microseconds."""
+"""Start and end in microseconds."""
 
 
 def read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]:  # noqa: ANN401  (torch's own list)
-    """When iterations were under way, and when collectives: on an accelerator its kernels, else what the host's threads did."""
+    """Return the time spans of iterations and of collectives: kernels on an accelerator, else host threads."""
     windows, spans = [], []
     is_known = _ON_A_DEVICE.search if device.type != "cpu" else _ON_THE_HOST.match
     for event in events:
@@ -249,7 +249,7 @@ def read_profile(events: Any, device: Device) -> tuple[list[Span], list[Span]]: 
 
 
 def union(spans: list[Span]) -> float:
-    """How long at least one of these was under way.
+    """Return the total time covered by at least one span.
 
     >>> union([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
     4.0

@@ -1,4 +1,4 @@
-"""A call that keeps the processor busy for longer by a known share: to see whether a comparison notices."""
+"""Slow a call down by a known share, to test whether a comparison detects it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from torchstone.worker.probes.timing import Call
 
 
 def slow_down(call: Call, share: float, synchronize: Callable[[], None]) -> Call:
-    """The call, and after it as much work of the processor as takes this share of the time that the call has just taken.
+    """Return the call followed by busy work for this share of the time it just took.
 
-    So both together take longer by this share however fast the machine is at that moment, and nothing has to be found out beforehand, which would take as many samples as noticing the
-    difference does. Reading the clock takes time too, a microsecond or two after a call that has used the caches for other things: the call that this one is compared with has to be slowed
-    down too, by nothing.
+    So the slowdown is relative to the machine's current speed, and nothing has to be calibrated. Reading the
+    clock takes a microsecond or two, so the other side of the comparison must be wrapped too, with a share of
+    zero.
     """
 
     def slowed() -> object:
         began = perf_counter_ns()
         result = call()
-        synchronize()  # or the device would go on meanwhile, and nothing would take longer
+        synchronize()  # otherwise the device would work meanwhile, and nothing would take longer
         ended = perf_counter_ns()
         until = ended + share * (ended - began)
         while perf_counter_ns() < until:

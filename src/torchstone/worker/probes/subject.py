@@ -1,10 +1,12 @@
-"""A benchmark made ready for one variant: on its device, in its dtype, as the one call that is measured."""
+"""Prepare a benchmark for one variant: on its device, in its dtype, as the call to measure."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import functools
+import random
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -24,7 +26,7 @@ NO_COMPILER = "none"
 
 @dataclass(frozen=True)
 class Target:
-    """How a benchmark is to be measured: the axes of a case, and what ``torch.compile`` is told."""
+    """How to measure a benchmark: the axes of a case, and the options of ``torch.compile``."""
 
     device: Device
     mode: str
@@ -36,7 +38,7 @@ class Target:
     options: Mapping[str, Any] | None = None
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, compiled as asked."""
+        """Compile a function with the options."""
         if self.backend == NO_COMPILER:
             return function
         compiled: Callable[..., Any] = torch.compile(
@@ -52,17 +54,14 @@ class Target:
         return compiled
 
     def autocast(self) -> contextlib.AbstractContextManager[None]:
-        """Automatic mixed precision in the device's own half precision, where the dtype is amp."""
+        """Return autocast with the device's half precision if the dtype is amp; else a null context."""
         if self.dtype != "amp":
             return contextlib.nullcontext()
         return cast("contextlib.AbstractContextManager[None]", torch.autocast(self.device.type))
 
 
 def seed_everything(seed: int = SEED) -> None:
-    """The same random numbers from here on, in Python, torch and, if it is loaded, numpy."""
-    import random  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
+    """Seed Python, torch and, if it is loaded, numpy."""
     random.seed(seed)
     torch.manual_seed(seed)
     numpy = sys.modules.get("numpy")
@@ -71,7 +70,7 @@ def seed_everything(seed: int = SEED) -> None:
 
 
 def read_random_state(device: torch.device) -> list[torch.Tensor]:
-    """Where the random numbers of torch are, of the CPU and of a device: after a draw it is elsewhere."""
+    """Return torch's random state, of the CPU and the device; it changes with every draw."""
     states = [torch.get_rng_state()]
     if device.type != "cpu" and hasattr(module := torch.get_device_module(device), "get_rng_state"):
         states.append(module.get_rng_state(device))
@@ -79,7 +78,7 @@ def read_random_state(device: torch.device) -> list[torch.Tensor]:
 
 
 def build(benchmark: Benchmark, target: Target, batch_size: int | None, size: str) -> Work:
-    """Build the model and its inputs, and move both to the device in the dtype asked for."""
+    """Build model and inputs, and move both to the device and dtype."""
     seed_everything()
     work = benchmark.make(
         batch_size=batch_size,
@@ -93,9 +92,9 @@ def build(benchmark: Benchmark, target: Target, batch_size: int | None, size: st
 
 
 def place(work: Work, device: torch.device, dtype: torch.dtype | None, mode: str) -> Work:
-    """Work on a device; floating-point parameters and inputs in ``dtype`` if one is given; modules in the right mode.
+    """Move work to a device; convert floating-point parameters and inputs to ``dtype`` if given; set the mode.
 
-    A tensor that is given twice, or is one of the model's own parameters, stays that.
+    Tensors that are passed twice, or are the model's own parameters, stay shared.
     """
     convert = functools.partial(_convert, device=device, dtype=dtype)
     holdings = find_work_holdings(work)
@@ -117,7 +116,10 @@ def place(work: Work, device: torch.device, dtype: torch.dtype | None, mode: str
 
 
 def find_work_holdings(work: Work) -> dict[str, Holding]:
-    """What a work computes with besides its inputs: what its model and its loss hold, and modules among the inputs; each once, by name."""
+    """Return everything the work computes with besides input tensors, by name.
+
+    That is what model and loss capture, and modules among the inputs.
+    """
     inputs = enumerate(modules_in((work.args, dict(work.kwargs))))
     named = [
         *find_holdings(work.model).items(),
@@ -138,7 +140,7 @@ def _owned(holdings: Mapping[str, Holding]) -> Iterator[Holding]:
 
 
 def _convert_module(module: torch.nn.Module, device: torch.device, dtype: torch.dtype | None) -> None:
-    """Move a module; by hand where it has complex numbers, of which ``Module.to`` would keep the real part only."""
+    """Move a module; by hand if it has complex numbers, of which ``Module.to`` would keep the real part only."""
     tensors = (*module.parameters(), *module.buffers())
     if dtype is None:
         module.to(device)
@@ -151,7 +153,7 @@ def _convert_module(module: torch.nn.Module, device: torch.device, dtype: torch.
 
 
 def _convert(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype | None) -> torch.Tensor:
-    """A tensor on a device; in ``dtype`` if it is of floating point, in the complex type of the same width if it is complex."""
+    """Move a tensor, and convert it: floating point to ``dtype``, complex to the complex type of the same width."""
     if dtype is None or not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor.to(device)
     if not tensor.is_complex():
@@ -160,10 +162,10 @@ def _convert(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype | No
 
 
 class Origin:
-    """Where every run gets work of its own from, so that none sees what another has changed.
+    """Provide every run with its own copy of the work, so that none sees another's changes.
 
-    That is a deep copy. Where there is none to be had (a function with variables of its own, a model with a lock or a handle in it) the work is built
-    anew, from the same seed; ``rebuilt`` then says why.
+    Work is deep-copied. If that is impossible (a function with its own variables, a model with a lock or
+    handle), it is rebuilt from the same seed, and ``rebuilt`` says why.
     """
 
     def __init__(self, work: Work, rebuild: Callable[[], Work] | None = None) -> None:
@@ -174,7 +176,7 @@ class Origin:
             self.rebuilt = "a function with variables of its own cannot be copied"
 
     def copy(self) -> Work:
-        """Work that nobody else uses."""
+        """Return work that nobody else uses."""
         if not self.rebuilt:
             try:
                 return clone(self.work)
@@ -187,7 +189,7 @@ class Origin:
         return _with_own_inputs(self._rebuild())
 
     def copy_apart(self) -> Work:
-        """Work that may be changed as a whole, even in type; refused where the builder gives the same model every time."""
+        """Return work that may be changed entirely, even in type; refuse if every build returns the same model."""
         own = self.copy()
         mine = {id(each) for each in find_work_holdings(self.work).values()}
         if any(id(each) in mine for each in find_work_holdings(own).values()):
@@ -196,13 +198,13 @@ class Origin:
 
 
 def clone(work: Work) -> Work:
-    """An independent copy: training one leaves the other as it was. What is shared within the work is shared within the copy."""
+    """Return an independent copy; sharing within the work is preserved."""
     model, args, kwargs, loss = copy.deepcopy((work.model, work.args, dict(work.kwargs), work.loss))
     return Work(model, args, kwargs, loss)
 
 
 def _with_own_inputs(work: Work) -> Work:
-    """The same model with copies of its inputs, which a builder may take from a place of its own; as they are where they cannot be copied."""
+    """Copy the inputs, if possible: a builder may return the same tensors every time."""
     memo: dict[int, Any] = {id(each): each for each in _owned(find_work_holdings(work))}
     with contextlib.suppress(Exception):
         args, kwargs = copy.deepcopy((work.args, dict(work.kwargs)), memo)
@@ -211,7 +213,7 @@ def _with_own_inputs(work: Work) -> Work:
 
 
 def make_call(work: Work, target: Target, model: Callable[..., Any]) -> Callable[[], Any]:
-    """One step of the work with ``model`` in the place of the work's own: a forward call, and backward in training."""
+    """Return one step of the work with ``model`` in place of its own: forward, and backward in training."""
     forward = functools.partial(model, *work.args, **work.kwargs)
     if target.mode == "inference":
         return forward if target.dtype != "amp" else _with_autocast(forward, target)
@@ -229,9 +231,9 @@ def make_call(work: Work, target: Target, model: Callable[..., Any]) -> Callable
 
 
 def _with_autocast(forward: Callable[[], Any], target: Target) -> Callable[[], Any]:
-    """Enter and leave autocast with every call: held open it would keep the cast weights from call to call."""
+    """Enter and leave autocast with every call: left open, it would cache the cast weights."""
 
-    def call() -> Any:  # noqa: ANN401
+    def call() -> Any:  # noqa: ANN401  (a model returns anything)
         with target.autocast():
             return forward()
 
@@ -239,7 +241,7 @@ def _with_autocast(forward: Callable[[], Any], target: Target) -> Callable[[], A
 
 
 def _gradient_cleaner(work: Work) -> Callable[[], None]:
-    """Drops the gradients of parameters and inputs, as every training loop does before a step."""
+    """Return a function that drops all gradients, as training loops do before a step."""
     leaves = list(find_trained(work).values())
 
     def zero() -> None:
@@ -250,7 +252,7 @@ def _gradient_cleaner(work: Work) -> Callable[[], None]:
 
 
 def find_trained(work: Work) -> dict[str, torch.Tensor]:
-    """Everything that gets a gradient: parameters, tensors that a function holds, and inputs; by name."""
+    """Return everything that gets a gradient, by name: parameters, captured tensors and inputs."""
     found = {name: each for name, each in find_state(work).items() if each.requires_grad}
     known = {id(each) for each in found.values()}
     for number, leaf in enumerate(tensors_in((work.args, dict(work.kwargs)))):
@@ -261,7 +263,7 @@ def find_trained(work: Work) -> dict[str, torch.Tensor]:
 
 
 def find_state(work: Work, buffers: bool = False) -> dict[str, torch.Tensor]:
-    """The parameters of a work, and the tensors that its function holds, by name; with its buffers if asked for."""
+    """Return parameters and captured tensors by name; with buffers if asked for."""
     found: dict[str, torch.Tensor] = {}
     for name, held in find_work_holdings(work).items():
         if isinstance(held, torch.Tensor):
@@ -275,13 +277,13 @@ def find_state(work: Work, buffers: bool = False) -> dict[str, torch.Tensor]:
 
 @contextlib.contextmanager
 def gradient_mode(mode: str) -> Iterator[None]:
-    """No gradients in inference."""
+    """Disable gradients in inference."""
     with torch.set_grad_enabled(mode == "training"):
         yield
 
 
 def default_loss(output: object) -> torch.Tensor:
-    """A scalar that every floating-point output has a part in: the output's own loss, or the sum of their means."""
+    """Return a scalar that depends on every floating-point output: the output's own loss, or the sum of means."""
     own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(own, torch.Tensor) and own.ndim == 0 and own.requires_grad:
         return own
@@ -297,6 +299,6 @@ def default_loss(output: object) -> torch.Tensor:
 
 
 def _mean(tensor: torch.Tensor) -> torch.Tensor:
-    """Of the absolute values, if they are complex; never in less than float32, for a sum of many halves is no longer one."""
+    """Return the mean, of absolute values if complex, in float32 or wider: half precision loses sums."""
     real = tensor.abs() if tensor.is_complex() else tensor
     return real.to(torch.promote_types(real.dtype, torch.float32)).mean()

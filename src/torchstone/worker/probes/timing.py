@@ -1,4 +1,4 @@
-"""Timing two calls in turns: blocks of calls, pairs in random order, the rule for when it is enough, and whether other work got in the way."""
+"""Time two calls in turns: blocks, pairs in random order, the stop rule, and interference by other work."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from dataclasses import dataclass, field
 
 from torchstone.analyze.ratio import FEWEST_PAIRS, Ratio, estimate_ratio
 
-SHORTEST_BLOCK = 500_000  # nanoseconds: a shorter one would measure the clock and the interrupts
-LONGEST_BLOCK = 20_000_000  # nanoseconds, where it is only the other side that needs so many calls
+SHORTEST_BLOCK = 500_000  # nanoseconds: shorter blocks would measure clock and interrupts
+LONGEST_BLOCK = 20_000_000  # nanoseconds, if only the other side needs so many calls
 LONGEST_TRIAL = 1_000_000_000  # nanoseconds
 MOST_PAIRS = 20_000
-MOST_CALLS = 1_000_000  # in a block, whatever the clock says
-PATIENCE = 4  # a slow call may overrun its budget so many times before fewer pairs must do
+MOST_CALLS = 1_000_000  # calls per block at most
+PATIENCE = 4  # factor by which slow calls may exceed the budget before fewer pairs suffice
 FEWEST_SLOW = 3
-MOST_RESTARTS = 3  # with longer blocks, once a sample has shown that the blocks are too short
-TOO_SHORT = 0.5  # of the shortest block: what a block takes at least, or it is chosen anew
-DISTURBED = 0.1  # of the time: with little else to do a machine kept a thread waiting for 0 to 3 % of it, with a loop on every processor for 35 to 74 %
-LEAST_WAIT = (
-    0.05  # seconds: less than that is a few slices of the scheduler, and says nothing about the machine
-)
+MOST_RESTARTS = 3  # restarts with longer blocks
+TOO_SHORT = 0.5  # of the shortest block: if a block takes less, blocks are chosen anew
+# Share of the time: threads waited 0 to 3 % of it on a quiet machine, 35 to 74 % with a loop on every processor.
+DISTURBED = 0.1
+LEAST_WAIT = 0.05  # seconds: less is only a few scheduler slices
 TASKS = "/proc/self/task"
 Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class StopRule:
-    """When to stop: after ``repeat`` pairs, or once the ratio is known to ``precision``, within ``budget`` seconds."""
+    """When to stop: after ``repeat`` pairs, or at ``precision`` of the ratio, within ``budget`` seconds."""
 
     repeat: int | None = None
     precision: float = 0.01
@@ -43,10 +42,10 @@ class StopRule:
 
 @dataclass(frozen=True)
 class Strain:
-    """How much other work got in the way, over ``seconds`` of time on the wall.
+    """Interference by other work over ``seconds`` of wall time.
 
-    ``interruptions`` is how often the kernel took the processor away from a thread of this process that could have gone on (involuntary context
-    switches). ``waited`` is for how many seconds the thread that waited most was ready to run and was given no processor.
+    ``interruptions`` counts involuntary context switches of this process. ``waited`` is how many seconds the
+    thread that waited most was runnable without a processor.
     """
 
     seconds: float = 0.0
@@ -55,28 +54,28 @@ class Strain:
 
     @property
     def rate(self) -> float:
-        """Interruptions a second."""
+        """Return interruptions per second."""
         return self.interruptions / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def share(self) -> float:
-        """The part of the time that was spent waiting for a processor, from 0 to 1."""
+        """Return the share of time spent waiting for a processor, from 0 to 1."""
         return min(1.0, self.waited / self.seconds) if self.seconds > 0 else 0.0
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether times are clearly not those of a quiet machine.
+        """Return whether times are clearly not those of a quiet machine.
 
-        The number of interruptions alone does not say: a thread that waits for longer at a time is interrupted less often.
+        Interruptions alone do not tell: a thread that waits longer at a time is interrupted less often.
         """
         return self.share >= DISTURBED and self.waited >= LEAST_WAIT
 
 
 class StrainWatch:
-    """Watches this process from the moment it is made.
+    """Watch this process from construction on.
 
-    The kernel counts for every thread how long it waited for a processor (``/proc/self/task/*/schedstat``). Where it does not, the time in which
-    the process had no processor stands for that, unless it gave up the processor of its own accord more often than it lost it: then it slept.
+    Waiting times come from the kernel (``/proc/self/task/*/schedstat``). Otherwise the time without a
+    processor is used, unless the process gave it up voluntarily more often than it lost it: then it slept.
     """
 
     def __init__(self) -> None:
@@ -85,7 +84,7 @@ class StrainWatch:
         self._start = time.perf_counter_ns()
 
     def read(self) -> Strain:
-        """What has happened so far."""
+        """Return the interference so far."""
         seconds = (time.perf_counter_ns() - self._start) / 1e9
         now, before = resource.getrusage(resource.RUSAGE_SELF), self._usage
         taken, given = now.ru_nivcsw - before.ru_nivcsw, now.ru_nvcsw - before.ru_nvcsw
@@ -99,7 +98,7 @@ class StrainWatch:
 
 
 def _thread_waits() -> dict[str, float]:
-    """The seconds that each thread of this process has been ready to run and not been running; empty where the kernel does not say."""
+    """Return how many seconds each thread was runnable but not running; empty if the kernel does not tell."""
     waits: dict[str, float] = {}
     for thread in os.listdir(TASKS) if os.path.isdir(TASKS) else ():
         path = f"{TASKS}/{thread}/schedstat"
@@ -110,9 +109,9 @@ def _thread_waits() -> dict[str, float]:
 
 @dataclass
 class Pairs:
-    """Times of one call, in nanoseconds, taken in turns; ``blocks`` is how many calls of either side were timed together.
+    """Times per call in nanoseconds, taken in turns; ``blocks`` is the number of calls per block of either side.
 
-    ``restarts`` is how often the blocks turned out to be too short, so that the pairs before these were dropped.
+    ``restarts`` counts how often blocks were too short, so that earlier pairs were dropped.
     """
 
     blocks: tuple[int, int]
@@ -124,17 +123,17 @@ class Pairs:
     strain: Strain = Strain()
 
     def are_too_short(self) -> bool:
-        """Whether the last pair shows that a block takes far less than it should: when it was chosen, something else held up every trial."""
+        """Return whether the last pair shows that its blocks are far too short."""
         last = ((self.eager[-1], self.blocks[0]), (self.compiled[-1], self.blocks[1]))
         return any(each * block < TOO_SHORT * SHORTEST_BLOCK and block < MOST_CALLS for each, block in last)
 
     def ratio(self) -> Ratio:
-        """How many times faster the compiled call is."""
+        """Return the speedup of the compiled call."""
         return estimate_ratio(self.eager, self.compiled)
 
 
 def time_block(call: Call, calls: int, synchronize: Callable[[], None]) -> float:
-    """Nanoseconds a call, over a block of calls whose work on the device is waited for at the end."""
+    """Return nanoseconds per call over a block, including waiting for the device at the end."""
     turns = range(calls)
     start = time.perf_counter_ns()
     for _ in turns:
@@ -149,9 +148,10 @@ def choose_blocks(
     synchronize: Callable[[], None],
     known: tuple[float, float] = (math.inf, math.inf),
 ) -> tuple[int, int]:
-    """How many calls of either side to time together: as many as the faster one needs for a block that is long enough to time.
+    """Choose the calls per block of both sides: as many as the faster one needs to be timed well.
 
-    The slower one gets fewer if its block would take forever. ``known`` is the shortest time, in nanoseconds, that either has been seen to take.
+    The slower side gets fewer if its block would take too long. ``known`` is the shortest time seen so far,
+    in nanoseconds.
     """
     sides = zip((eager, compiled), known, strict=True)
     needed = [choose_block(call, synchronize, shortest) for call, shortest in sides]
@@ -161,10 +161,10 @@ def choose_blocks(
 
 
 def choose_block(call: Call, synchronize: Callable[[], None], known: float = math.inf) -> tuple[int, float]:
-    """How many calls make a block that is long enough to time, and the nanoseconds that each of them takes.
+    """Return the calls per block, and nanoseconds per call.
 
-    A call by itself takes longer than one of many: the clock is read for it alone, and a device waits for it alone. So the block is tried, and
-    grows until it is long enough.
+    A single call takes longer than one of many, because the clock is read and the device synchronised for it
+    alone. So blocks are tried, and grow until they are long enough.
     """
     block = _calls_needed(known)
     while (each := min(known, _fastest(call, block, synchronize))) * block < SHORTEST_BLOCK:
@@ -175,12 +175,12 @@ def choose_block(call: Call, synchronize: Callable[[], None], known: float = mat
 
 
 def _calls_needed(each: float) -> int:
-    """How many calls of so many nanoseconds fill a block, with a little more to be sure."""
+    """Return the calls of this duration that fill a block, with a little extra."""
     return min(MOST_CALLS, math.ceil(1.2 * SHORTEST_BLOCK / max(each, 1)) or 1)
 
 
 def _fastest(call: Call, block: int, synchronize: Callable[[], None]) -> float:
-    """The shortest of three, for anything can come between; of fewer, if that would take seconds."""
+    """Return the shortest of three blocks; of fewer if that would take seconds."""
     times: list[float] = []
     while len(times) < 3 and sum(times) * block < LONGEST_TRIAL:
         times.append(time_block(call, block, synchronize))
@@ -188,7 +188,7 @@ def _fastest(call: Call, block: int, synchronize: Callable[[], None]) -> float:
 
 
 def time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callable[[], None]) -> Pairs:
-    """Time two calls in turns, in random order within each pair, until the rule says that it is enough."""
+    """Time two calls in turns, in random order within each pair, until the rule is satisfied."""
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -200,7 +200,7 @@ def time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callabl
 
 
 def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callable[[], None]) -> Pairs:
-    """Time pairs; start over with longer blocks when a sample shows that these are too short. The budget goes on counting from the first."""
+    """Time pairs; start over with longer blocks if they turn out too short. The budget keeps running."""
     order = random.Random(0)  # noqa: S311  (any order will do, as long as it is not always the same)
     synchronize()
     watch = StrainWatch()
@@ -222,14 +222,14 @@ def _time_pairs(eager: Call, compiled: Call, rule: StopRule, synchronize: Callab
 def _time_pair(
     eager: Call, compiled: Call, pairs: Pairs, order: random.Random, synchronize: Callable[[], None]
 ) -> None:
-    """One block of either side, in random order."""
+    """Time one block of each side, in random order."""
     sides = [(eager, pairs.blocks[0], pairs.eager), (compiled, pairs.blocks[1], pairs.compiled)]
     for call, block, times in sides if order.random() < 0.5 else reversed(sides):
         times.append(time_block(call, block, synchronize))
 
 
 def _collect_between_pairs() -> None:
-    """Free what calls have left in cycles as often as Python itself would, only not while anything is timed."""
+    """Collect garbage as often as Python would, but never while timing."""
     if gc.get_count()[0] > gc.get_threshold()[0] > 0:
         gc.collect(1)
 
@@ -246,7 +246,7 @@ def _why_stop(pairs: Pairs, rule: StopRule, start: float) -> str:
     ):
         return "budget"
     if taken == pairs.next_look:
-        # Looked at ever more rarely: every look is a chance to stop on an interval that is narrow by luck.
+        # Checked at growing distances: every check is a chance to stop at an interval that is narrow by luck.
         pairs.next_look *= 2
         if pairs.ratio().half_width <= rule.precision:
             return "precision"

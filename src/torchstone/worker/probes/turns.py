@@ -1,4 +1,4 @@
-"""Taking turns with a worker of the other side: a case made ready, then as many calls as the parent says, whenever it says so."""
+"""Take turns with a worker of the other side: prepare a case, then time calls whenever the parent says so."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 def take_turns(
     work: Work, target: Target, pair: PairPart, clock: PhaseClock, result: Result, exchange: Exchange
 ) -> None:
-    """Compile and warm up, then time a block of calls at every turn, on the pair's cores, until the parent wants no more.
+    """Compile and warm up, then time a block of calls at every turn, until the parent ends it.
 
-    Where the code should come from a worktree, the first reply names the modules that do not.
+    If the code should come from a worktree, the first reply names the modules that do not.
     """
     with gradient_mode(target.mode):
         clock.enter("compile")
@@ -58,8 +58,8 @@ def take_turns(
 
 
 def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
-    """Answer each turn with the nanoseconds that a call took. Garbage is collected when no turn is timed, on either side."""
-    gc.freeze()  # collecting all that torch has loaded would take half a second, and frees next to nothing
+    """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
+    gc.freeze()  # a full collection takes half a second and frees almost nothing
     gc.disable()
     try:
         order = exchange(ready)
@@ -74,10 +74,11 @@ def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready
 
 
 def scatter_memory(seed: int | None) -> list[bytearray]:
-    """Hold blocks of memory of random sizes, between holes of random sizes, so that what comes after lies where chance puts it; nothing without a seed.
+    """Allocate blocks of random sizes with gaps, to randomise the memory layout; nothing without a seed.
 
-    All workers of one zygote find their memory as it left it. So without this, a model's buffers would lie alike in all trials of a side, and otherwise in all
-    trials of the other: how they happen to lie to each other would make one side faster, in every pair, by up to a percent or two.
+    All workers of one zygote inherit its memory layout. Without this, a model's buffers would lie alike in
+    all trials of a side, and differently in the other's, which alone can make one side 1 to 2 % faster in
+    every pair.
     """
     if seed is None:
         return []
@@ -87,7 +88,7 @@ def scatter_memory(seed: int | None) -> list[bytearray]:
 
 
 def pin(cores: Sequence[int]) -> None:
-    """Keep all threads of this process, and what they will start, on these cores, if any are named and the system allows it."""
+    """Pin this process and its children to these cores, if any are given and the system allows it."""
     if not cores or not os.path.isdir(TASKS):
         return
     for thread in os.listdir(TASKS):
@@ -96,9 +97,10 @@ def pin(cores: Sequence[int]) -> None:
 
 
 def look_at_code(tree: CodeTree) -> CodeFound:
-    """Where the code of this process comes from.
+    """Report where this process imported its code from.
 
-    ``strays`` are the modules from the repository's own folder, although the code under test is in a worktree of it; ``imported`` are the files of that worktree.
+    ``strays`` are modules imported from the repository although the code under test is in a worktree;
+    ``imported`` are files of that worktree.
     """
     root, worktree = tree.root, tree.worktree
     strays, imported = [], []
@@ -111,7 +113,7 @@ def look_at_code(tree: CodeTree) -> CodeFound:
 
 
 def _imported_files() -> Iterator[tuple[str, str]]:
-    """All modules with the files they come from, but for what is installed, and ours."""
+    """Yield all modules with their files, except installed ones and ours."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep)
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)

@@ -1,4 +1,4 @@
-"""The first calls of either side, each timed by itself; and whether their difference says anything about compiling."""
+"""Time the first calls of each side, and decide whether their difference measures compiling."""
 
 from __future__ import annotations
 
@@ -12,32 +12,30 @@ from typing import Any
 from torchstone.worker.probes.device import Device
 
 WARM_UP_CALLS = 5
-STANDARD_ERRORS = 5  # by which a difference has to stand out from the scatter of the calls
-_SETTLED_EAGER, _SETTLED_COMPILED = (
-    1,
-    2,
-)  # the first calls that are steady: a second compiled one may compile again
+STANDARD_ERRORS = 5  # standard errors by which a difference must exceed zero
+# Index of the first steady call: the second compiled one may compile again.
+_SETTLED_EAGER, _SETTLED_COMPILED = 1, 2
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What the first calls took, in seconds, one after the other; and the peak memory meanwhile, if it can be known."""
+    """Seconds of each of the first calls, and their peak memory if known."""
 
     times: tuple[float, ...]
     peak_bytes: int | None
 
     @property
     def seconds(self) -> float:
-        """All of them together."""
+        """Return the total."""
         return math.fsum(self.times)
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Five compiled calls less five eager ones, in seconds.
+class WarmUpDifference:
+    """Five compiled calls minus five eager ones, in seconds.
 
-    ``scatter`` is five standard errors of it, from how much steady calls scatter on either side; ``faster`` is what it owes to steady compiled calls
-    being faster or slower than eager ones, which has nothing to do with compiling.
+    ``scatter`` is five standard errors, from the variation of steady calls on either side; ``faster`` is the
+    part that comes from steady compiled calls being faster or slower than eager ones.
     """
 
     seconds: float
@@ -47,11 +45,11 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is more than what running the model puts into it."""
+        """Return whether it exceeds the contribution of running the model."""
         return self.seconds > 0 and self.seconds > self.scatter + self.faster
 
     def describe(self) -> str:
-        """Why it says nothing about compiling."""
+        """Say why it does not measure compiling."""
         return (
             f"five compiled calls minus five eager calls is {self.seconds:.3g} s, of which up to "
             f"{self.scatter + self.faster:.3g} s is run-to-run variation (calls of {self.eager_seconds:.3g} s scatter: {self.scatter:.3g} s; "
@@ -60,7 +58,7 @@ class Difference:
 
 
 def warm_up(call: Callable[[], Any], device: Device) -> WarmUp:
-    """The first calls, the same number on both sides, so that the difference of the two is what compiling costs."""
+    """Make the first calls, as many on both sides, so that their difference is the cost of compiling."""
     knows_peak = device.reset_peak()
     times = []
     device.synchronize()
@@ -72,15 +70,15 @@ def warm_up(call: Callable[[], Any], device: Device) -> WarmUp:
     return WarmUp(tuple(times), device.peak_bytes() if knows_peak else None)
 
 
-def compare_warm_ups(eager: WarmUp, compiled: WarmUp) -> Difference:
-    """The difference that PyTorch's runner calls compilation latency, with what running the model contributes to it."""
+def compare_warm_ups(eager: WarmUp, compiled: WarmUp) -> WarmUpDifference:
+    """Return the runner's compilation latency, with the contribution of running the model."""
     steady = eager.times[_SETTLED_EAGER:], compiled.times[_SETTLED_COMPILED:]
     variance = math.fsum(
         len(warmed.times) * statistics.variance(calls)
         for warmed, calls in zip((eager, compiled), steady, strict=True)
     )
     middles = [statistics.median(calls) for calls in steady]
-    return Difference(
+    return WarmUpDifference(
         compiled.seconds - eager.seconds,
         STANDARD_ERRORS * math.sqrt(variance),
         len(eager.times) * abs(middles[0] - middles[1]),

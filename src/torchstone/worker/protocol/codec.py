@@ -120,7 +120,7 @@ def _record_check(kind: Any) -> Check:  # noqa: ANN401  (a dataclass)
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {field.name: (_check_of(hints[field.name]), field) for field in dataclasses.fields(kind)}
 
-    def check(value: object, place: str) -> Any:  # noqa: ANN401
+    def check(value: object, place: str) -> Any:  # noqa: ANN401  (any value)
         if not isinstance(value, dict):
             raise _wrong(place, "an object", value)
         found = {}
@@ -172,7 +172,7 @@ def _object_check(each_check: Check) -> Check:
 def _union_check(arguments: tuple[Any, ...]) -> Check:
     checks = [_check_of(each) for each in arguments]
 
-    def check(value: object, place: str) -> Any:  # noqa: ANN401
+    def check(value: object, place: str) -> Any:  # noqa: ANN401  (any value)
         problem: MalformedError | None = None
         for one in checks:
             try:
@@ -185,7 +185,7 @@ def _union_check(arguments: tuple[Any, ...]) -> Check:
 
 
 def _literal_check(known: tuple[Any, ...]) -> Check:
-    def check(value: object, place: str) -> Any:  # noqa: ANN401
+    def check(value: object, place: str) -> Any:  # noqa: ANN401  (any value)
         if not isinstance(value, str) or value not in known:
             raise _wrong(place, f"one of {', '.join(known)}", value)
         return value
@@ -194,7 +194,7 @@ def _literal_check(known: tuple[Any, ...]) -> Check:
 
 
 def _bounded_check(check_value: Check, bounds: tuple[Any, ...]) -> Check:
-    def check(value: object, place: str) -> Any:  # noqa: ANN401
+    def check(value: object, place: str) -> Any:  # noqa: ANN401  (any value)
         found = check_value(value, place)
         for bound in bounds:
             if isinstance(bound, AtLeast) and found < bound.least:
@@ -242,7 +242,7 @@ def _nothing(value: object, place: str) -> None:
         raise _wrong(place, "null", value)
 
 
-def _any_json(value: object, place: str, depth: int = 0) -> Any:  # noqa: ANN401
+def _any_json(value: object, place: str, depth: int = 0) -> Any:  # noqa: ANN401  (any value)
     """Any JSON that can be written to a file and read again."""
     if depth > DEEPEST:
         raise MalformedError(f"{place}: lists and objects are nested too deeply")

@@ -76,7 +76,7 @@ class MeasureOptions:
 
 @dataclass(frozen=True)
 class CountPlan:
-    """How to count: ``folder`` is where valgrind writes; no ``iterations`` means the benchmark's own, or the counter's."""
+    """How to count: ``folder`` is for valgrind's files, ``iterations`` overrides the default."""
 
     counter: str
     iterations: int | None = None
@@ -86,10 +86,11 @@ class CountPlan:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario of the compile_cache probe; a path is empty where there is nothing to read or to write.
+    """One scenario of the compile_cache probe; a path is empty if there is nothing to read or write.
 
-    ``launched`` is when the parent asked for the worker, by the machine's monotonic clock. ``load`` and ``save`` are artifacts, ``expected`` and ``keep``
-    first results. ``made_here`` is where this machine keeps account of the artifacts that it has made: what is saved is added, and nothing else is loaded.
+    ``launched`` is when the parent requested the worker, by the monotonic clock. ``load`` and ``save`` are
+    artifacts, ``expected`` and ``keep`` first results. ``made_here`` is the folder that records the artifacts
+    made on this machine: saved ones are added, and no others are loaded.
     """
 
     launched: float
@@ -103,7 +104,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """How a round is trained: ranks, strategy, collectives, and the number of timed iterations where the user has set it."""
+    """How to train a round: ranks, strategy, collectives, and optionally the number of timed iterations."""
 
     strategy: str
     ranks: int

@@ -202,13 +202,17 @@ class CaseReply:
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """The job could not be done at all; ``path``, ``line`` and ``column`` say where, if that is known."""
+    """The job could not be done at all; ``path``, ``line`` and ``column`` say where, if that is known.
+
+    ``is_of_torch``: torch itself cannot be loaded.
+    """
 
     message: str
     path: str = ""
     line: Count | None = None
     column: Count | None = None
     traceback: str = ""
+    is_of_torch: bool = False
 
 
 @dataclass(frozen=True)

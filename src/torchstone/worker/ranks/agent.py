@@ -21,8 +21,8 @@ _WATCHING = 0.2
 
 def run_round(job: MeasureJob, part: RoundPart, clock: PhaseClock, result: Result) -> None:
     """Start the ranks of a round that belong to this host, and wait for their end; what they measured is in their reports."""
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
-    from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415  (importing this module must not load torch)
+    from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415  (importing this module must not load torch)
 
     folder = part.files
     with open(os.path.join(folder, JOB), "w") as file:
@@ -43,8 +43,8 @@ def run_round(job: MeasureJob, part: RoundPart, clock: PhaseClock, result: Resul
 
 def _config(part: RoundPart) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
     """What torchrun is told: this many ranks here, no second try, and where hosts meet."""
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415
-    from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415  (importing this module must not load torch)
+    from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415  (importing this module must not load torch)
 
     alone = part.hosts == 1
     own: dict[str, Any] = {"timeout": max(1, round(part.plan.timeout))}

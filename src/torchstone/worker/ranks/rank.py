@@ -63,8 +63,8 @@ def _train(job: MeasureJob, rank: int, local: int, progress: ProgressFile) -> Ra
             "model_fail_to_load", "it is made to be counted, and has no model that could be trained"
         )
     from torchstone.worker.probes.run_case import read_target  # noqa: PLC0415  (imports torch)
-    from torchstone.worker.probes.scaling import train  # noqa: PLC0415
-    from torchstone.worker.probes.subject import build  # noqa: PLC0415
+    from torchstone.worker.probes.scaling import train  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
+    from torchstone.worker.probes.subject import build  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
 
     if job.round is None:
         raise TypeError("the job is no round")

@@ -6,9 +6,9 @@ import sys
 
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.output_trial import STANDARD_OUTPUT
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.shared import KIND, ONLY, SET, patience, read_results
-from torchstone.cli.terminal.output import write_exactly
+from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError, printable
@@ -21,10 +21,15 @@ RAW_CELLS = Option(
     "--raw-cells",
     "raw_cells",
     "",
-    "Leave cells such as =1+1 in CSV as they are. By default they get an apostrophe in front, so that no spreadsheet executes them.",
+    "Write CSV cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe.",
 )
 _OUTPUT = Option(
-    "--output", "output", "FILE", "Where to write; by default to standard output.", short="-o", writes=FILE
+    "--output",
+    "output",
+    "FILE",
+    "Where to write; by default to standard output.",
+    short="-o",
+    writes=FILE_OR_STDOUT,
 )
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
@@ -100,6 +105,8 @@ def _convert(
 ) -> int:
     output = None if output == STANDARD_OUTPUT else output
     refuse_overwriting([output] if output else [], paths)
+    if not output:
+        require_stdout()
     with patience("converting"):
         given = read_results(paths, kind, assignments)
         readings = [select(reading, lambda case: is_selected(case, only)) for reading in given]
@@ -120,7 +127,7 @@ def _convert(
         write_text(output, text)
         print(f"wrote {count_of(len(run.outcomes), 'case')} to {printable(output)}")
     else:
-        (write_exactly if raw_cells else sys.stdout.write)(text)
+        (write_exactly if raw_cells else write_data)(text)
     return 0
 
 

@@ -11,7 +11,8 @@ from datetime import date
 from msgspec import Struct
 
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.shared import (
     COMPARE_ANYWAY,
@@ -24,6 +25,7 @@ from torchstone.cli.options.shared import (
     patience,
     read_results,
 )
+from torchstone.cli.terminal.output import require_stdout, write_data
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.config import QUARANTINE_NAME, Settings, load_settings
 from torchstone.core.disk import try_file, write_text
@@ -49,7 +51,12 @@ OPTIONS = (
         "--baseline", "baselines", "FILE", "What is expected, to show what the gate says. Repeatable.", True
     ),
     Option(
-        "--output", "output", "FILE", f"Where to write; by default {DEFAULT_OUTPUT}.", short="-o", writes=FILE
+        "--output",
+        "output",
+        "FILE",
+        f"Where to write; by default {DEFAULT_OUTPUT}, - for standard output.",
+        short="-o",
+        writes=FILE_OR_STDOUT,
     ),
     ONLY,
     Option(
@@ -109,9 +116,7 @@ def report_files(
       torchstone report run.jsonl --baseline last-week.jsonl -o report.html
       torchstone report shard*.csv --baseline expected.csv
     """
-    path = output or DEFAULT_OUTPUT
-    refuse_overwriting([path], (*arguments, *baselines))
-    try_file(path)
+    path = _find_place(output, (*arguments, *baselines))
     repeated = _repeat(("--config", config), ("--kind", kind), ("--baseline-kind", baseline_kind))
     repeated += _repeat(*(("--set", assignment) for assignment in assignments))
     judging = Judging(load_settings(config), compare_anyway, cross_environment, repeated)
@@ -134,9 +139,24 @@ def report_files(
             selection=_repeat(*(("--only", pattern) for pattern in only)),
         )
         page, lines = fit_page(page)
-        write_text(path, render_page(page, lines))
+        text = render_page(page, lines)
+        if path:
+            write_text(path, text)
+    if not path:
+        write_data(text)
     _tell(page, path)
     return 0
+
+
+def _find_place(output: str | None, inputs: Sequence[str]) -> str:
+    """The file to write, which is tried first; empty for standard output."""
+    if output == STANDARD_OUTPUT:
+        require_stdout()
+        return ""
+    path = output or DEFAULT_OUTPUT
+    refuse_overwriting([path], inputs)
+    try_file(path)
+    return path
 
 
 def _command(
@@ -152,14 +172,16 @@ def _command(
 
 
 def _tell(page: Page, path: str) -> None:
-    """Say what the page says in short, and where it is."""
+    """Say what the page says in short, and where it is; beside a page on standard output, say it on standard error."""
     for caution in page.cautions:
         sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
     total, held = count_of(len(page.rows), "case"), len(page.shown)
     in_table = (
         f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""
     )
-    print(f"{page.headline}\nwrote {total} to {printable(path)}{in_table}")
+    place = printable(path) if path else "standard output"
+    told = f"{page.headline}\nwrote {total} to {place}{in_table}"
+    print(told, file=sys.stdout if path else sys.stderr)
 
 
 def _repeat(*options: tuple[str, str | None]) -> tuple[str, ...]:

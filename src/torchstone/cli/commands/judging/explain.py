@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.analyze.attribution import Profile, compare, read_profile
+from torchstone.analyze.attribution import compare
+from torchstone.analyze.profiles import Profile, read_profile
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.plain import FILE, Option
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.shared import patience
 from torchstone.cli.terminal.explain_formats import Explanation, render
+from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.disk import write_text
 from torchstone.core.errors import InputError, UsageError, printable
@@ -41,7 +43,7 @@ OPTIONS = (
         "FILE",
         "Write it there too: .html is a page with flame graphs, .json and .md are what they say.",
         short="-o",
-        writes=FILE,
+        writes=FILE_OR_STDOUT,
     ),
 )
 
@@ -109,7 +111,9 @@ def explain(arguments: tuple[str, ...], *, top: str | None, style: str | None, o
     for side in (sides.base, sides.new):
         for caution in side.reading.cautions:
             sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
-    sys.stdout.write(render(explanation, "text" if path else written, most, terminal=sys.stdout.isatty()))
+    printed = "text" if path else written
+    write = sys.stdout.write if printed == "text" else write_data
+    write(render(explanation, printed, most, terminal=sys.stdout.isatty()))
     if path:
         print(f"\nwrote {printable(path)}")
     return 0

@@ -19,7 +19,7 @@ from torchstone.core.records import Run
 from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.define.benchmarks import MODES, SIZES
 from torchstone.formats import read_file
-from torchstone.formats.torch import cachebench
+from torchstone.formats.torch import cachebench_json
 
 MODELS = {
     "torchbench": ("nanogpt", "BERT_pytorch", "resnet50", "moco", "llama"),
@@ -36,7 +36,7 @@ OPTIONS = (
     Option("--dynamic", "dynamic", "", "Compile with dynamic shapes."),
     Option("--repeat", "repeat", "N", "Cold and warm so many times, 1 to 9; by default once."),
     Option("--output", "output", "FILE", "The JSON file. The run file is written beside it.", writes=FILE),
-    Option("--size", "size", "SIZE", "full (by default; minutes a model on a CPU), or small: models shrunk to run in seconds.", choices=SIZES),
+    Option("--size", "size", "SIZE", "full (the default; takes minutes per model on a CPU), or small: models shrunk to run in seconds.", choices=SIZES),
     Option("--threads", "threads", "N", "Threads for torch; by default torch's own choice."),
     Option("--timeout", "timeout", "TIME", "End a start that takes longer; by default 30m."),
     Option("--explain", "explain", "", "Print why caches did not serve a graph."),
@@ -54,8 +54,8 @@ def run_cachebench(_arguments: tuple[str, ...], **given: Any) -> int:  # noqa: A
 
     The full size is made for an accelerator. On a CPU a call takes seconds to
     a minute (BertForMaskedLM: about 50 s on two busy cores), and each start
-    makes five: count on 10 minutes a model and repeat, training more. With
-    --size small it is about 10 seconds.
+    makes five: expect 10 minutes per model and repeat, and longer for training.
+    With --size small, expect about 10 seconds.
 
     'torchstone run --probe compile_cache' measures more: any benchmark, saved
     artifacts, and precompiling.
@@ -117,7 +117,7 @@ def find_free_name(output: str) -> str:
 
 def _write(run: Run, output: str) -> int:
     """Write the records of the models that passed; with none of them there is no file, as the original has it."""
-    text = cachebench.write(run)
+    text = cachebench_json.write(run)
     if not text:
         sys.stderr.write(f"no model passed, so there is nothing to write to {printable(output)}\n")
         return 1

@@ -11,7 +11,7 @@ import msgspec
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.shared import patience
-from torchstone.cli.terminal.output import write_colored
+from torchstone.cli.terminal.output import write_colored, write_data
 from torchstone.cli.terminal.show import WIDTH
 from torchstone.core.config import wants_color
 from torchstone.core.text.safe_text import escape_json
@@ -44,7 +44,7 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         document = {"exit_code": code, "findings": findings, "facts": facts}
         encoded = msgspec.json.encode(msgspec.to_builtins(document))
-        sys.stdout.write(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
+        write_data(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
         return code
     terminal = sys.stdout.isatty()
     width = min(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
 
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import Option
+from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.run_display import make_display
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.text.safe_text import escape_json
@@ -76,6 +76,7 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
     resolved = resolve_targets(targets)
     foreign = [source for source in resolved.sources.values() if source["kind"] != "suite"]
     listings: list[Listing] = []
+    broken: tuple[str, ...] = ()
     for name, source in resolved.sources.items():
         if source["kind"] == "suite":
             listings += list_built_in(name)
@@ -84,7 +85,9 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
             session.start_workers([])
             job = SurveyJob(sources=tuple(foreign), torch=False)
-            listings += read_listings(session.survey_targets(resolved, job).sources)
+            found = session.survey_targets(resolved, job, keeps_going=True)
+            listings += read_listings(found.survey.sources)
+            broken = found.broken
     rows = [
         [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted"]
         for each in listings
@@ -93,7 +96,7 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         _print_json(_records(rows, "suite", "name", "batch_size", "modes"))
     else:
         print_table(["suite", "benchmark", "batch", "modes"], rows, title=count_of(len(rows), "benchmark"))
-    return 0
+    return 1 if broken else 0
 
 
 def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
@@ -103,7 +106,7 @@ def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
 def _print_json(value: object) -> None:
     import json  # noqa: PLC0415
 
-    sys.stdout.write(escape_json(json.dumps(value, indent=2)) + "\n")
+    write_data(escape_json(json.dumps(value, indent=2)) + "\n")
 
 
 list_command = make_command("list", list_all, OPTIONS, "[TARGETS]...", required=False, bare=True)

@@ -15,8 +15,9 @@ from torchstone.cli.commands.files.convert import RAW_CELLS
 from torchstone.cli.commands.measuring.run import run_to_file
 from torchstone.cli.options import run_options
 from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.plain import FILE, Option
-from torchstone.cli.terminal.output import write_exactly
+from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
+from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.core.disk import read_text, replace_text, try_file, write_text
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Outcome, Run
@@ -25,11 +26,11 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, PASSED, Probe
 from torchstone.formats import read_file
 from torchstone.formats.table import defuse
-from torchstone.formats.torch import pr_time
+from torchstone.formats.torch import pr_time_csv
 from torchstone.measure.runner import RUNS
 
 OPTIONS = (
-    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed.", writes=FILE),
+    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed.", writes=FILE_OR_STDOUT),
     Option("--counter", "counter", "NAME", f"What counts: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
     Option("--repeat", "repeat", "N", "Count N iterations; by default as many as the file asks for, else what the counter needs."),
     Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
@@ -50,7 +51,7 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
     Suites work too, such as compile_time, and files with
     @torchstone.counted. The rows are name,metric,value, the smallest count of
     all iterations. A benchmark that fails has no row, is named, and makes the
-    exit code 1.
+    exit code 1; so does one of several files that cannot be imported.
 
     'torchstone run' takes the same files, and has more options. The run file
     of this command is in .torchstone/runs.
@@ -61,9 +62,11 @@ def run_pr_time(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN401 
       torchstone pr-time compile_time -k add_loop --counter python
       torchstone check results.csv --baseline expected_results.csv
     """
-    output = given["output"]
+    output = None if given["output"] == STANDARD_OUTPUT else given["output"]
     if output:
         _check_output(output)
+    else:
+        require_stdout()
     with contextlib.nullcontext() if output else contextlib.redirect_stdout(sys.stderr):
         finished = run_to_file(targets, _request(new_run_file(), given), lambda run: _check_plan(run, output))
     code, run_file = finished.code, finished.path
@@ -132,10 +135,10 @@ def _refuse_namesakes(cases: Sequence[Case]) -> None:
 
 def write_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
     """Print the rows, or append them to a file, with the records of each benchmark beside it."""
-    rows = "".join(map(pr_time.write_rows, outcomes))
+    rows = "".join(map(pr_time_csv.write_rows, outcomes))
     rows = rows if raw_cells else defuse(rows)
     if not output:
-        (write_exactly if raw_cells else sys.stdout.write)(rows)
+        (write_exactly if raw_cells else write_data)(rows)
         return
     if not outcomes:
         return
@@ -143,7 +146,7 @@ def write_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bo
     if not os.path.isfile(output):  # beside a pipe or a device nothing is written
         return
     for outcome in outcomes:
-        write_text(_records_file(output, outcome.case), pr_time.write_records(outcome))
+        write_text(_records_file(output, outcome.case), pr_time_csv.write_records(outcome))
     print(
         f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each beside it"
     )

@@ -21,8 +21,8 @@ from torchstone.core.records import Case, Outcome, Run, matches
 from torchstone.core.run_file import decode_run
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.vocabulary import PASSED, SKIPPED
-from torchstone.measure.measuring import settings_of_run
-from torchstone.measure.runner import check_hosts, environment_of, look_again
+from torchstone.measure.measuring import check_artifacts, settings_of_run
+from torchstone.measure.runner import check_hosts, check_stated, environment_of, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor
 
@@ -60,6 +60,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
     cases = find_cases(run, wanted, path)
     settings = structs.replace(settings_of_run(run, path), save_outputs="", save_artifacts="")
     repeats = parse_count("--times", times) or 1
+    check_artifacts(settings, cases)
     trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust)
     display = make_display()
     with Session(settings.start, settings.cache, display.say) as session:
@@ -69,6 +70,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})
             )
             found = look_again(run, [cases[0].suite], session)
+            check_stated(cases, found, path)
             check_hosts(run, cases, session)
         for difference in differences(environment_of(found), run.environment):
             display.say(f"caution: not as it was: {difference}")

@@ -19,11 +19,12 @@ from torchstone.cli.terminal.run_summary import print_cache_reasons
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Outcome, Run
 from torchstone.core.text.safe_text import join_words
+from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
 from torchstone.measure.hosts.host_group import Place, wait_for_leader
 from torchstone.measure.hosts.host_job import Job, follow, join, own_place
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
-from torchstone.measure.measuring import Settings, settings_of_run
+from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
 from torchstone.measure.runner import (
     Request,
     check_same_world,
@@ -63,7 +64,8 @@ def run_benchmarks(targets: tuple[str, ...], **given: Any) -> int:  # noqa: ANN4
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
 
-    Exit codes: 0 every case passed, 1 some did not, 2 bad input or usage,
+    Exit codes: 0 every case passed, 1 some did not, or one of several files
+    could not be imported, 2 bad input or usage,
     3 nothing can be measured here, or the run file was removed, replaced or
     changed meanwhile: then everything is in a new file beside it.
     """
@@ -136,11 +138,12 @@ def _run(
         run = _prepare(request, session, display)
         if not given["shard"]:  # of which each may lack a probe that others have
             refuse_unused(given, {case.probe for case in run.plan})
+        settings = _settings(run)
+        check_artifacts(settings, run.plan)
         if given["dry_run"]:
             print_plan(run)
             return Finished(0)
         check_plan(run)
-        settings = _settings(run)
         session.trusts_artifacts = trust_artifacts(settings, run.plan, trust=given["trust"])
         _show_cautions(session, display)
         journal = create_journal(given["output"] or default_output(run), run, "", display.say)
@@ -154,7 +157,7 @@ def _settings(run: Run) -> Settings:
 def _prepare(request: Request, session: Session, display: Display) -> Run:
     with display.busy("loading torch and looking at the machine"):
         session.start_workers(list(request.targets.sources.values()), request.axes.devices)
-        return prepare_run(request, session)
+        return prepare_run(request, session, keeps_going=True)
 
 
 def _man(session: Session, job: Job | None) -> None:
@@ -179,7 +182,8 @@ def _resume(targets: tuple[str, ...], given: dict[str, Any], job: Job | None) ->
             if given["explain"]:
                 print_cache_reasons(run.outcomes)
             _write_others(run, given, display)
-            return Finished(_exit_code(run.outcomes, given), reading.path)
+            say_broken(settings.broken)
+            return Finished(_exit_code(run.outcomes, settings, given), reading.path)
         return _go_on(run, settings, journal, display, given, job)
 
 
@@ -189,6 +193,7 @@ def _go_on(
     done = {outcome.case for outcome in run.outcomes}
     left = [case for case in run.plan if case not in done]
     refuse_to_finish(find_edited_files(run))  # no trust would help
+    check_artifacts(settings, left)
     trusts_artifacts = trust_run(settings, settings.sources, left, trust=given["trust"])
     with Session(settings.start, settings.cache, display.say) as session:
         session.trusts_artifacts = trusts_artifacts
@@ -197,7 +202,7 @@ def _go_on(
             session.start_workers(
                 list(settings.sources.values()), sorted({case.variant.device for case in run.plan})
             )
-            check_same_world(run, session)
+            check_same_world(run, session, journal.path)
         _show_cautions(session, display)
         return _carry_out(run, settings, journal, session, display, given)
 
@@ -240,7 +245,8 @@ def _carry_out(
     if given["explain"]:
         print_cache_reasons(outcomes)
     _write_others(done, given, display)
-    code = _exit_code(outcomes, given)
+    say_broken(settings.broken)
+    code = _exit_code(outcomes, settings, given)
     return Finished(say_losses([journal]) or code, journal.path)
 
 
@@ -249,9 +255,7 @@ def say_losses(journals: Sequence[Journal]) -> int:
     losses = [journal.loss for journal in journals if journal.loss]
     for loss in losses:
         sys.stdout.flush()
-        sys.stderr.write(
-            f"\nERROR: {loss.path} {loss.problem} while it was being written\n  all results are in {loss.new_path}\n"
-        )
+        sys.stderr.write(f"\nERROR: {loss.problem}\n  all results are in {loss.new_path}\n")
     return FILE_LOST if losses else 0
 
 
@@ -278,9 +282,20 @@ def _resume_arguments(path: str, given: dict[str, Any]) -> list[str]:
     return [*arguments, *(flag for flag, name in _FLAGS.items() if given[name])]
 
 
-def _exit_code(outcomes: tuple[Outcome, ...] | list[Outcome], given: dict[str, Any]) -> int:
+def say_broken(files: Sequence[str]) -> None:
+    """Name the files that could not be imported once more, after everything else."""
+    if files:
+        sys.stdout.flush()
+        listed = "".join(f"  {each}\n" for each in files)
+        sys.stderr.write(f"\n{count_of(len(files), 'file')} could not be imported:\n{listed}")
+
+
+def _exit_code(
+    outcomes: tuple[Outcome, ...] | list[Outcome], settings: Settings, given: dict[str, Any]
+) -> int:
     bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
     bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
+    bad |= bool(settings.broken)
     return 1 if bad and not given["exit_zero"] else 0
 
 

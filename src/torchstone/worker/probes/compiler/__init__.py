@@ -1,1 +1,1 @@
-"""What torch.compile reports about its own work: statistics, caches, phases, artifacts."""
+"""Read what torch.compile reports about its work: statistics, caches, phases, artifacts."""

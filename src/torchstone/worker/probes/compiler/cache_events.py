@@ -1,4 +1,4 @@
-"""What torch's compile caches say of themselves: for every graph whether it was found, and if not, why not."""
+"""Record look-ups in torch's compile caches: which graphs were found, and why others were not."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MOST_EVENTS = 2_000
 MOST_PARTS = 2_000
 LONGEST_NAME = 200
 LONGEST_PART = 20_000
-MOST_TEXT = 4_000_000  # characters of parts, all events together: beyond it only what shows that a part has changed is kept
+MOST_TEXT = 4_000_000  # characters of parts, all events together: beyond it only hashes are kept
 LONGEST_REASON = 2_000
-# The caches that report every look-up as an event, by the word their events begin with.
+# Caches that report look-ups as events, by the prefix of the event names.
 _REPORTED = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph"}
-# The caches that count: torch's group of counters, and what its names begin with.
+# Caches that only count: torch's group of counters, and the prefix of their names.
 _COUNTED = {
     "aot_autograd": ("aot_autograd", "autograd_cache"),
     "fx_graph": ("inductor", "fxgraph_cache"),
     "precompile": ("dynamo_cache", "dynamo_cache"),
     KERNEL_CACHE: ("inductor", "async_compile_cache"),
 }
-# Who warns when a graph that was compiled cannot be saved.
+# Loggers that warn if a compiled graph cannot be saved.
 _WARNED = {
     "torch._functorch._aot_autograd.autograd_cache": "aot_autograd",
     "torch._inductor.codecache": "fx_graph",
@@ -38,14 +38,14 @@ _ALSO_MISSES = ("guard_miss", "error")
 
 @dataclass
 class CacheEvents:
-    """Every look-up that was reported while listening, in order; ``more`` is how many were not kept."""
+    """The look-ups reported while listening, in order; ``more`` counts those that were dropped."""
 
     seen: list[dict[str, Any]] = field(default_factory=list)
     more: int = 0
     _text: int = 0
 
     def add(self, metadata: dict[str, Any], payload: str) -> None:
-        """Take one of torch's structured log records, if it is about a cache."""
+        """Record a structured log record of torch, if it is about a cache."""
         name, _, state = str((metadata.get("artifact") or {}).get("name", "")).rpartition("_")
         if name not in _REPORTED or state not in LOOK_UPS:
             return  # about something else
@@ -69,21 +69,21 @@ class CacheEvents:
         )
 
     def add_unsaved(self, cache: str, reason: str) -> None:
-        """What was looked up last in a cache was compiled since, and could not be saved there."""
+        """Note that the graph last looked up in a cache was compiled but could not be saved."""
         last = next((event for event in reversed(self.seen) if event["cache"] == cache), None)
         if last is not None and last["state"] == MISS and not last["unsaved"]:
             last["unsaved"] = reason[:LONGEST_REASON]
 
 
 class _Listener(logging.Handler):
-    """Hands torch's records on, structured ones and warnings. Nothing that goes wrong here may disturb the compiler."""
+    """Forward torch's structured records and warnings; errors here must not disturb the compiler."""
 
     def __init__(self, events: CacheEvents) -> None:
         super().__init__()
         self._events = events
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a record, whatever it is about."""
+        """Handle a log record."""
         with contextlib.suppress(Exception):
             metadata = getattr(record, "metadata", None)
             if isinstance(metadata, dict) and "artifact" in metadata:
@@ -97,7 +97,7 @@ class _Listener(logging.Handler):
 
 @contextlib.contextmanager
 def listening() -> Iterator[CacheEvents]:
-    """Listen to torch's structured trace, which tells of every look-up with the key and its parts, and to the caches' warnings."""
+    """Listen to torch's structured trace, which reports each look-up with its key, and to warnings of the caches."""
     events = CacheEvents()
     listener = _Listener(events)
     logs = [logging.getLogger(name) for name in ("torch.__trace", *_WARNED)]
@@ -111,13 +111,13 @@ def listening() -> Iterator[CacheEvents]:
 
 
 def read_look_ups() -> dict[str, dict[str, int]]:
-    """How often each cache was asked, by what came of it; caches that were not asked are left out."""
+    """Return the number of look-ups by cache and result; unused caches are left out."""
     found = {}
     for cache, (group, prefix) in _COUNTED.items():
         counts = utils.counters[group]
         states = {state: counts[f"{prefix}_{state}"] for state in LOOK_UPS}
         states[MISS] += sum(counts[f"{prefix}_{kind}"] for kind in _ALSO_MISSES)
-        if cache == KERNEL_CACHE:  # where torch counts every look-up as a miss first
+        if cache == KERNEL_CACHE:  # torch first counts every look-up as a miss
             states[MISS] = max(0, states[MISS] - states[HIT])
         if any(states.values()):
             found[cache] = states
@@ -125,7 +125,7 @@ def read_look_ups() -> dict[str, dict[str, int]]:
 
 
 def _parts(components: object, longest: int) -> dict[str, str]:
-    """What a key is made of: by name, its hash and the beginning of what was hashed. Torch writes ``[hash] name: value``."""
+    """Parse the parts of a key, ``[hash] name: value``: by name, the hash and the beginning of the value."""
     if not isinstance(components, list):
         return {}
     parts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What torch.compile says about its own work: capture statistics, compile seconds, graph breaks and recompiles with their reasons."""
+"""Read torch.compile's statistics: capture counts, compile time, graph breaks and recompiles with reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchstone.worker.probes.reply import Result
 
 MOST_REASONS = 50
 LONGEST_REASON = 2_000
-# What torch calls its timers of a whole compilation, forward and backward: the names of now, and those of before.
+# torch's timers of a whole compilation, forward and backward: current and former names.
 _COMPILE_TIMERS = (
     ("_compile.compile_inner", "entire_frame_compile"),
     ("backward._backward_impl", "entire_backward_compile"),
@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True)
 class Capture:
-    """What has been captured since the last reset."""
+    """The statistics since the last reset."""
 
     counts: dict[str, int]
     seconds: float
@@ -39,12 +39,12 @@ class Capture:
     recompile_reasons: list[str]
 
     def has_compiled_since(self, before: Capture) -> bool:
-        """Whether anything has been compiled, or given up, after ``before`` was read."""
+        """Return whether anything was compiled, or given up, after ``before`` was read."""
         return any(self.counts[name] != before.counts[name] for name in _COMPILES)
 
 
 def add_capture(result: Result, captured: Capture, identity: dict[str, str]) -> None:
-    """Add the counts, the seconds and the reasons to a result. ``identity`` is what makes two compile times two different metrics."""
+    """Add counts, times and reasons to a result; ``identity`` distinguishes compile times of different setups."""
     result.add(COMPILE_SECONDS, captured.seconds, **identity)
     for metric, count in captured.counts.items():
         result.add(metric, count)
@@ -55,7 +55,7 @@ def add_capture(result: Result, captured: Capture, identity: dict[str, str]) -> 
 
 
 def reset_capture() -> None:
-    """Forget everything compiled and counted so far in this process."""
+    """Reset the compiler and its statistics in this process."""
     torch._dynamo.reset()
     utils.counters.clear()
     utils.compilation_time_metrics.clear()
@@ -65,7 +65,7 @@ def reset_capture() -> None:
 
 
 def read_capture() -> Capture:
-    """What has been captured since the last reset."""
+    """Return the statistics since the last reset."""
     recompiles = _recompiles()
     return Capture(
         {**_counts(), "recompiles": len(recompiles)},
@@ -92,14 +92,14 @@ def _counts() -> dict[str, int]:
 
 
 def _compile_seconds() -> float:
-    """The seconds that torch's own timers saw of compiling whole frames and whole backward graphs: never any of running the model."""
+    """Return torch's own compile time of whole frames and backward graphs, which excludes running the model."""
     timers = utils.compilation_time_metrics
     found = (next((timers[name] for name in names if name in timers), ()) for names in _COMPILE_TIMERS)
     return float(sum(map(sum, found)))
 
 
 def _recompiles() -> list[str]:
-    """The reasons of all compilations of a frame after its first, as ``frame/number`` tells; empty where torch gives none.
+    """Return the reasons of all recompilations (``frame/number``); empty if torch gives none.
 
     A frame whose backward is compiled too is listed twice, and only once with its reason.
     """
@@ -114,9 +114,10 @@ def _recompiles() -> list[str]:
 
 
 def _graph_breaks() -> list[dict[str, Any]]:
-    """Each reason and place once, with how often, most frequent first, and the line of source it is about.
+    """Return each reason and location once, with its count and source line, most frequent first.
 
-    A break in a loop or in a ``with`` makes torch leave the whole frame uncompiled; it does not count this as a break, but its reason is the same.
+    A break in a loop or in a ``with`` makes torch skip the whole frame; torch does not count this as a break,
+    but the reason is the same.
     """
     found = Counter((*_located(reason.user_stack), _told(str(reason.reason)), False) for reason in _breaks())
     found.update(_fallbacks())
@@ -142,7 +143,7 @@ def _fallbacks() -> Iterator[tuple[str, str, str, bool]]:
 
 
 def _located(stack: Sequence[FrameSummary] | None) -> tuple[str, str]:
-    """The innermost line that is not torch's own, and its source."""
+    """Return the innermost line outside torch, and its source."""
     frames = list(reversed(stack or ()))
     own = next((frame for frame in frames if not frame.filename.startswith(_OWN_FOLDER)), None)
     frame = own or (frames[0] if frames else None)
@@ -156,6 +157,6 @@ def _place(file: str | None, line: int | None) -> tuple[str, str]:
 
 
 def _told(text: str) -> str:
-    """Without addresses, which are others in every process, and not longer than anyone reads."""
+    """Remove addresses, which differ between processes, and shorten the text."""
     plain = _ADDRESS.sub("", text)
     return plain if len(plain) <= LONGEST_REASON else f"{plain[:LONGEST_REASON]} ..."

@@ -1,10 +1,10 @@
-"""Where compile time went: torch's own timers, which lie within one another, as phases that add up."""
+"""Split compile time into phases that add up, from torch's nested timers."""
 
 from __future__ import annotations
 
 from torch._dynamo import utils
 
-# Torch's timers, each with what it covers; a name is newer torch's first.
+# torch's timers by phase; names of newer versions first.
 _TIMERS = {
     "frame": ("_compile.compile_inner", "entire_frame_compile"),
     "backward": ("backward._backward_impl", "entire_backward_compile"),
@@ -18,20 +18,21 @@ _TIMERS = {
 
 
 def read_phases() -> dict[str, float]:
-    """Seconds by phase since the timers were last cleared: they do not overlap, and add up to all of the time that dynamo saw.
+    """Return seconds by phase since the timers were cleared; they do not overlap, and add up to dynamo's total.
 
-    ``native`` is the C++ or Triton compiler and loading what it made; ``loading`` is reading a compiled graph back from the cache.
+    ``native`` is the C++ or Triton compiler and loading its output; ``loading`` is reading a compiled graph
+    from the cache.
     """
     spent = {part: _seconds(names) for part, names in _TIMERS.items()}
     frame = _positive(spent["frame"] - spent["backend"] - spent["guards"])
     behind = _positive(spent["backend"] + spent["backward"] - spent["inductor"])
     inductor = _positive(spent["inductor"] - spent["module"])
-    # A whole package is loaded by dynamo, a graph by its backend.
+    # dynamo loads whole packages, backends load graphs.
     if utils.counters["dynamo_cache"]["dynamo_cache_hit"]:
         frame, behind = _take_out(spent["loading"], frame, behind)
     else:
         behind, frame = _take_out(spent["loading"], behind, frame)
-    # What is read back may have to be compiled natively again: then that lies not within the writing of code, but within the reading.
+    # A graph from the cache may need native compilation: that time is part of loading, not of code generation.
     codegen, loading, inductor = _take_out(spent["native"], spent["module"], spent["loading"], inductor)
     return {
         "dynamo": frame,
@@ -45,7 +46,7 @@ def read_phases() -> dict[str, float]:
 
 
 def _take_out(amount: float, *parts: float) -> list[float]:
-    """What is left of these parts of the time without an amount that lies within them: in the first, as far as it goes, then in the next."""
+    """Subtract an amount from nested parts: from the first as far as possible, then from the next."""
     left = []
     for part in parts:
         taken = min(amount, part)

@@ -1,6 +1,7 @@
-"""Compile artifacts and warm caches that this machine made: a mark for each in torchstone's own folder, by the hash of its content. Loading others may execute anything.
+"""Record which compile artifacts and warm caches this machine made; loading others may execute anything.
 
-Standard library only. The marks lie neither in a run file nor beside the artifacts, where whoever made those could have put them, too.
+Each is recorded by the hash of its content in torchstone's own folder. Records are neither in a run file nor
+beside the artifacts, where the author of those could forge them. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def note_made(folder: str, content: bytes) -> None:
-    """Remember that these artifacts were made here; where that cannot be written down, they are like any others."""
+    """Record that these artifacts were made here; if that fails, they are treated like any others."""
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.close(os.open(_mark(folder, content), os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 def is_made_here(folder: str, content: bytes) -> bool:
-    """Whether these artifacts were made here, according to a folder that nobody else can write to."""
+    """Return whether these artifacts were made here, according to a folder only this user can write to."""
     return _is_private(folder) and os.path.isfile(_mark(folder, content))
 
 
 def make_cache(path: str, folder: str) -> None:
-    """Create a folder for a warm cache, and remember that it was made here; one that exists stays what it is.
+    """Create a folder for a warm cache, and record that it was made here; an existing one stays as it is.
 
-    The folder holds a random token, of which only the hash is kept elsewhere: a cache that was unpacked in its place has another.
+    The folder contains a random token, whose hash is recorded elsewhere: a cache unpacked in its place has
+    another token.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
@@ -44,7 +46,7 @@ def make_cache(path: str, folder: str) -> None:
 
 
 def is_cache_made_here(path: str, folder: str) -> bool:
-    """Whether a warm cache was created here, in this place, and nobody else can write to it."""
+    """Return whether a warm cache was created here, in this place, and only this user can write to it."""
     token = os.path.join(path, _OWN_MARK)
     if not _is_private(path) or not os.path.isfile(token):
         return False

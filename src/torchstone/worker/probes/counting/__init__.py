@@ -1,1 +1,1 @@
-"""Counters of instructions and calls, and profiles made with them."""
+"""Count instructions and calls, and make profiles."""

@@ -1,4 +1,4 @@
-"""Which counters the instructions probe can use on this machine, and which one it takes unless told. Standard library only."""
+"""Find the counters that work on this machine, and choose the default. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from torchstone.worker.machine.external_programs import first_line
 from torchstone.worker.probes.counting import perf_events
 
-LEAST_VALGRIND = (3, 15)  # callgrind of older ones lacks what the simulated counter asks of it
+LEAST_VALGRIND = (3, 15)  # older versions of callgrind lack required features
 _VERSION = re.compile(r"valgrind-(\d+(?:\.\d+)*)")
 
 
 def find_counters() -> dict[str, str]:
-    """All counters, the best first, each with the reason why it cannot be used here and, after "; ", what to do; empty if it can."""
+    """Return all counters, best first, each with why it cannot be used and, after "; ", what to do; empty if it can."""
     return {
         "hardware": perf_events.find_problem(),
         "simulated": find_valgrind_problem(),
@@ -26,7 +26,7 @@ def find_counters() -> dict[str, str]:
 
 
 def choose_counter(problems: Mapping[str, str]) -> str:
-    """The best counter that can be used.
+    """Return the best usable counter.
 
     >>> choose_counter({"hardware": "no permission", "simulated": "", "python": "", "cpu_time": ""})
     'simulated'
@@ -35,13 +35,13 @@ def choose_counter(problems: Mapping[str, str]) -> str:
 
 
 def valgrind_version() -> tuple[int, ...] | None:
-    """The version of the valgrind on the path; None if there is none, or it does not say."""
+    """Return the version of the installed valgrind; None if there is none."""
     found = _VERSION.match(first_line(["valgrind", "--version"]))
     return tuple(map(int, found[1].split("."))) if found else None
 
 
 def find_valgrind_problem() -> str:
-    """Why callgrind cannot count here, and, after "; ", what to do; empty if it can."""
+    """Return why callgrind cannot count here and, after "; ", what to do; empty if it can."""
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return f"it needs Linux on x86_64, and this is {platform.system()} on {platform.machine()}"
     if shutil.which("valgrind") is None:

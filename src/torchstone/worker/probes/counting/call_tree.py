@@ -1,4 +1,4 @@
-"""Every call that Python makes, by the stack it was made from."""
+"""Record every Python call by the stack it was made from."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch._dynamo.eval_frame import skip_code
 from torchstone.worker.probes.counting.counters import place_of
 
 DEEPEST = 120
-"""Calls that lie deeper are counted for the deepest one that is kept."""
+"""The maximum depth; deeper calls count for the deepest frame that is kept."""
 LEAST_SHARE = 0.0005
-"""Of all calls: stacks with fewer are summed up with their neighbours."""
+"""Minimum share of all calls; smaller stacks are merged with their neighbours."""
 
 
 class _Node:
-    """A function where it was called from: how often, and what it called."""
+    """A function in its calling context: number of calls, and its callees."""
 
     __slots__ = ("below", "own")
 
@@ -33,21 +33,21 @@ class _Node:
 
 
 class CallTree:
-    """Notes calls between ``start`` and ``stop``, as often as these are called."""
+    """Record calls between ``start`` and ``stop``, which may be repeated."""
 
     def __init__(self) -> None:
         self._root = _Node()
         self._stack = [self._root]
-        for watching in (CallTree._note, _Node.child):  # else the tracer would try to compile what watches it
+        for watching in (CallTree._note, _Node.child):  # otherwise dynamo would try to compile the profiler
             skip_code(watching.__code__)
 
     def start(self) -> None:
-        """Note from here."""
+        """Start recording."""
         del self._stack[1:]
         sys.setprofile(self._note)
 
     def stop(self) -> None:
-        """Note no further."""
+        """Stop recording."""
         sys.setprofile(None)
 
     def _note(self, frame: FrameType, event: str, called: Any) -> None:  # noqa: ANN401  (depends on the event)
@@ -64,17 +64,17 @@ class CallTree:
             stack[-1].child(name).own += 1
 
     def total(self) -> int:
-        """All calls."""
+        """Return the number of calls."""
         return _sums(self._root)[id(self._root)]
 
     def told(self, name: str) -> list[Any]:
-        """``[name, own, children]``, the children with the most calls first, and small ones summed up."""
+        """Return ``[name, own, children]``, most calls first, with small children merged."""
         sums = _sums(self._root)
         return _told(self._root, name, sums, LEAST_SHARE * sums[id(self._root)])
 
 
 def _sums(root: _Node) -> dict[int, int]:
-    """What each node has with all below it."""
+    """Return the inclusive count of each node."""
     sums: dict[int, int] = {}
     waiting = [(root, False)]
     while waiting:

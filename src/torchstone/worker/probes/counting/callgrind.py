@@ -1,6 +1,7 @@
-"""What callgrind wrote down: the total, and each function's own part of it.
+"""Read callgrind's output: the total, and each function's own count.
 
-Run as a program, it reads the files that are named and prints what is in them: so a process that valgrind executes can have them read by one that is not.
+Run as a program, it reads the named files and prints their contents, so that a process under valgrind can
+delegate reading to one that is not.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 _NAMED = re.compile(r"(c?)(ob|fl|fi|fe|fn)=(?:\((\d+)\))?\s*(.*)")
 _UNKNOWN = "???"
-_TAIL = 4096  # bytes at the end of a file: the total is in the last line
+_TAIL = 4096  # bytes to read from the end of a file: the last line has the total
 
 
 class CallgrindError(Exception):
-    """A file that is not what callgrind writes."""
+    """Raised for a file that callgrind did not write."""
 
 
 def read_total(path: str) -> int:
-    """The number of instructions in all: at the end of the file."""
+    """Return the total number of instructions, from the end of the file."""
     with open(path, "rb") as file:
         file.seek(max(0, os.path.getsize(path) - _TAIL))
         for line in file.read().splitlines():
@@ -32,7 +33,7 @@ def read_total(path: str) -> int:
 
 
 def read_elsewhere(paths: Sequence[str]) -> list[dict[tuple[str, str], int]]:
-    """``read_functions`` of these files, by a process that valgrind does not execute."""
+    """Run ``read_functions`` on these files in a process that is not under valgrind."""
     if not paths:
         return []
     command = [sys.executable, "-P", os.path.abspath(__file__)]
@@ -54,8 +55,8 @@ def main() -> None:
 
 
 def read_functions(lines: Iterable[str]) -> dict[tuple[str, str], int]:
-    """Each function's own instructions, by the library it is in and its name; calls made by it are not its own."""
-    names = _Names()
+    """Return each function's own instructions by library and name, excluding its callees."""
+    names = _FunctionNames()
     costs: dict[tuple[str, str], int] = {}
     place = ("", "")
     follows_call = False
@@ -78,7 +79,7 @@ def read_functions(lines: Iterable[str]) -> dict[tuple[str, str], int]:
 
 
 def _merged(costs: dict[tuple[str, str], int]) -> Iterator[tuple[tuple[str, str], int]]:
-    """With one name for a function that was inlined or entered at several places: callgrind marks these with a quote and a number."""
+    """Merge inlined parts and multiple entries of a function, which callgrind marks with a quote and a number."""
     merged: dict[tuple[str, str], int] = {}
     for (library, name), cost in costs.items():
         key = (library or _UNKNOWN, re.sub(r"'\d+$", "", name) or _UNKNOWN)
@@ -91,14 +92,14 @@ def _cost_of(line: str) -> int:
     return int(parts[1]) if len(parts) > 1 else 0
 
 
-class _Names:
-    """Names that are written once, and numbered from then on."""
+class _FunctionNames:
+    """Names that are written once and referred to by number afterwards."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
 
     def name(self, kind: str, number: str | None, name: str) -> str:
-        """The name that a number stands for; a new one is remembered."""
+        """Return the name for a number; remember a new one."""
         if number is None:
             return name
         if name:

@@ -1,4 +1,4 @@
-"""A model as counted work: what compiling it costs, from nothing, at every iteration."""
+"""Count what compiling a model costs, from scratch at every iteration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode,
 
 
 class CompiledModel(Counted):
-    """Compiles a benchmark's model and calls it once. The C++ compiler, where one is started, is a process of its own and is not counted."""
+    """Compile a benchmark's model and call it once. A C++ compiler is a separate process and is not counted."""
 
     counts = "compile"
 
@@ -25,7 +25,7 @@ class CompiledModel(Counted):
         self._target = target
 
     def missing(self) -> str:
-        """Eager against eager has no compiler to count."""
+        """Return why it cannot be counted: without a compiler there is nothing to count."""
         return "the backend 'none' compiles nothing" if self.backend == NO_COMPILER else ""
 
     def prepare_once(self) -> None:
@@ -33,22 +33,22 @@ class CompiledModel(Counted):
         self._work = self._make()
 
     def prepare(self) -> None:
-        """Forget what was compiled."""
+        """Reset the compiler."""
         torch._dynamo.reset()
         seed_everything()
 
     def work(self) -> None:
-        """Compile it and call it, with an empty cache."""
+        """Compile the model and call it, with an empty cache."""
         with gradient_mode(self._target.mode), fresh_cache():
             make_call(self._work, self._target, self._target.compile(self._work.model))()
 
     def finish(self) -> None:
-        """Let go of the compiled code."""
+        """Release the compiled code."""
         torch._dynamo.reset()
 
 
 def fresh_cache() -> contextlib.AbstractContextManager[Any]:
-    """An empty cache of generated code, for a while; an older torch has another name for it."""
+    """Use an empty cache of generated code; older versions of torch have another name for it."""
     make: Any = getattr(inductor, "fresh_cache", None) or inductor.fresh_inductor_cache
     cache: contextlib.AbstractContextManager[Any] = make()
     return cache

@@ -1,4 +1,4 @@
-"""Counted work and its counter: iterations of the one, counted by the other; all of it, or only what the compiler does."""
+"""Run iterations of counted work under a counter: all of the work, or only the compiler's part."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from torchstone.worker.probes.counting.counters import Counter, Counts
 WARM_UP_SECONDS = 2.0
 WARM_UP_ITERATIONS = 20
 SHORT_SECONDS = 0.1
-"""Work that takes no longer, simulated, is short."""
+"""Seconds, under simulation, up to which work counts as short."""
 _OF_INSTRUCTIONS = "instruction_count"
 
 
 class Counting:
-    """A counted benchmark and its counter: iterations of the one, counted by the other."""
+    """A counted benchmark and its counter."""
 
     def __init__(self, counted: Counted, counter: Counter) -> None:
         self.counted = counted
         self.counter = counter
 
     def warm_up(self) -> None:
-        """Prepare and work, uncounted: once, and short work so often that the interpreter has adapted to it.
+        """Run uncounted iterations: one of long work, more of short work, until the interpreter has adapted.
 
-        Simulated, how often must not depend on how busy the machine is: compiling is long work, and of other work the second time tells.
+        Under simulation the number must not depend on how busy the machine is: compiling always counts as
+        long work, for other work the second iteration decides.
         """
         is_simulated = self.counter.name == "simulated"
         ends = monotonic() + WARM_UP_SECONDS
@@ -46,7 +47,7 @@ class Counting:
                 return
 
     def iterate(self) -> Counts:
-        """Prepare, then work, counted; gives the counts by metric."""
+        """Run one counted iteration; return the counts by metric."""
         self.counted.prepare()
         self.run(self.counter.start, self.counter.stop, self.counter.begin)
         counts = self.counter.end()
@@ -55,7 +56,7 @@ class Counting:
     def run(
         self, start: Callable[[], None], stop: Callable[[], None], begin: Callable[[], None] | None = None
     ) -> None:
-        """Work once; ``start`` and ``stop`` are called around what is to be counted."""
+        """Do the work once; ``start`` and ``stop`` are called around the counted part."""
         with _collector(off=self.counted.counts == "compile"):
             if begin is not None:
                 begin()
@@ -70,7 +71,7 @@ class Counting:
                 stop()
 
     def metric_of(self, quantity: str) -> str:
-        """The metric that a quantity is, for this benchmark: its own name for it, if it has one."""
+        """Return the metric of a quantity: the benchmark's own name for it, if it has one."""
         name = self.counted.metric
         if _OF_INSTRUCTIONS in name:
             return name.replace(_OF_INSTRUCTIONS, quantity)
@@ -79,7 +80,7 @@ class Counting:
 
 @contextlib.contextmanager
 def _collector(*, off: bool) -> Iterator[None]:
-    """Nothing left to collect at the beginning; and, if wanted, nothing collected until the end."""
+    """Run the garbage collector first; optionally keep it off until the end."""
     was_on = gc.isenabled()
     gc.collect()
     if off:
@@ -93,7 +94,7 @@ def _collector(*, off: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def counting_compiler(start: Callable[[], None], stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``start`` and ``stop`` around what the compiler does: where torch itself would count, each time a frame is compiled."""
+    """Call ``start`` and ``stop`` around each compiled frame, where torch itself would count."""
     counter: Any = dynamo.CompileTimeInstructionCounter
     before = counter.__dict__["record"]
     depth = 0

@@ -1,4 +1,4 @@
-"""The counters: what an amount of work is counted with, all used in the same way."""
+"""Define the counters, which share one interface: hardware, simulated, python and cpu_time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from torchstone.worker.probes.counting.perf_events import CounterError, Hardware
 from torchstone.worker.probes.counting.valgrind_requests import NoValgrindError, Valgrind
 
 Counts = dict[str, float]
-"""What was counted, by what a metric's name ends with: ``instruction_count``, ``instruction_count_tree``."""
+"""Counts by the suffix of the metric: ``instruction_count``, ``instruction_count_tree``."""
 
 
 @dataclass(frozen=True)
 class Lap:
-    """What was counted for a while: the amount; each function's own part, by its library or file and its name; or the file that says it."""
+    """One interval of counting: the amount, and the own cost by library and function, or the file that contains it."""
 
     amount: float
     functions: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -32,29 +32,29 @@ class Lap:
 
 
 class Counter(Protocol):
-    """Counts in iterations: ``begin``, then any number of times ``start`` and ``stop``, then ``end`` gives the sum."""
+    """Count an iteration: ``begin``, then ``start`` and ``stop`` any number of times, then ``end`` returns the sum."""
 
     name: str
     unit: str
 
     def begin(self) -> None:
-        """Before an iteration: forget what was before, and be ready."""
+        """Reset before an iteration."""
 
     def start(self) -> None:
-        """Count from here."""
+        """Start counting."""
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop counting."""
 
     def end(self) -> Counts:
-        """What was counted since ``begin``."""
+        """Return the count since ``begin``."""
 
     def lap(self) -> Lap:
-        """While it is stopped: what was counted since the last lap, or since ``begin``. Then ``end`` is not asked for."""
+        """Return the count since the last lap or ``begin``, while stopped; ``end`` is not called then."""
 
 
 class PerfCounter:
-    """Instructions that the processor counts: of the measuring thread, and of the process with all that it starts."""
+    """Count instructions in hardware: of the measuring thread, and of its process tree."""
 
     name = "hardware"
     unit = "instructions"
@@ -64,32 +64,32 @@ class PerfCounter:
         self._sums: Counts = {}
 
     def begin(self) -> None:
-        """Begin at nothing."""
+        """Reset."""
         self._sums = {"instruction_count": 0, "instruction_count_tree": 0}
 
     def start(self) -> None:
-        """Count from here."""
+        """Start counting."""
         self._events.start()
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop counting."""
         counted = self._events.stop()
         self._sums["instruction_count"] += counted[""]
         self._sums["instruction_count_tree"] += counted["tree"]
 
     def end(self) -> Counts:
-        """The sums."""
+        """Return the sums."""
         return dict(self._sums)
 
     def lap(self) -> Lap:
-        """The thread's own; which functions it was in, the processor does not say."""
+        """Return the thread's count; the hardware does not know functions."""
         amount = self._sums["instruction_count"]
         self.begin()
         return Lap(amount)
 
 
 class SimulatedCounter:
-    """Instructions that valgrind executes for this process: those of the measuring thread, and of what it forks."""
+    """Count instructions under valgrind: of the measuring thread, and of its forks."""
 
     name = "simulated"
     unit = "instructions"
@@ -104,21 +104,21 @@ class SimulatedCounter:
         os.register_at_fork(after_in_child=self._note_child)
 
     def begin(self) -> None:
-        """Begin at nothing, and make valgrind ready, which takes a while."""
+        """Reset, and prepare valgrind, which takes a while."""
         self.drop_files()
         self._valgrind.begin()
         self._valgrind.zero()
 
     def start(self) -> None:
-        """Count from here."""
+        """Start counting."""
         self._valgrind.toggle()
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop counting."""
         self._valgrind.toggle()
 
     def end(self) -> Counts:
-        """Read what valgrind wrote down, also of processes that were forked and have ended."""
+        """Read valgrind's output, including that of forked processes that have ended."""
         self._valgrind.end()
         self._valgrind.dump("end")
         own = self._total_of(self._root)
@@ -127,18 +127,18 @@ class SimulatedCounter:
         return {"instruction_count": own, "instruction_count_tree": own + children}
 
     def lap(self) -> Lap:
-        """Valgrind writes it down, with every function's part; the file is read later, by a process that is not simulated."""
+        """Let valgrind write the count of each function; a process outside valgrind reads the file later."""
         self._valgrind.dump("lap")
         path = self.files_of(self._root)[-1]
         return Lap(_total(path), file=path)
 
     def files_of(self, pid: int) -> list[str]:
-        """What valgrind has written for a process, in the order it was written."""
+        """Return valgrind's files for a process, oldest first."""
         found = glob.glob(os.path.join(glob.escape(self._folder), f"callgrind.{pid}.*"))
         return sorted(found, key=lambda path: int(path.rpartition(".")[2]))
 
     def drop_files(self) -> None:
-        """Remove what valgrind has written for this process and its children."""
+        """Remove valgrind's files for this process and its children."""
         for pid in (self._root, *self._children()):
             for path in (*self.files_of(pid), os.path.join(self._folder, f"callgrind.{pid}")):
                 with contextlib.suppress(OSError):
@@ -156,7 +156,7 @@ class SimulatedCounter:
         return sum(map(_total, paths))
 
     def _note_child(self) -> None:
-        """In a child: what its parent has counted is not its own."""
+        """Reset the count in a forked child."""
         self._valgrind.zero()
         with contextlib.suppress(OSError), open(self._mark(os.getpid()), "w"):
             pass
@@ -179,7 +179,7 @@ def _total(path: str) -> int:
 
 
 class PythonCounter:
-    """Calls of functions that Python makes in the measuring thread: its own, and those written in C."""
+    """Count function calls by Python in the measuring thread, including C functions."""
 
     name = "python"
     unit = "calls"
@@ -188,26 +188,26 @@ class PythonCounter:
         self._profile = cProfile.Profile()
 
     def begin(self) -> None:
-        """Begin at nothing."""
+        """Reset."""
         self._profile.clear()
 
     def start(self) -> None:
-        """Count from here."""
+        """Start counting."""
         try:
             self._profile.enable()
         except ValueError as error:  # newer Pythons allow one profiler at a time
             raise CounterError(f"Python's profiler is in use: {error}") from None
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop counting."""
         self._profile.disable()
 
     def end(self) -> Counts:
-        """All calls."""
+        """Return the number of calls."""
         return {"python_calls": sum(calls for _, calls in self._calls())}
 
     def lap(self) -> Lap:
-        """Calls, by the function that was called."""
+        """Return the calls by called function."""
         functions: dict[tuple[str, str], float] = {}
         for code, calls in self._calls():
             place = place_of(code)
@@ -216,7 +216,7 @@ class PythonCounter:
         return Lap(sum(functions.values()), functions)
 
     def _calls(self) -> Iterator[tuple[CodeType | str, int]]:
-        """Each function and how often it was called; those that end the counting are ours, and not of the work."""
+        """Yield each function with its calls, except our own that end the counting."""
         for entry in self._profile.getstats():
             if entry.code is not PythonCounter.stop.__code__ and entry.code != _DISABLE:
                 yield entry.code, int(entry.callcount)
@@ -226,7 +226,7 @@ _DISABLE = "<method 'disable' of '_lsprof.Profiler' objects>"
 
 
 def place_of(code: CodeType | str) -> tuple[str, str]:
-    """Where a function is, and what it is called: the file below the folder of installed packages; none for one that is not written in Python."""
+    """Return a function's file, relative to the installed packages, and name; no file for C functions."""
     if isinstance(code, str):
         return "", re.sub(r" at 0x[0-9a-f]+", "", code)  # the same in every process
     path = code.co_filename
@@ -237,7 +237,7 @@ def place_of(code: CodeType | str) -> tuple[str, str]:
 
 
 class CpuTimeCounter:
-    """Processor time of the measuring thread: the last resort, and not a count."""
+    """Measure processor time of the measuring thread: a last resort, not a count."""
 
     name = "cpu_time"
     unit = "s"
@@ -246,30 +246,30 @@ class CpuTimeCounter:
         self._sum = self._began = 0
 
     def begin(self) -> None:
-        """Begin at nothing."""
+        """Reset."""
         self._sum = 0
 
     def start(self) -> None:
-        """Count from here."""
+        """Start measuring."""
         self._began = time.thread_time_ns()
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop measuring."""
         self._sum += time.thread_time_ns() - self._began
 
     def end(self) -> Counts:
-        """In seconds."""
+        """Return seconds."""
         return {"cpu_seconds": self._sum / 1e9}
 
     def lap(self) -> Lap:
-        """In seconds; which functions they were spent in is not known."""
+        """Return seconds, without functions."""
         seconds = self._sum / 1e9
         self.begin()
         return Lap(seconds)
 
 
 def open_counter(name: str, folder: str) -> Counter:
-    """The counter of this name, ready; one that this process cannot have is an error that says why."""
+    """Open the counter of this name; raise an error with the reason if this process cannot use it."""
     makers: dict[str, Callable[[], Counter]] = {
         "hardware": PerfCounter,
         "simulated": lambda: SimulatedCounter(folder),

@@ -1,7 +1,8 @@
-"""Counts user-space instructions in hardware, with Linux perf events and the system call itself. Standard library only.
+"""Count user-space instructions in hardware, with Linux perf events. Standard library only.
 
-Two counters are opened together: one for the thread that makes them, one for its process tree (``inherit``). The kernel adds a thread or
-process to the second when it is started, so those that were there before are never in it: make the counter before the work starts any.
+Two counters are opened together: one for the calling thread, one for its process tree (``inherit``). The
+kernel adds threads and processes to the second when they start, so create the counter before the work starts
+any.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ _DISABLED, _INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 _CLOSE_ON_EXEC = 8
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _READING = struct.Struct("=QQQ")
-_NEGLIGIBLE = 1e-4  # of the time: so little changes no count that a margin is for
+_NEGLIGIBLE = 1e-4  # of the time: less does not affect a count noticeably
 
 _ABSENT = frozenset({errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 
 
 class CounterError(Exception):
-    """Instructions cannot be counted, or a count is not to be trusted: says why, then, after "; ", what to do if anything can be done."""
+    """Raised if instructions cannot be counted reliably: the reason and, after "; ", what to do."""
 
 
 class System:
-    """What is asked of the kernel. Tests put another one in its place."""
+    """The system calls used; tests replace it."""
 
     def open(self, attributes: bytes) -> int:
-        """The file descriptor of a new event of the calling thread, on whatever processor; raises OSError."""
+        """Return the file descriptor of a new event of the calling thread, on any processor; may raise OSError."""
         number = _NUMBERS.get(platform.machine())
         if number is None or not sys.platform.startswith("linux"):
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -62,20 +63,20 @@ class System:
         return handle
 
     def control(self, handle: int, request: int) -> None:
-        """Enable or disable an event, with all that have been inherited from it."""
+        """Enable or disable an event and all events inherited from it."""
         import fcntl  # noqa: PLC0415  (not on every system)
 
         fcntl.ioctl(handle, request, 0)
 
     def paranoid(self) -> int | None:
-        """How much the kernel forbids; None where it does not say."""
+        """Return the kernel's perf_event_paranoid; None if it is not available."""
         with contextlib.suppress(OSError, ValueError), open(PARANOID, encoding="ascii") as file:
             return int(file.read())
         return None
 
 
-class Reading(NamedTuple):
-    """What an event has counted so far, and the nanoseconds that it was enabled and that it really ran."""
+class CounterReading(NamedTuple):
+    """The count of an event, and the nanoseconds it was enabled and actually running."""
 
     counted: int
     enabled: int
@@ -83,14 +84,14 @@ class Reading(NamedTuple):
 
 
 class HardwareCounter:
-    """Counts instructions of the thread that made it, and of all that this thread starts from then on."""
+    """Count instructions of the creating thread, and of everything it starts afterwards."""
 
     name = "hardware"
 
     def __init__(self, system: System | None = None) -> None:
         self._system = system or System()
         self._owner = os.getpid(), threading.get_ident()
-        self._before: tuple[Reading, Reading] | None = None
+        self._before: tuple[CounterReading, CounterReading] | None = None
         self._thread = self._open(0)
         try:
             self._tree = self._open(_INHERIT)
@@ -105,7 +106,7 @@ class HardwareCounter:
             raise CounterError(explain(error.errno or 0, self._system.paranoid())) from error
 
     def start(self) -> None:
-        """Begin to count, from 0."""
+        """Start counting from 0."""
         if (os.getpid(), threading.get_ident()) != self._owner:
             raise CounterError("the hardware counter belongs to another thread or process; make one in each")
         if self._before is not None:
@@ -116,7 +117,7 @@ class HardwareCounter:
         self._system.control(self._thread, _ENABLE)
 
     def stop(self) -> dict[str, int]:
-        """Stop, and give the instructions since the start: of the thread (named ""), and of the process tree (``tree``)."""
+        """Stop, and return the instructions of the thread (named "") and of the process tree (``tree``)."""
         thread, tree = self._started()
         self._system.control(self._thread, _DISABLE)
         self._system.control(self._tree, _DISABLE)
@@ -127,39 +128,39 @@ class HardwareCounter:
         }
 
     def read(self) -> int:
-        """The thread's instructions since the start. Goes on counting: what reading costs is counted too."""
+        """Return the thread's instructions since the start, without stopping; reading is counted too."""
         return _between(self._started()[0], self._read(self._thread))
 
     def close(self) -> None:
-        """Give the two counters back to the kernel; may be called again."""
+        """Close both counters; may be called again."""
         for handle in (self._thread, self._tree):
             if handle >= 0:
                 os.close(handle)
         self._thread = self._tree = -1
         self._before = None
 
-    def _started(self) -> tuple[Reading, Reading]:
+    def _started(self) -> tuple[CounterReading, CounterReading]:
         if self._before is None:
             raise CounterError("the hardware counter has not been started")
         return self._before
 
-    def _read(self, handle: int) -> Reading:
+    def _read(self, handle: int) -> CounterReading:
         if handle < 0:
             raise CounterError("the hardware counter is closed")
         data = os.read(handle, _READING.size)
         if len(data) != _READING.size:
             raise CounterError("the kernel has taken the hardware counter away")
-        return Reading(*_READING.unpack(data))
+        return CounterReading(*_READING.unpack(data))
 
 
 def describe_event(flags: int = 0) -> bytes:
-    """The kernel's perf_event_attr for instructions in user space, disabled at first."""
+    """Return the kernel's perf_event_attr for user-space instructions, initially disabled."""
     flags |= _DISABLED | _NO_KERNEL | _NO_HYPERVISOR
     return struct.pack("=IIQQQQQ", _HARDWARE, _SIZE, _INSTRUCTIONS, 0, 0, _TIMES, flags).ljust(_SIZE, b"\0")
 
 
-def _between(before: Reading, after: Reading) -> int:
-    """What was counted between two readings. A counter that had to take turns with others knows only a part of that."""
+def _between(before: CounterReading, after: CounterReading) -> int:
+    """Return the count between two readings; raise an error if the counter was multiplexed."""
     enabled, running = after.enabled - before.enabled, after.running - before.running
     if enabled - running > _NEGLIGIBLE * enabled:
         raise CounterError(
@@ -171,7 +172,7 @@ def _between(before: Reading, after: Reading) -> int:
 
 
 def explain(code: int, paranoid: int | None) -> str:
-    """Why the kernel refuses to count, from its error number and from perf_event_paranoid; then, after "; ", what to do."""
+    """Explain the kernel's error, from its number and perf_event_paranoid; then, after "; ", what to do."""
     if code in _REFUSED:
         return _explain_refusal(paranoid)
     if code in _ABSENT:
@@ -200,7 +201,7 @@ def _explain_refusal(paranoid: int | None) -> str:
 
 
 def find_problem(system: System | None = None) -> str:
-    """Why instructions cannot be counted in hardware here, with what to do; empty where they can. Tries it."""
+    """Return why hardware counting does not work here, with what to do; empty if it does. Tries it."""
     try:
         counter = HardwareCounter(system)
     except CounterError as error:

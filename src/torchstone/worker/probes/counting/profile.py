@@ -1,7 +1,8 @@
-"""Where a count went: by phase of the compiler and by function, in the counter's own unit; and by stack, in calls of Python functions.
+"""Profile a count: by compiler phase and function in the counter's unit, and by stack in Python calls.
 
-Torch says itself when a part of the compiler begins and ends. There the counter is stopped, asked, and started again: what it counted belongs to the phase
-that was the innermost. The stacks come from another iteration, for watching every call would be counted too.
+Torch reports when a part of the compiler begins and ends. There the counter is stopped, read and restarted,
+and its count assigned to the innermost phase. The stacks come from another iteration, because recording every
+call would be counted too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import Counter, Lap
 
 KEPT = 400
-"""Functions that are named; what the others have is summed up."""
+"""The number of functions that are named; the others are summed up."""
 
 _PHASE_OF = {
     "entire_frame_compile": "dynamo",
@@ -38,7 +39,7 @@ _PARTITIONS = "_partition_joint_graph_into_fw_bw"
 
 
 def record_profile(counting: Counting) -> dict[str, Any]:
-    """Work twice more: once with the counter asked at every change of phase, once with every call noted."""
+    """Run two more iterations: one that reads the counter at every phase change, one that records every call."""
     phases = _record_phases(counting)
     counting.counted.prepare()
     tree = CallTree()
@@ -63,7 +64,7 @@ def _record_phases(counting: Counting) -> Phases:
 
 
 class Phases:
-    """A counter that is asked whenever another phase begins, while it counts."""
+    """A counter that is read whenever the phase changes."""
 
     def __init__(self, counter: Counter, first: str) -> None:
         self._counter = counter
@@ -72,23 +73,23 @@ class Phases:
         self._laps: list[tuple[str, Lap]] = []
 
     def start(self) -> None:
-        """Count from here."""
+        """Start counting."""
         self._counts = True
         self._counter.start()
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop counting."""
         self._counter.stop()
         self._counts = False
         self._laps.append((self._stack[-1], self._counter.lap()))
 
     def enter(self, event: str) -> None:
-        """Torch has begun something: maybe a phase."""
+        """Handle the beginning of one of torch's events, which may start a phase."""
         if phase := _PHASE_OF.get(event):
             self._change(lambda: self._stack.append(phase))
 
     def leave(self, event: str) -> None:
-        """Torch has ended something."""
+        """Handle the end of one of torch's events."""
         if event in _PHASE_OF and len(self._stack) > 1:
             self._change(self._stack.pop)
 
@@ -101,13 +102,13 @@ class Phases:
         self.start()
 
     def read_files(self) -> None:
-        """Have the files read in which functions are."""
+        """Read the files that contain functions."""
         files = [lap.file for _, lap in self._laps if lap.file]
         found = iter(read_elsewhere(files))
         self._laps = [(phase, Lap(lap.amount, next(found)) if lap.file else lap) for phase, lap in self._laps]
 
     def told(self) -> dict[str, Any]:
-        """The total, the phases that add up to it, and the functions that add up to the phases."""
+        """Return the total, the phases that add up to it, and the functions that add up to the phases."""
         phases: dict[str, float] = {}
         functions: dict[tuple[str, str, str], float] = {}
         for phase, lap in self._laps:
@@ -123,7 +124,7 @@ class Phases:
 
 
 def _largest(functions: dict[tuple[str, str, str], float], phases: dict[str, float]) -> list[list[Any]]:
-    """The largest functions, then what is left of each phase."""
+    """Return the largest functions, then the remainder of each phase."""
     ordered = sorted(functions.items(), key=lambda item: (-item[1], item[0]))[:KEPT]
     left = dict(phases)
     for (phase, _, _), amount in ordered:
@@ -134,7 +135,7 @@ def _largest(functions: dict[tuple[str, str, str], float], phases: dict[str, flo
 
 @contextlib.contextmanager
 def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
-    """Be told what torch begins and ends, by its own events; of the partitioner by its function, since not all callers of it have events."""
+    """Watch torch's events; watch the partitioner by its function, because not all its callers have events."""
     logger: Any = dynamo.ChromiumEventLogger
     begins, ends = logger.log_event_start, logger.log_event_end
 
@@ -142,7 +143,7 @@ def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Ite
         enter(event)
         return begins(self, event, *rest, **named)
 
-    def log_event_end(self: Any, event: str, *rest: Any, **named: Any) -> Any:  # noqa: ANN401
+    def log_event_end(self: Any, event: str, *rest: Any, **named: Any) -> Any:  # noqa: ANN401  (torch's own signature)
         done = ends(self, event, *rest, **named)
         leave(event)
         return done
@@ -158,12 +159,12 @@ def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Ite
 @contextlib.contextmanager
 def _watching_partitions(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
     partition = getattr(graph_compile, _PARTITIONS, None)
-    if partition is None:  # a torch that calls it otherwise
+    if partition is None:  # this torch has another name for it
         yield
         return
     event = "min_cut_rematerialization_partition"
 
-    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+    def watched(*given: Any, **named: Any) -> Any:  # noqa: ANN401  (wraps functions of any signature)
         enter(event)
         try:
             return partition(*given, **named)

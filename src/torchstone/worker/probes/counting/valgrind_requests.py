@@ -1,7 +1,8 @@
-"""Requests to valgrind from a program that it executes: is it there, count from here, no further, write down what was counted.
+"""Send requests to the valgrind that executes this process: start or stop counting, dump counts.
 
-A request is a sequence of instructions that does nothing on a processor, and that valgrind knows when it meets it. Six numbers stand behind the pointer
-in the first argument: the request and what it is about. The sequence is written here as bytes, so that no compiler is needed.
+A request is a sequence of instructions that has no effect on a processor, and that valgrind recognises. The
+first argument points to six numbers: the request and its arguments. The sequence is given as bytes, so that
+no compiler is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _CALLGRIND = ord("C") << 24 | ord("T") << 16
 _ZERO, _TOGGLE, _DUMP, _START, _STOP = (_CALLGRIND + number for number in range(1, 6))
 _X86_64 = bytes.fromhex(
     "4889f8"  # mov rax, rdi: the arguments
-    "4889f2"  # mov rdx, rsi: the answer, if nobody gives one
+    "4889f2"  # mov rdx, rsi: the default answer
     "48c1c703 48c1c70d 48c1c73d 48c1c733"  # rol rdi by 3, 13, 61, 51: a full turn in all
     "4887db"  # xchg rbx, rbx: a request
     "4889d0 c3"  # mov rax, rdx; ret
@@ -25,17 +26,17 @@ _X86_64 = bytes.fromhex(
 
 
 class NoValgrindError(Exception):
-    """Raised in a process that valgrind does not execute, or that cannot talk to it."""
+    """Raised in a process that does not run under valgrind, or cannot talk to it."""
 
 
 class Valgrind:
-    """The way to the valgrind that executes this process."""
+    """Connection to the valgrind that executes this process."""
 
     def __init__(self) -> None:
         if platform.machine() not in {"x86_64", "AMD64"} or not sys.platform.startswith("linux"):
             raise NoValgrindError(f"no requests to valgrind are known for {platform.machine()}")
         try:
-            # Kept for good: the function below is in it.
+            # Keep a reference: the function below is in this memory.
             self._code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         except OSError as error:
             raise NoValgrindError(f"no memory for instructions: {error.strerror}") from None
@@ -43,30 +44,30 @@ class Valgrind:
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._code))
         kind = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
         self._function: Callable[[int, int], int] = kind(address)
-        # Made once: what is made between two requests would be counted.
+        # Created once: objects created between two requests would be counted.
         self._plain = {number: _arguments(number) for number in (_ZERO, _TOGGLE, _START, _STOP)}
         self._places = {number: ctypes.addressof(each) for number, each in self._plain.items()}
         if not self._ask(_ON_VALGRIND):
             raise NoValgrindError("this process is not executed by valgrind")
 
     def zero(self) -> None:
-        """Forget what was counted."""
+        """Reset the counts."""
         self._function(self._places[_ZERO], 0)
 
     def toggle(self) -> None:
-        """Count from here in this thread, or no further."""
+        """Start or stop counting in this thread."""
         self._function(self._places[_TOGGLE], 0)
 
     def begin(self) -> None:
-        """Be ready to count, which makes everything slow from here."""
+        """Turn instrumentation on, which makes everything slow."""
         self._function(self._places[_START], 0)
 
     def end(self) -> None:
-        """Count no more, which makes everything less slow."""
+        """Turn instrumentation off."""
         self._function(self._places[_STOP], 0)
 
     def dump(self, name: str) -> None:
-        """Write down what was counted since the last time, under a name, and forget it."""
+        """Write the counts since the last dump under a name, and reset them."""
         text = ctypes.create_string_buffer(name.encode())
         self._ask(_DUMP, ctypes.addressof(text))
 

@@ -1,1 +1,1 @@
-"""Outputs of models: taken apart, compared, saved."""
+"""Flatten, compare and save the outputs of models."""

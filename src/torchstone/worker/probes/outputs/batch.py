@@ -1,4 +1,4 @@
-"""Whether a model's answer for one example depends on how many others are in the batch."""
+"""Check whether a model's result for one example depends on the batch size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKIPPED = "pass_due_to_skip"
 
 
 def find_batch_dependence(origin: Origin, target: Target) -> tuple[str, str]:
-    """The status that says at which batch size the results change, and the reason; both empty where they do not."""
+    """Return the status and the reason if results change with the batch size; both empty if not."""
     sizes = {tensor.shape[0] for tensor in tensors_in(_inputs(origin.work)) if tensor.ndim}
     if target.mode != "inference":
         return SKIPPED, "batch invariance is about inference"
@@ -49,7 +49,7 @@ def _inputs(work: Work) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _call(origin: Origin, target: Target, size: int) -> dict[str, torch.Tensor]:
-    """The output tensors of the compiled model for the first examples of the batch."""
+    """Return the output tensors of the compiled model for the first examples of the batch."""
 
     def cut(value: Any) -> Any:  # noqa: ANN401  (a tensor or a module)
         return value[:size] if isinstance(value, torch.Tensor) and value.ndim else value

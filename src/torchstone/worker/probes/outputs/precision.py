@@ -1,4 +1,4 @@
-"""Arithmetic that can be repeated and compared: deterministic algorithms, all bits of float32, and the same random numbers on both sides."""
+"""Make arithmetic reproducible: deterministic algorithms, full float32 precision, equal random numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ EXACT = "ieee"
 
 @contextmanager
 def reproducible() -> Iterator[None]:
-    """Deterministic algorithms, full float32 precision, and compiled random numbers that are eager's."""
-    import torch._inductor.config as inductor  # noqa: PLC0415
+    """Use deterministic algorithms, full float32 precision, and eager's random numbers in compiled code."""
+    import torch._inductor.config as inductor  # noqa: PLC0415  (only this function needs the compiler loaded)
 
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -31,7 +31,10 @@ def reproducible() -> Iterator[None]:
 
 @contextmanager
 def _full_float32() -> Iterator[None]:
-    """No shortcuts in float32 (TF32 and the like). torch has an old and a new way to say so, and raises if it is asked in the one what was said in the other."""
+    """Disable shortcuts in float32 such as TF32.
+
+    torch has an old and a new interface for this, and raises an error if they are mixed.
+    """
     backends: Any = torch.backends
     try:
         before = torch.get_float32_matmul_precision(), backends.cudnn.allow_tf32

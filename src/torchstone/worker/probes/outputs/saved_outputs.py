@@ -1,4 +1,4 @@
-"""Outputs kept in a file, to be compared bit by bit with those of a later run."""
+"""Save outputs to a file, to compare them bit by bit with those of a later run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchstone.worker.probes.reply import tell
 
 
 def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
-    """Write them; why that was not possible, if it was not. A file is there as a whole or not at all."""
+    """Write the outputs atomically; return why that failed, if it did."""
     written = f"{path}.{os.getpid()}.part"
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -27,13 +27,13 @@ def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
 
 
 def find_kept_difference(path: str, outputs: dict[str, Any]) -> str:
-    """The first difference from the outputs in the file; also where there is no such file, or none that can be read."""
+    """Return the first difference from the saved outputs; also if the file is missing or unreadable."""
     kept, problem = load_outputs(path)
     return problem or find_bitwise_difference(kept, on_cpu(outputs))
 
 
 def load_outputs(path: str) -> tuple[dict[str, Any], str]:
-    """The outputs in a file, and why there are none, if so."""
+    """Return the outputs in a file, or why there are none."""
     if not os.path.exists(path):
         return {}, f"no outputs were kept for this case in {path}"
     if fault := fault_of_file(path, LARGEST):
@@ -48,7 +48,7 @@ def load_outputs(path: str) -> tuple[dict[str, Any], str]:
 
 
 def on_cpu(outputs: dict[str, Any]) -> dict[str, Any]:
-    """The same values, tensors in the memory of the CPU."""
+    """Move all tensors to the CPU."""
     return {
         name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()
     }

@@ -1,4 +1,4 @@
-"""Whether two sets of results are the same, near enough: per tensor, against a float64 reference where there is one."""
+"""Decide whether two sets of results agree, tensor by tensor, with a float64 reference if there is one."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PIECE = 2**24
 HALF = (torch.float16, torch.bfloat16)
 
 Values = Mapping[str, object]
-"""What a run produced, by name: tensors, numbers, texts and None."""
+"""Results of a run by name: tensors, numbers, texts and None."""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How results are compared: the check's rules, whether a float64 reference decides close calls, and whether NaN equals NaN."""
+class OutputComparison:
+    """Compare results by a check's rules, with an optional float64 reference for close calls."""
 
     check: Check
     reference: Values | None
     equal_nan: bool = True
 
     def find_mismatch(self, eager: Values, compiled: Values) -> str:
-        """The first difference that matters, in words; empty where there is none."""
+        """Return the first difference that matters, in words; empty if there is none."""
         return next(self._mismatches(eager, compiled), "")
 
     def _mismatches(self, eager: Values, compiled: Values) -> Iterator[str]:
@@ -93,14 +93,14 @@ class Comparison:
         both_nan = torch.isnan(theirs) & torch.isnan(ours)
         if not self.equal_nan and bool(both_nan.any()):
             return f"{int(both_nan.sum())} of {ours.numel()} elements are NaN in both"
-        # Where both are NaN, or infinite with the same sign, they agree, and there is no distance to compare.
+        # Elements that are both NaN, or infinite with the same sign, agree without a distance.
         unsettled = ~(both_nan | (torch.isinf(theirs) & (theirs == ours)))
         exact = None if reference is None else _widened(reference)[unsettled]
         ours, theirs = ours[unsettled], theirs[unsettled]
         if wild := int((~torch.isfinite(ours)).sum()):
             return f"{wild} elements are NaN or infinite, and not the same as eager's"
         if exact is not None and bool((beyond := _is_beyond(exact, eager.dtype)).any()):
-            # Such as the numbers that masks are made of, the largest of each dtype: float64's say nothing about these.
+            # For example the largest number of each dtype, used in masks: float64's is no reference for it.
             if not _is_close(theirs[beyond], ours[beyond], tolerance, self.equal_nan):
                 return f"off by up to {_largest_difference(theirs[beyond], ours[beyond]):.3g} where float64 is out of the range of {eager.dtype}"
             exact, ours, theirs = exact[~beyond], ours[~beyond], theirs[~beyond]
@@ -113,7 +113,7 @@ class Comparison:
     def _reference_difference(
         self, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor, multiplier: float
     ) -> str:
-        """Compare distances to the float64 result: the compiled one may be further off than eager, but not by much."""
+        """Compare the errors against float64: compiled may be worse than eager, but not by much."""
         if not bool(torch.isfinite(eager).all()):
             right = torch.allclose(compiled, exact, atol=NAN_TOLERANCE, rtol=NAN_TOLERANCE)
             return "" if right else "eager has NaN or infinity, and compiled is not near the float64 result"
@@ -127,7 +127,7 @@ class Comparison:
         )
 
     def _multiplier(self, eager: torch.Tensor) -> float:
-        """How many times further from float64 than eager compiled may be: more for coarse dtypes and few elements."""
+        """Return the allowed ratio of compiled to eager error: larger for coarse dtypes and few elements."""
         if self.check.multiplier is not None:
             return self.check.multiplier
         coarse = eager.dtype in HALF or self.check.tolerance >= WIDE_TOLERANCE
@@ -136,9 +136,10 @@ class Comparison:
 
 
 def find_stranger(reference: Values, eager: Values, tolerance: float) -> str:
-    """Which eager result is so far from its float64 twin that rounding cannot be why; empty where none is.
+    """Return which eager result is too far from its float64 counterpart for rounding; empty if none is.
 
-    Random numbers that a model draws itself depend on the dtype: then float64 is another computation, and says nothing about this one.
+    Random numbers that a model draws depend on the dtype: float64 is then another computation, and no
+    reference.
     """
     for name, value in eager.items():
         exact = reference.get(name)
@@ -156,7 +157,7 @@ def find_stranger(reference: Values, eager: Values, tolerance: float) -> str:
 
 
 def find_bitwise_difference(one: Values, other: Values) -> str:
-    """The first difference of any kind, NaN being equal to NaN; empty where there is none."""
+    """Return the first difference of any kind, with NaN equal to NaN; empty if there is none."""
     if odd := sorted(one.keys() ^ other.keys()):
         return f"{odd[0]} is in one of the two only"
     for name, value in one.items():
@@ -209,7 +210,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_close(one: torch.Tensor, other: torch.Tensor, tolerance: float, equal_nan: bool) -> bool:
-    """Whether all elements are; piece by piece, for a device that is nearly full has no room for a large tensor in float64."""
+    """Return whether all elements are close; works in pieces, because a nearly full device has no room for float64."""
     starts = range(0, one.numel(), PIECE)
     flat, twin = one.reshape(-1), other.reshape(-1)
     pieces = ((flat[start : start + PIECE], twin[start : start + PIECE]) for start in starts)
@@ -220,12 +221,12 @@ def _is_close(one: torch.Tensor, other: torch.Tensor, tolerance: float, equal_na
 
 
 def _is_beyond(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Where a number in float64 is out of the range of a dtype, so that nothing of that dtype can be near it."""
+    """Mark float64 numbers outside the range of a dtype, which nothing of that dtype can approximate."""
     return exact.abs() > torch.finfo(dtype).max
 
 
 def _rmse(reference: torch.Tensor, value: torch.Tensor) -> float:
-    """The root of the mean square of the differences; in the wider of the two types."""
+    """Return the root mean square of the differences, in the wider of the two types."""
     return _root_mean_square(reference - value)
 
 
@@ -234,7 +235,7 @@ def _root_mean_square(tensor: torch.Tensor) -> float:
 
 
 def _cosine_difference(expected: torch.Tensor, compiled: torch.Tensor) -> str:
-    """How far two directions are apart. A single number has none: it is held to the same share of its size."""
+    """Return how two directions differ. A single number is compared by relative size instead."""
     one, other = _as_real(expected).flatten(), _as_real(compiled).flatten()
     if one.numel() == 1:
         near = abs(float(one) - float(other)) <= (1 - COSINE_FLOOR) * abs(float(one))

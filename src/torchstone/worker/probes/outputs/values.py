@@ -1,4 +1,4 @@
-"""Values of any shape, taken apart: what a model returned as named leaves, and what it is given as tensors to move."""
+"""Flatten nested values: outputs into named leaves, inputs into tensors to move."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _TOLD_AS_TEXT = (torch.dtype, torch.device, torch.layout, torch.memory_format, E
 
 
 class NotMeasurableError(Exception):
-    """The benchmark cannot be measured in this way; the message says why."""
+    """Raised if a benchmark cannot be measured this way; the message says why."""
 
 
 def take_apart(value: object, name: str = "output", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every leaf of a value with its path: tensors, numbers, texts and None.
+    """Yield every leaf of a value with its path: tensors, numbers, texts and None.
 
-    Containers, dataclasses, objects of libraries and their public attributes are taken apart. What cannot be compared is refused, not passed over.
+    Containers, dataclasses, library objects and their public attributes are flattened. Values that cannot be
+    compared are refused, not skipped.
     """
     if isinstance(value, torch.Tensor):
         yield from _take_tensor(value, name)
@@ -49,7 +50,7 @@ def take_apart(value: object, name: str = "output", depth: int = 0) -> Iterator[
 
 
 def _take_tensor(tensor: torch.Tensor, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """A copy, dense; one a piece of a nested tensor, whose pieces differ in shape."""
+    """Yield a dense copy; of a nested tensor, one per piece."""
     if tensor.is_nested:
         for number, piece in enumerate(tensor.unbind()):
             yield f"{name}[{number}]", piece.detach().clone()
@@ -60,7 +61,7 @@ def _take_tensor(tensor: torch.Tensor, name: str) -> Iterator[tuple[str, torch.T
 
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:  # noqa: ANN401  (anything a model can return)
-    """The parts of a container or object, each with its step of the path; None for what has no parts."""
+    """Return the parts of a container or object with their path steps; None if it has no parts."""
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", each) for key, each in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -93,7 +94,7 @@ def _from_numpy(value: Any, name: str) -> object:  # noqa: ANN401  (an array or 
 
 
 def map_parts(change: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401  (inputs of any shape)
-    """The same value with every tensor and module in it changed; what holds none of them is left as it is."""
+    """Return the value with every tensor and module in it mapped; parts without any stay as they are."""
     if isinstance(value, torch.Tensor | torch.nn.Module):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -123,7 +124,7 @@ def _is_lengths(value: object, field: str) -> bool:
 
 
 def tensors_in(value: object, depth: int = 0) -> list[torch.Tensor]:
-    """Every tensor in a value, as it is."""
+    """Return every tensor in a value."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, _PLAIN) or depth >= DEEPEST:
@@ -132,7 +133,7 @@ def tensors_in(value: object, depth: int = 0) -> list[torch.Tensor]:
 
 
 def modules_in(value: object) -> list[torch.nn.Module]:
-    """Every module in a value, as it is."""
+    """Return every module in a value."""
     found: list[torch.nn.Module] = []
 
     def note(each: Any) -> Any:  # noqa: ANN401  (a tensor or a module)

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.spread import CONFIDENCE, FEWEST, STUDENT_T, find_margin, predict, round_up, spread
+from torchstone.analyze.count_margin import (
+    CONFIDENCE,
+    FEWEST,
+    STUDENT_T,
+    find_margin,
+    predict,
+    round_up,
+    spread,
+)
 
 counts = st.lists(st.integers(min_value=1, max_value=10**15), min_size=FEWEST, max_size=30)
 

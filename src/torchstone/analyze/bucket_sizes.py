@@ -1,11 +1,12 @@
-"""A sweep of bucket sizes: how long an iteration takes with each, and which is the fastest, as far as that can be told.
+"""Compare DDP bucket sizes: time per iteration with each, and which is the fastest.
 
-What is compared are trials, one number each: jobs are independent of each other, iterations of one job are not. Where there is but one job of a size, its iterations
-are cut into ten consecutive batches (as ``analyze.ratio`` does), which says how much the job varied, but not how much the next job would differ: that is noted.
-The iterations of all ranks go in step, so at each one the middle rank stands for all.
+Each trial (a job) contributes one number: jobs are independent of each other, iterations of one job are not.
+If a size was measured in one job only, its iterations are cut into ten consecutive batches (as in
+``analyze.ratio``). That shows how much the job varied, but not how much the next job would differ; a note
+says so. All ranks iterate in step, so the median rank represents each iteration.
 
-The fastest is found by looking, so every other size has its chance to seem faster than it is. Therefore each is compared with the fastest at a level at which all
-comparisons together err in 5 % of sweeps (Bonferroni).
+The fastest size is picked after looking at the data, so every other size is compared with it at a
+Bonferroni-adjusted level: 5 % of sweeps contain an error.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from torchstone.analyze.compare import Comparison, Side, compare_trials, mean_effect, more_trials
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
-from torchstone.analyze.scaling_curves import Point, Sweep, bucket_size
+from torchstone.analyze.scaling_curves import Point, ScalingSweep, bucket_size
+from torchstone.analyze.two_samples import Comparison, Side, compare_trials, mean_effect, more_trials
 from torchstone.core.records import RANKS, Case, Measurement, Number
 
 ALPHA = 0.05
 SAME = 0.01
-"""Sizes that differ by less than this are as fast as each other, for all that anybody cares."""
+"""Sizes that differ by less than this count as equally fast."""
 _METRIC = "iteration_time"
 
 
 class Bucket(Struct, frozen=True):
-    """One bucket size. Intervals are None where there is too little to say; ``ratio`` is to the fastest, 1 for itself.
+    """Results of one bucket size. Intervals are None if there is too little data.
 
-    ``trials`` is how many jobs it was measured in, ``more`` how many more of each would tell it from the fastest, where that is known.
+    ``ratio`` is relative to the fastest size. ``trials`` counts the jobs; ``more`` is the number of further
+    jobs per size that would tell it from the fastest, if known.
     """
 
     size: str
@@ -44,17 +46,17 @@ class Bucket(Struct, frozen=True):
 
     @property
     def is_slower(self) -> bool:
-        """Whether it certainly is slower than the fastest."""
+        """Return whether it is significantly slower than the fastest."""
         return self.ratio_interval is not None and self.ratio_interval[0] > 1
 
     @property
     def is_as_fast(self) -> bool:
-        """Whether it certainly is about as fast as the fastest."""
+        """Return whether it is equivalent to the fastest, within ``SAME``."""
         return self.ratio_interval is not None and self.ratio_interval[1] < 1 + SAME
 
 
 class BucketSweep(Struct, frozen=True):
-    """The bucket sizes of one benchmark on some number of ranks, from small to large."""
+    """The bucket sizes of one benchmark on a given number of ranks, in ascending order."""
 
     of: Case
     strategy: str
@@ -65,18 +67,18 @@ class BucketSweep(Struct, frozen=True):
 
     @property
     def best(self) -> Bucket | None:
-        """The one with the shortest iterations; None if none was measured."""
+        """Return the size with the shortest iterations; None if none was measured."""
         timed = [bucket for bucket in self.buckets if bucket.seconds is not None]
         return min(timed, key=lambda bucket: bucket.seconds or 0.0, default=None)
 
     @property
     def trials(self) -> int:
-        """In how many jobs each size was measured, at least."""
+        """Return the smallest number of jobs that any size was measured in."""
         return min((bucket.trials for bucket in self.buckets if bucket.trials), default=0)
 
 
-def sweep_buckets(sweep: Sweep) -> list[BucketSweep]:
-    """For each number of ranks that was measured with more than one bucket size, all of them against the fastest."""
+def sweep_buckets(sweep: ScalingSweep) -> list[BucketSweep]:
+    """Compare all bucket sizes with the fastest, for each number of ranks with more than one size."""
     found: dict[tuple[str, str, str, int], list[tuple[str, Point]]] = {}
     for curve in sweep.curves:
         for point in curve.points if curve.bucket else ():
@@ -125,7 +127,10 @@ def _times(point: Point) -> Measurement | None:
 
 
 def independent_values(times: Measurement) -> tuple[float, ...]:
-    """Numbers that may be taken for independent: one a trial, or of one trial the medians of ten batches; none where that is too short."""
+    """Return independent values: one per trial, or the medians of ten batches of a single trial.
+
+    Return none if the single trial is too short.
+    """
     if len(times.trials) > 1:
         return tuple(map(float, times.trial_values))
     iterations = _middle_ranks(times.samples, (times.extra or {}).get(RANKS))
@@ -136,7 +141,10 @@ def independent_values(times: Measurement) -> tuple[float, ...]:
 
 
 def _middle_ranks(samples: Sequence[Number], counts: object) -> list[float]:
-    """At each iteration the median over ranks. Samples stand rank by rank; where it is not said how many each gave, they are taken as they come."""
+    """Return the median over ranks of each iteration.
+
+    Samples are stored rank by rank. If the counts per rank are unknown, the samples are used as they are.
+    """
     values = list(map(float, samples))
     if not isinstance(counts, list) or len(counts) < 2 or not all(type(count) is int for count in counts):
         return values
@@ -147,7 +155,7 @@ def _middle_ranks(samples: Sequence[Number], counts: object) -> list[float]:
 
 
 def _interval(values: Sequence[float], seconds: float) -> tuple[float, float] | None:
-    """Student's interval of the mean of logarithms; never so narrow that the value itself is not in it."""
+    """Compute Student's t interval of the geometric mean, widened to contain the value itself."""
     if len(values) < 2 or not all(math.isfinite(value) and value > 0 for value in values):
         return None
     mean = mean_effect(values, ALPHA)

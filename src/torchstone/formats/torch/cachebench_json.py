@@ -1,4 +1,4 @@
-"""The JSON of PyTorch's compile-cache benchmark <-> outcomes: three records a model, for cold, warm, and what warm saves."""
+"""Read and write the JSON of PyTorch's compile-cache benchmark: cold, warm and saving of each model."""
 
 from __future__ import annotations
 
@@ -43,13 +43,11 @@ def read(path: str, text: str) -> Reading:
         metric = measurement.metric
         lines.setdefault(case, line)
         if metric in found.setdefault(case, {}):
-            raise record.error(
-                "this metric of this model stands there already", "metric.name", "remove one of the two"
-            )
+            raise record.error("duplicate metric of this model", "metric.name", "remove one of the two")
         found[case][metric] = measurement
     if not found:
         raise InputError(
-            "a list without records", path=path, line=1, advice="did the job that wrote it fail?"
+            "the list has no records", path=path, line=1, advice="did the job that wrote it fail?"
         )
     outcomes = [Outcome(case, PASSED, tuple(metrics.values())) for case, metrics in found.items()]
     return Reading(path, "cachebench", run_of(path, outcomes), tuple(lines[case] for case in found))
@@ -75,7 +73,7 @@ def _case_of(record: Fields) -> Case:
 
 
 def _definition_of(record: Fields) -> str:
-    """How compile time was defined: records of PyTorch's script, and our older ones, do not say, and theirs is the difference of calls."""
+    """Return how compile time is defined; records without a definition use the difference of calls."""
     stated = record.fields("benchmark").fields("extra_info").value.get(DEFINITION)
     return BY_TIMERS if stated == BY_TIMERS else BY_CALLS
 
@@ -83,7 +81,7 @@ def _definition_of(record: Fields) -> str:
 def _measured(metric: Fields, definition: str) -> Measurement:
     name = METRICS.get(metric.text("name"))
     if name is None:
-        raise metric.error("no metric of this benchmark", "name", f"expected one of {', '.join(METRICS)}")
+        raise metric.error("unknown metric", "name", f"expected one of {', '.join(METRICS)}")
     samples = metric.numbers("benchmark_values")
     if not samples:
         raise metric.error("no values", "benchmark_values", "expected a list of numbers")
@@ -91,7 +89,7 @@ def _measured(metric: Fields, definition: str) -> Measurement:
 
 
 def write(run: Run) -> str:
-    """The list of records, of what was measured of compile caches; empty where nothing was."""
+    """Write the compile-cache records of a run; empty if there are none."""
     records = [
         _record(outcome.case, name, measurement)
         for outcome in run.outcomes
@@ -104,7 +102,7 @@ def write(run: Run) -> str:
 
 
 def has_times(outcome: Outcome) -> bool:
-    """Whether all compile times of an outcome can be true: a model with one that cannot, as an older torchstone wrote them, has no records."""
+    """Return whether all compile times are plausible; older versions of torchstone wrote some that are not."""
     times = (each for each in outcome.measurements if each.metric in _TIMES)
     return all(min(each.samples) > 0 for each in times)
 

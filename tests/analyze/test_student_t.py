@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from torchstone.analyze.student import t_quantile, two_sided_p, whole_t_quantile
+from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quantile
 
 TABLE = {
     (0.05, 1): 12.706,

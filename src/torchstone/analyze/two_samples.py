@@ -1,12 +1,16 @@
-"""Two sets of trials -> how many times the base the new is, and between what that lies; no judgement. Standard library only.
+"""Compare two sets of trials: the ratio new / base with its confidence interval. Standard library only.
 
-The independent unit is the trial, a process: samples of one process are alike for reasons that have nothing to do with what is compared (its addresses, its core, its
-minute), and a thousand of them say no more about the next process than a few do. So one number a trial enters, and how many samples it stands for is only told.
+The independent unit is the trial, which is one process. Samples within a process share its addresses, its
+core and its moment; a thousand of them say no more about the next process than a few do. So each trial
+contributes one number.
 
-Costs multiply rather than add, so everything is done on logarithms. Trials that took turns are compared in pairs (``analyze.sequential``); others by
-Welch's t-test, which lets the two sides scatter differently (Welch, "The generalization of Student's problem when several different population variances are involved", Biometrika
-34, 1947). Where one side has far fewer trials, it has fewer degrees of freedom than Welch's: else a few trials that agree by luck would count for as much as the many of the
-other side (Hsu, "Contribution to the theory of Student's t-test as applied to the problem of two samples", Statistical Research Memoirs 2, 1938). What does not scatter needs no statistics: it is compared as it is.
+Costs are compared as logarithms, because they multiply rather than add. Trials that took turns are compared
+in pairs (``analyze.sequential``), others with Welch's t-test, which allows different variances (Welch, "The
+generalization of Student's problem when several different population variances are involved", Biometrika 34,
+1947). If one side has far fewer trials, its degrees of freedom are limited further: otherwise a few trials
+that agree by luck would count as much as the many of the other side (Hsu, "Contribution to the theory of
+Student's t-test as applied to the problem of two samples", Statistical Research Memoirs 2, 1938). Values
+without variation are compared exactly.
 """
 
 from __future__ import annotations
@@ -18,12 +22,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from torchstone.analyze.sequential import PairedTest
-from torchstone.analyze.student import t_quantile, two_sided_p, whole_t_quantile
+from torchstone.analyze.student_t import t_quantile, two_sided_p, whole_t_quantile
 
 WELCH, PAIRED, EXACT = "Welch's t", "paired", "exact"
 MOST_MORE = 200
-"""More trials than this are not counted: nobody would measure them."""
-_LEAST_MARGIN = 1e-9  # the paired test wants one; no effect is as near to 1 as this
+"""The largest number of trials that is forecast."""
+_LEAST_MARGIN = 1e-9  # the paired test needs a margin
 
 ONE_TRIAL = (
     "one trial {side} cannot tell a change from the difference between two processes; "
@@ -31,7 +35,7 @@ ONE_TRIAL = (
 )
 ONE_PAIR = "one pair says nothing: it takes more to tell a change from the difference between two processes"
 NO_SPREAD = (
-    "all trials of {side} have the very same value, which no time has: it was not measured, or not by trial"
+    "all trials of {side} have exactly the same value, which real times never have: was each trial measured?"
 )
 
 
@@ -39,14 +43,14 @@ Trials = tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]
 
 
 class Side(Struct, frozen=True, gc=False):
-    """What one side consists of: a number a trial, and how many samples these stand for."""
+    """The trials of one side, one number each, and how many samples they summarise."""
 
     values: tuple[float, ...]
     samples: int
 
     @property
     def middle(self) -> float:
-        """The one number that stands for the side: the geometric mean of its trials, or the plain one where there is a zero."""
+        """Return the geometric mean of the trials; the arithmetic mean if one is zero."""
         if min(self.values) <= 0:
             return math.fsum(value / len(self.values) for value in self.values)
         if min(self.values) == max(self.values):
@@ -55,9 +59,10 @@ class Side(Struct, frozen=True, gc=False):
 
 
 class Comparison(Struct, frozen=True, gc=False):
-    """Effect, interval and method. ``p_value`` is None where nothing was tested, ``obstacle`` says why; ``logs`` are the log ratios of pairs.
+    """Ratio new / base with its confidence interval and method; limits are infinite if unknown.
 
-    ``ratio`` is new / base; so are ``low`` and ``high``, which are without limits where nothing is known.
+    ``p_value`` is None if nothing was tested, and ``obstacle`` says why. ``logs`` are the log ratios of
+    pairs.
     """
 
     base: Side
@@ -75,28 +80,31 @@ class Comparison(Struct, frozen=True, gc=False):
 def compare_trials(
     base: Side, new: Side, *, alpha: float, counted: bool = False, repeats: bool = False
 ) -> Comparison:
-    """Compare trials that are independent of each other. ``counted`` says that the numbers are counts, of which one trial says all; ``repeats`` that several trials may well agree to the last digit."""
+    """Compare independent trials.
+
+    ``counted`` marks counts, for which one trial is enough; ``repeats`` marks trials that may agree exactly.
+    """
     values = (*base.values, *new.values)
     if not all(map(math.isfinite, values)):
-        return Comparison(base, new, obstacle="a value that is not finite", wrong=True)
+        return Comparison(base, new, obstacle="a value is not finite", wrong=True)
     least = min(values)
     if least < 0:
-        return Comparison(base, new, obstacle="a ratio needs values above 0, and one is below")
+        return Comparison(base, new, obstacle="a ratio needs positive values, and one is negative")
     if counted and not (_varies(base) and _varies(new) and least > 0):
         exact = _compare_exactly(base, new)
         if not exact.low <= 1 <= exact.high or not _can_be_tested(base, new):
             return exact
     if least == 0:
-        return Comparison(base, new, obstacle="a ratio needs values above 0, and one is 0")
+        return Comparison(base, new, obstacle="a ratio needs positive values, and one is 0")
     if why := _too_thin(base, new, repeats=counted or repeats):
         return Comparison(base, new, ratio=new.middle / base.middle, obstacle=why)
     return _compare_by_welch(base, new, alpha) if _can_be_tested(base, new) else _compare_exactly(base, new)
 
 
 def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Comparison:
-    """Compare trials of which each has a partner on the other side, that it took turns with; ``trials`` are the samples of each, by side."""
+    """Compare trials in pairs that took turns; ``trials`` holds the samples of each, by side."""
     if not all(0 < value < math.inf for side in trials for samples in side for value in samples):
-        return Comparison(base, new, obstacle="a ratio needs finite values above 0", wrong=True)
+        return Comparison(base, new, obstacle="a ratio needs finite positive values", wrong=True)
     logs = tuple(
         _pair_log_ratio(*samples)
         if len(samples[0]) == len(samples[1])
@@ -113,27 +121,27 @@ def compare_pairs(base: Side, new: Side, trials: Trials, *, alpha: float) -> Com
 
 
 def _pair_log_ratio(base: Sequence[float], new: Sequence[float]) -> float:
-    """What a pair says: the median over rounds, in each of which both had a turn."""
+    """Return the log ratio of a pair: the median over rounds, in which each side had a turn."""
     logs = sorted(math.log(after) - math.log(before) for before, after in zip(base, new, strict=True))
     middle = len(logs) // 2
     return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
 def _varies(side: Side) -> bool:
-    """Whether trials differ, and by more than logarithms have digits for."""
+    """Return whether trials differ by more than floating-point precision."""
     low, high = min(side.values), max(side.values)
     return low < high and (low <= 0 or math.log(low) < math.log(high))
 
 
 def _can_be_tested(base: Side, new: Side) -> bool:
-    """Whether there is a spread to hold a change against."""
+    """Return whether there is variation to test a change against."""
     if len(base.values) < 2 or len(new.values) < 2 or min(*base.values, *new.values) <= 0:
         return False
     return _varies(base) or _varies(new)
 
 
 def _compare_exactly(base: Side, new: Side) -> Comparison:
-    """From the smallest to the largest ratio of any two trials: one number, where neither side varies."""
+    """Return the range of ratios of any two trials: a single number if neither side varies."""
     ratio = _ratio(new.middle, base.middle)
     low, high = (
         _ratio(min(new.values), max(base.values)),
@@ -143,14 +151,14 @@ def _compare_exactly(base: Side, new: Side) -> Comparison:
 
 
 def _ratio(new: float, base: float) -> float:
-    """New over base; 1 where both are 0, and without limit where only the base is."""
+    """Return new / base; 1 if both are 0, infinite if only the base is."""
     if base == 0:
         return 1.0 if new == 0 else math.inf
     return new / base
 
 
 def _too_thin(base: Side, new: Side, *, repeats: bool) -> str:
-    """Why there are too few trials to tell anything from; empty if there are enough."""
+    """Return why there are too few trials for a test; empty if there are enough."""
     sides = ("BASE", base), ("NEW", new)
     short = [name for name, side in sides if len(side.values) < 2]
     if short:
@@ -181,20 +189,20 @@ def _compare_by_welch(base: Side, new: Side, alpha: float) -> Comparison:
 
 
 def _near_quantile(alpha: float, freedom: float) -> float:
-    """About the t quantile: interpolated, over 1 / freedom, between those of the whole numbers around it."""
+    """Approximate the t quantile by interpolation over 1 / freedom between whole numbers."""
     below = max(1, int(freedom))
     low, high = whole_t_quantile(alpha, below), whole_t_quantile(alpha, below + 1)
     return low + (high - low) * (below + 1) * max(0.0, 1 - below / freedom)
 
 
 def _most_freedom(ours: int, theirs: int) -> float:
-    """Degrees of freedom of two sides at most: all of them if there are equally many trials, hardly more than the smaller side's own if it is far smaller."""
+    """Limit the degrees of freedom: all for equal numbers of trials, close to the smaller side's if very unequal."""
     fewer, more = sorted((ours, theirs))
     return (fewer - 1) * (1 + fewer / more)
 
 
 def _log_moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance of the logarithms."""
+    """Return mean and variance of the logarithms."""
     logs = [math.log(value) for value in values]
     mean = math.fsum(logs) / len(logs)
     return mean, math.fsum([(log - mean) ** 2 for log in logs]) / (len(logs) - 1)
@@ -203,9 +211,11 @@ def _log_moments(values: Sequence[float]) -> tuple[float, float]:
 def more_trials(
     found: Comparison, *, margin: float, alpha: float, certain_at: float | None = None
 ) -> int | None:
-    """About how many more trials a side a certain answer takes, if they go on as before: ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many comparisons.
+    """Estimate how many more trials per side give a certain answer if they continue as before.
 
-    One more than ``MOST_MORE`` where that would not do either; None where nothing says how trials scatter, or where it takes no more.
+    Certain means ``same`` at ``alpha``, or a change at ``certain_at``, which is stricter among many
+    comparisons. Return ``MOST_MORE`` + 1 if even that many are too few; None if the variation is unknown or
+    no more are needed.
     """
     if certain_at is None and _is_settled(found, margin):
         return None
@@ -222,7 +232,7 @@ def _is_settled(found: Comparison, margin: float) -> bool:
 
 
 def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: float) -> int:
-    """The smallest number of further pairs that decide, if those seen come again in the same order."""
+    """Return the smallest number of further pairs that decide, repeating those seen in the same order."""
     margin = max(margin, _LEAST_MARGIN)
     same, changed = PairedTest(margin, alpha), PairedTest(margin, certain_at)
     ahead = itertools.islice(itertools.cycle(logs), len(logs) + MOST_MORE)
@@ -235,7 +245,7 @@ def _more_pairs(logs: Sequence[float], margin: float, alpha: float, certain_at: 
 
 
 def _more_trials(base: Side, new: Side, margin: float, alpha: float, certain_at: float) -> int:
-    """The smallest number of further trials a side after which the interval would be narrower than the margin, or leave out no change at all."""
+    """Return the smallest number of further trials per side whose interval lies within the margin or excludes 1."""
     before, after = _log_moments(base.values), _log_moments(new.values)
     effect, room = abs(after[0] - before[0]), math.log1p(margin)
     share = (before[1] + after[1]) ** 2 / (before[1] ** 2 + after[1] ** 2)
@@ -256,7 +266,7 @@ def _more_trials(base: Side, new: Side, margin: float, alpha: float, certain_at:
 
 
 class Mean(Struct, frozen=True):
-    """The geometric mean of effects over cases, and between what it lies; without limits for fewer than two cases."""
+    """Geometric mean of ratios over cases, with its confidence interval; unbounded for fewer than two cases."""
 
     cases: int
     ratio: float
@@ -265,7 +275,7 @@ class Mean(Struct, frozen=True):
 
 
 def mean_effect(ratios: Sequence[float], alpha: float) -> Mean:
-    """The geometric mean of what the cases of a table have become, with Student's interval over the cases."""
+    """Return the geometric mean of the cases' ratios, with Student's t interval over the cases."""
     logs = [math.log(ratio) for ratio in ratios]
     mean = math.fsum(logs) / len(logs)
     if len(logs) < 2:

@@ -1,13 +1,17 @@
-"""Between what the next value of a row will lie, judging by values of past runs; standard library only.
+"""Predict the next value of a row from its past values. Standard library only.
 
-Values are compared as logarithms, oldest first, and each is of a run of its own. A level that shifted in the past, by a change that somebody accepted, is no noise: the past is first cut into levels, where
-values before and after lie apart by their ranks (Mann and Whitney, Annals of Mathematical Statistics 18, 1947) more clearly than one in twenty series without a shift would show anywhere; it takes ten values
-to see one. What is left is how far values lie from their own level, and the next one is predicted around the last level:
+Values are given oldest first, one per run, and compared as logarithms. Accepted changes shift the level, and
+a shift is not noise: so the series is first cut into levels, wherever the values before and after differ by
+the rank test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947) at a level that one in twenty
+series without a shift would reach anywhere; that takes ten values. The next value is predicted around the
+last level, from the distances of all values to their own level:
 
-- from few values, by the interval of Student's t (Hahn and Meeker, "Statistical Intervals", 1991: mean ± t s √(1 + 1/m) for a level of m values), and never narrower than what was seen;
-- from as many as the rate asks for (99 for 1 %), by what was seen and nothing else: of the n distances from the middle of their level's other values, the ⌈(n + 1)(1 - rate)⌉-th smallest. That holds whatever the
-  noise is like, if the order of values means nothing (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005; leaving one out: Barber, Candès, Ramdas and
-  Tibshirani, Annals of Statistics 49, 2021).
+- from few values, by Student's t prediction interval (Hahn and Meeker, "Statistical Intervals", 1991:
+  mean ± t s √(1 + 1/m) for a level of m values), and never narrower than the observed range;
+- from enough values for the rate (99 for 1 %), by ranks alone: of the n distances from the median of the
+  other values of the level, the ⌈(n + 1)(1 - rate)⌉-th smallest. That holds for any noise if the values
+  are exchangeable (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005; leaving
+  one out: Barber, Candès, Ramdas and Tibshirani, Annals of Statistics 49, 2021).
 """
 
 from __future__ import annotations
@@ -19,20 +23,20 @@ from statistics import fmean, median
 
 from msgspec import Struct, structs
 
-from torchstone.analyze.student import whole_t_quantile
+from torchstone.analyze.student_t import whole_t_quantile
 
 FEWEST = 5
-"""The past values that a margin takes: from fewer, the interval is so wide that it is of no use."""
+"""The minimum number of past values; with fewer, the interval is uselessly wide."""
 SHORTEST_LEVEL = 3
 SHIFT_CHANCE = 0.05
-_SHIFTED = 0.1  # of the false alarms: what is as rare as that begins a level of its own
-_MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponentials overflow
-_LARGEST = 700.0  # of which an exponential is still a number
-_SLACK = 1e-12  # what logarithms and exponentials do to a number that does not change
+_SHIFTED = 0.1  # of the false alarms: a rarer value starts a new level
+_MOST = 50.0  # of the logarithm: a larger margin is useless, and exponentials overflow
+_LARGEST = 700.0  # largest exponent without overflow
+_SLACK = 1e-12  # rounding of exp(log(x))
 
 
 class Forecast(Struct, frozen=True):
-    """Between what the next value will lie, the values of the last level, and how that was found."""
+    """Prediction interval of the next value, the values of the last level, and the method."""
 
     low: float
     high: float
@@ -42,12 +46,15 @@ class Forecast(Struct, frozen=True):
 
     @property
     def middle(self) -> float:
-        """What the next value will be, more or less."""
+        """Return the predicted value."""
         return median(self.level)
 
 
 def forecast(values: Sequence[float], false_alarms: float) -> Forecast:
-    """Where the next value will lie, but for a share ``false_alarms`` of all times; ``values`` are positive, oldest first, and ``FEWEST`` or more."""
+    """Predict the next value, with a share ``false_alarms`` of values outside the interval.
+
+    ``values`` are positive, oldest first, and at least ``FEWEST``.
+    """
     logs = [math.log(value) for value in values]
     levels = find_levels(logs)
     reach = _reach(levels, len(levels[-1]), false_alarms)
@@ -62,9 +69,11 @@ def forecast(values: Sequence[float], false_alarms: float) -> Forecast:
 
 
 def forecast_around(values: Sequence[float], now: float, false_alarms: float) -> Forecast:
-    """The same, where a newest value is known: one more of the last level, or, if it lies far beyond what was to be expected, the first of a new one.
+    """Predict the next value, given the newest value ``now``.
 
-    What lies only just outside is more often one of the few that do than a new level, around which most of the next values would then lie outside.
+    ``now`` joins the last level, or starts a new one if it lies far outside the prediction. A value just
+    outside is more likely an outlier than a new level; a new level around it would put most later values
+    outside.
     """
     known = forecast(values, false_alarms * _SHIFTED)
     if known.low * (1 - _SLACK) <= now <= known.high * (1 + _SLACK):
@@ -79,7 +88,7 @@ def forecast_around(values: Sequence[float], now: float, false_alarms: float) ->
 
 
 def find_levels(values: Sequence[float]) -> list[list[float]]:
-    """The values cut where their level shifts: none of the parts shows another shift.
+    """Cut the values where their level shifts, until no part shows another shift.
 
     >>> find_levels([1, 2, 1, 2, 1, 7, 8, 7, 8, 7])
     [[1, 2, 1, 2, 1], [7, 8, 7, 8, 7]]
@@ -89,7 +98,7 @@ def find_levels(values: Sequence[float]) -> list[list[float]]:
 
 
 def _find_shift(values: Sequence[float]) -> int:
-    """Where the values before and after lie apart most clearly; 0 if that may well be chance."""
+    """Return the most significant split position; 0 if it may well be chance."""
     count = len(values)
     cuts = range(SHORTEST_LEVEL, count - SHORTEST_LEVEL + 1)
     ranks, ties = _rank(values)
@@ -107,7 +116,7 @@ def _find_shift(values: Sequence[float]) -> int:
 
 
 def _rank(values: Sequence[float]) -> tuple[list[float], int]:
-    """The rank of each value, equal ones sharing theirs, and the sum over all ties of t³ - t."""
+    """Return the rank of each value (ties share theirs), and the sum of t³ - t over all ties."""
     ranks, ties, before = [0.0] * len(values), 0, 0
     for _, group in groupby(sorted(range(len(values)), key=values.__getitem__), key=values.__getitem__):
         same = list(group)
@@ -119,7 +128,7 @@ def _rank(values: Sequence[float]) -> tuple[list[float], int]:
 
 
 def _has_enough(logs: Sequence[float], false_alarms: float) -> bool:
-    """Whether there are so many values that their own ranks say what so rare a value is."""
+    """Return whether there are enough values to use their ranks alone."""
     return _rank_of_limit(len(logs), false_alarms) <= len(logs)
 
 
@@ -128,7 +137,7 @@ def _rank_of_limit(count: int, false_alarms: float) -> int:
 
 
 def _reach(levels: Sequence[Sequence[float]], size: int, false_alarms: float) -> float:
-    """How far from the middle of a level of ``size`` values the next one may lie."""
+    """Return how far from the median of a level of ``size`` values the next one may lie."""
     count = sum(map(len, levels))
     distances = sorted(distance for level in levels for distance in _distances(level))
     limit = _rank_of_limit(count, false_alarms)
@@ -141,14 +150,14 @@ def _reach(levels: Sequence[Sequence[float]], size: int, false_alarms: float) ->
 
 
 def _distances(level: Sequence[float]) -> list[float]:
-    """How far each value lies from the middle of the others, in units that do not depend on how many others there are."""
+    """Return the distance of each value to the median of the others, scaled to be independent of their number."""
     ordered = sorted(level)
     known = math.sqrt(1 + 1 / (len(level) - 1))
     return [abs(value - _middle_without(ordered, at)) / known for at, value in enumerate(ordered)]
 
 
 def _middle_without(ordered: Sequence[float], left_out: int) -> float:
-    """The median of all sorted values but one."""
+    """Return the median of sorted values with one left out."""
     half = (len(ordered) - 1) // 2
     upper = ordered[half + (half >= left_out)]
     if (len(ordered) - 1) % 2:

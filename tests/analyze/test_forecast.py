@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.learning import FEWEST, find_levels, forecast, forecast_around
-from torchstone.analyze.student import t_quantile
+from torchstone.analyze.forecast import FEWEST, find_levels, forecast, forecast_around
+from torchstone.analyze.student_t import t_quantile
 
 TRIES = 1500
 Draw = Callable[[random.Random], float]

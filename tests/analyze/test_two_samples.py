@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.compare import (
+from torchstone.analyze.two_samples import (
     EXACT,
     MOST_MORE,
     PAIRED,
@@ -101,9 +101,9 @@ LAST_BIT = side(1000.0, math.nextafter(1000.0, math.inf))  # of which logarithms
         (side(5.0), side(6.0), "one trial a side cannot tell"),
         (side(5.0), side(6.0, 6.1), "one trial of BASE cannot tell"),
         (side(5.0, 5.1), side(6.0), "one trial of NEW cannot tell"),
-        (side(5.0, 5.0, 5.0), side(6.0, 6.1), "all trials of BASE have the very same value"),
-        (side(5.0, 5.0), side(5.0, 5.0), "all trials of BASE and NEW have the very same value"),
-        (LAST_BIT, LAST_BIT, "all trials of BASE and NEW have the very same value"),
+        (side(5.0, 5.0, 5.0), side(6.0, 6.1), "all trials of BASE have exactly the same value"),
+        (side(5.0, 5.0), side(5.0, 5.0), "all trials of BASE and NEW have exactly the same value"),
+        (LAST_BIT, LAST_BIT, "all trials of BASE and NEW have exactly the same value"),
     ],
 )
 def test_too_thin_data_is_told_and_not_tested(base: Side, new: Side, said: str) -> None:

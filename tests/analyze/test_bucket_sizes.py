@@ -7,7 +7,7 @@ import random
 import pytest
 
 from scaling_samples import bucket_rounds, round_case, round_passed, sweep_of
-from torchstone.analyze.buckets import Bucket, BucketSweep, independent_values, sweep_buckets
+from torchstone.analyze.bucket_sizes import Bucket, BucketSweep, independent_values, sweep_buckets
 from torchstone.analyze.scaling_curves import collect_sweeps
 from torchstone.core.records import Measurement, Outcome
 

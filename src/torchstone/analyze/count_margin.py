@@ -1,10 +1,10 @@
-"""How far repeats of one count lie apart, and the margin that the next one needs; standard library only.
+"""Compute the spread of repeated counts, and the margin that the next count needs. Standard library only.
 
-The margin is that of a prediction interval: with a probability of 99.9 %, the next value lies in it, if values are independent and their logarithms
-normally distributed (Hahn and Meeker, "Statistical Intervals", 1991: mean ± t(n - 1) s √(1 + 1/n)). A confidence interval would be of
-no use: it says where the mean is, and shrinks to nothing with more repeats, while the next value goes on wandering. A multiple of the spread that was
-seen would be of no use either: three values hardly ever show what a hundred will, and Student's t says by how much to distrust them. That is why few
-repeats give wide margins: 36 standard deviations from three values, 7.4 from six, 4.8 from eleven.
+The margin is a 99.9 % prediction interval, assuming independent, log-normal values (Hahn and Meeker,
+"Statistical Intervals", 1991: mean ± t(n - 1) s √(1 + 1/n)). A confidence interval would not do: it locates
+the mean and shrinks with more repeats, while single values keep their spread. A multiple of the observed
+range would not do either: three values rarely show the range of a hundred, and Student's t accounts for that.
+Hence few repeats give wide margins: 36 standard deviations from three values, 7.4 from six, 4.8 from eleven.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-FEWEST = 3  # values; of two, the standard deviation says next to nothing (Student's t would be 637)
+FEWEST = 3  # values; with two, Student's t would be 637
 CONFIDENCE = 0.999
 DIGITS = 2
 
-# 99.9 % two-sided Student's t by degrees of freedom; between two of these, the one before is taken, which is the wider.
+# 99.9 % two-sided Student's t by degrees of freedom; in between, the smaller number applies, which is wider.
 STUDENT_T = {
     2: 31.599,
     3: 12.924,
@@ -35,11 +35,11 @@ STUDENT_T = {
     60: 3.460,
     120: 3.373,
 }
-_MOST = 50.0  # of the logarithm: beyond it no margin is of use, and exponentials overflow
+_MOST = 50.0  # of the logarithm: a larger margin is useless, and exponentials overflow
 
 
 def spread(values: Sequence[float]) -> float:
-    """How far apart values are: the largest less the smallest, as a share of the smallest; 0 where there are none.
+    """Return (max - min) / min of the values; 0 if there are none.
 
     >>> spread([100, 103, 101])
     0.03
@@ -49,7 +49,10 @@ def spread(values: Sequence[float]) -> float:
 
 
 def predict(values: Sequence[float]) -> tuple[float, float]:
-    """Between what the next value will lie; never narrower than the values that were seen. Without limits where there are too few, or one is not positive."""
+    """Return the prediction interval of the next value; it always contains the observed values.
+
+    It is unbounded if there are too few values, or one is not positive.
+    """
     if len(values) < FEWEST or min(values) <= 0:
         return 0.0, math.inf
     logs = [math.log(value) for value in values]
@@ -62,7 +65,9 @@ def predict(values: Sequence[float]) -> tuple[float, float]:
 
 
 def find_margin(values: Sequence[float], around: float, least: float) -> float:
-    """The margin within which the next value will lie around an expected one, rounded up to two digits; infinite where nothing can be said.
+    """Return the relative margin around an expected value that the next value will stay within.
+
+    It is rounded up to two digits, and infinite if nothing can be predicted.
 
     >>> find_margin([1000, 1000, 1000, 1000], around=1000, least=0.001)
     0.001
@@ -74,12 +79,12 @@ def find_margin(values: Sequence[float], around: float, least: float) -> float:
 
 
 def round_up(share: float) -> float:
-    """A share with two significant digits, and no less than it is.
+    """Round a share up to two significant digits.
 
     >>> round_up(0.01201), round_up(0.0012), round_up(0.0999)
     (0.013, 0.0012, 0.1)
     """
-    exact = Decimal(f"{share:.12g}")  # so that 0.1 is a tenth, and not a little more
+    exact = Decimal(f"{share:.12g}")  # exact decimals: 0.1 must not become a little more
     if not exact:
         return 0.0
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() + 1 - DIGITS), ROUND_CEILING))

@@ -1,7 +1,8 @@
-"""Student's t distribution: how unlikely a value is, and which value is as unlikely as that; standard library only.
+"""Compute p-values and quantiles of Student's t distribution. Standard library only.
 
-The share of the distribution beyond ±t is a regularised incomplete beta function, here by its continued fraction (Abramowitz and Stegun, "Handbook of Mathematical
-Functions", 26.5.8 and 26.7.1), evaluated by the method of Lentz (Applied Optics 15, 1976). Degrees of freedom need not be whole: those of Welch's test are not.
+The p-value is a regularised incomplete beta function, computed as a continued fraction (Abramowitz and
+Stegun, "Handbook of Mathematical Functions", 26.5.8 and 26.7.1) with Lentz's method (Applied Optics 15,
+1976). Degrees of freedom may be fractional, as in Welch's test.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from functools import cache
 
 _TINY = 1e-300
 _PRECISE = 1e-13
-_CLOSE = 1e-6  # of the last step: what is left is about its square
-_TERMS = tuple(map(float, range(1, 500)))  # Python computes faster with floats alone
+_CLOSE = 1e-6  # of the last step: the remaining error is about its square
+_TERMS = tuple(map(float, range(1, 500)))  # floats only, for speed
 _MOST_STEPS = 60
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """How likely a value as far from 0 as ``t``, or farther, is by chance alone.
+    """Return the two-sided p-value of ``t``.
 
     >>> round(two_sided_p(2.776445, 4), 6)
     0.05
@@ -31,10 +32,10 @@ def two_sided_p(t: float, freedom: float) -> float:
 
 
 def t_quantile(alpha: float, freedom: float, near: float = 3.0) -> float:
-    """The value that is exceeded, on one side or the other, with the probability ``alpha``; ``near`` is where to look first.
+    """Return the two-sided quantile: |t| exceeds it with probability ``alpha``.
 
-    By Newton's method on logarithms: that of the probability falls, ever more steeply, with that of t, so from wherever one begins, all steps but the first go
-    the same way and none goes too far.
+    ``near`` is the starting point of Newton's method. It runs on logarithms, where the curve is concave:
+    after the first step it converges from one side without overshooting.
 
     >>> round(t_quantile(0.05, 4), 4)
     2.7764
@@ -44,7 +45,7 @@ def t_quantile(alpha: float, freedom: float, near: float = 3.0) -> float:
     t = near
     for _ in range(_MOST_STEPS):
         p = two_sided_p(t, freedom)
-        if p == 0:  # so far out that nothing is left to take a logarithm of
+        if p == 0:  # the p-value underflows
             t /= 2
             continue
         step = math.log(p / alpha) * p / (2 * t * _density(t, freedom))
@@ -56,7 +57,7 @@ def t_quantile(alpha: float, freedom: float, near: float = 3.0) -> float:
 
 @cache
 def whole_t_quantile(alpha: float, freedom: int) -> float:
-    """The same for a whole number of degrees of freedom; asked for again and again, it is computed once."""
+    """Return the quantile for whole degrees of freedom, from a cache."""
     return t_quantile(alpha, freedom)
 
 
@@ -66,7 +67,7 @@ def _density(t: float, freedom: float) -> float:
 
 
 def _beta_share(a: float, b: float, x: float, rest: float) -> float:
-    """The regularised incomplete beta function at ``x``; ``rest`` is 1 - x, given apart so that no digits are lost."""
+    """Return the regularised incomplete beta function at ``x``; ``rest`` is 1 - x, passed separately for precision."""
     if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0
     front = math.exp(
@@ -78,7 +79,7 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction, by Lentz: the ratio of numerators and that of denominators are kept, and 0 is never divided by."""
+    """Evaluate the continued fraction with Lentz's method."""
     both = a + b
     upper, lower = 1.0, 1.0 / ((1.0 - both * x / (a + 1.0)) or _TINY)
     value = lower

@@ -1,14 +1,14 @@
-"""The instruction-count files of PyTorch's ``pr_time_benchmarks`` <-> outcomes.
+"""Read and write the instruction-count files of PyTorch's ``pr_time_benchmarks``.
 
-Results are ``name,metric,value``; expected results are ``name,metric,expected,margin``. Neither has a header, though one is
-understood. Rows of one benchmark are one case, with one measurement a metric. Beside results lies a file for each benchmark, with records
-for PyTorch's benchmark database (``write_records``; ``v3`` reads them).
+Results are ``name,metric,value``; expected values are ``name,metric,expected,margin``. A header is optional.
+The rows of one benchmark form one case with one measurement per metric. Beside the results, each benchmark
+has a file with records for PyTorch's benchmark database (``write_records``; ``v3`` reads them).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchstone.core.errors import InputError, printable
@@ -22,9 +22,9 @@ RESULT_COLUMNS = ("name", "metric", "value")
 EXPECTED_COLUMNS = ("name", "metric", "expected", "margin")
 ORIGINAL_COUNTER = "hardware"
 RECORDS = "pr_time_benchmarks"
-"""The name of the benchmark in all records of the original."""
+"""The benchmark name in all records of the original."""
 TREE = "_tree"
-"""Ends the name of a metric that counts the whole process tree, which the original does not."""
+"""Suffix of metrics of the whole process tree, which the original lacks."""
 
 
 def read_results(path: str, text: str) -> Reading:
@@ -33,7 +33,7 @@ def read_results(path: str, text: str) -> Reading:
 
 
 def read_expected(path: str, text: str) -> Reading:
-    """Read ``name,metric,expected,margin``; the margin is a share, such as 0.015 for 1.5 %."""
+    """Read ``name,metric,expected,margin``; the margin is a fraction, such as 0.015 for 1.5 %."""
     return _read(path, text, "pr-time-expected", EXPECTED_COLUMNS, _expected)
 
 
@@ -44,9 +44,7 @@ def _result(path: str, line: int, cells: Sequence[str]) -> Measurement:
 def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
     value = table.read_positive(path, line, "expected", cells[2])
     if value == 0:
-        advice = (
-            "a share of 0 means nothing: remove the row, and add it anew with 'torchstone accept --add-new'"
-        )
+        advice = "a margin relative to 0 means nothing: remove the row, and add it anew with 'torchstone accept --add-new'"
         raise InputError("an expected value of 0", path=path, line=line, column="expected", advice=advice)
     margin = table.read_number(path, line, "margin", cells[3])
     if not 0 <= margin < 1:
@@ -83,16 +81,28 @@ def _read(
         for name, by_metric in cases.items()
     )
     lines = tuple(next(iter(by_metric.values()))[0] for by_metric in cases.values())
-    return Reading(path, kind, run_of(path, outcomes), lines)
+    return Reading(path, kind, run_of(path, outcomes), lines, metric_lines=_metric_lines(lines, cases))
+
+
+def _metric_lines(
+    lines: Sequence[int], cases: Mapping[str, Mapping[str, tuple[int, Measurement]]]
+) -> dict[tuple[int, str], int]:
+    """Return the lines of all metrics except the first of each benchmark."""
+    return {
+        (first, measurement.metric): line
+        for first, by_metric in zip(lines, cases.values(), strict=True)
+        for line, measurement in by_metric.values()
+        if line != first
+    }
 
 
 def write_results(run: Run) -> str:
-    """One row a benchmark and metric, without a header."""
+    """Write one row per benchmark and metric, without a header."""
     return table.render_rows(_cells(outcome, measurement) for outcome, measurement in _counted(run))
 
 
 def write_expected(run: Run) -> str:
-    """One row a benchmark and metric, with its margin or the customary one; three blank lines between rows, as upstream."""
+    """Write one row per benchmark and metric, with its margin or the default; three blank lines apart, as upstream."""
     return "\n\n\n".join(
         table.render_row([*_cells(outcome, measurement), _margin_text(measurement.margin)])
         for outcome, measurement in _counted(run)
@@ -100,7 +110,7 @@ def write_expected(run: Run) -> str:
 
 
 def _counted(run: Run) -> Iterator[tuple[Outcome, Measurement]]:
-    """What was counted: other probes have no place in these files."""
+    """Yield the measurements of the instructions probe; these files hold no others."""
     for outcome in run.outcomes:
         if outcome.case.probe == Probe.INSTRUCTIONS:
             yield from ((outcome, measurement) for measurement in outcome.measurements)
@@ -111,7 +121,7 @@ def _cells(outcome: Outcome, measurement: Measurement) -> list[str]:
 
 
 def original_metrics(outcome: Outcome) -> list[Measurement]:
-    """What the original would have measured too: not what other processes and threads did besides."""
+    """Return the metrics that the original measures: not those of other processes and threads."""
     found = {measurement.metric for measurement in outcome.measurements}
     return [
         measurement
@@ -121,7 +131,7 @@ def original_metrics(outcome: Outcome) -> list[Measurement]:
 
 
 def write_rows(outcome: Outcome) -> str:
-    """The rows that the original would have written for one benchmark."""
+    """Write the rows of one benchmark as the original does."""
     name = outcome.case.benchmark
     return table.render_rows(
         [name, measurement.metric, exact_text(smallest(measurement))]
@@ -130,7 +140,7 @@ def write_rows(outcome: Outcome) -> str:
 
 
 def write_records(outcome: Outcome) -> str:
-    """The records of one benchmark. They name the counter where it is not the one that the original has."""
+    """Write the database records of one benchmark; they name the counter if it is not the original's."""
     records = [_record(outcome, measurement) for measurement in original_metrics(outcome)]
     return escape_json(json.dumps(records, ensure_ascii=False)) + "\n"
 
@@ -160,7 +170,7 @@ def _record(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
 
 
 def smallest(measurement: Measurement) -> Number:
-    """The smallest sample, which stands for all of them; a whole number as such."""
+    """Return the smallest sample, an int if it is whole."""
     value = min(measurement.samples)
     return int(value) if value == int(value) else value
 

@@ -1,0 +1,85 @@
+"""Convert between a run's environment and the machine fields of a v3 record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchstone.core.records import Run
+from torchstone.formats.json_text import Fields
+from torchstone.formats.torch.json_objects import non_empty, object_at, text_at
+
+
+def read_environment(record: Fields) -> dict[str, Any]:
+    """Return machine and libraries of a record as a run's environment."""
+    runners = record.value.get("runners")
+    runner = runners[0] if isinstance(runners, list) and len(runners) == 1 else {}
+    runner = runner if isinstance(runner, dict) else {}
+    more, cpu, gpu = object_at(runner, "extra_info"), text_at(runner, "cpu_info"), text_at(runner, "gpu_info")
+    python = text_at(more, "python")
+    versions = {
+        name: version
+        for name, stated in object_at(record.value, "dependencies").items()
+        if isinstance(stated, dict) and (version := text_at(stated, "version"))
+    }
+    machine = {"architecture": text_at(more, "architecture"), "cpu": {"model": cpu} if cpu else {}}
+    threads = text_at(more, "threads")
+    return non_empty(
+        {
+            "machine": non_empty(machine),
+            "accelerators": [{"name": gpu}] if gpu else "",
+            "software": {"python": {"version": python}} if python else {},
+            "versions": versions,
+            "threads": int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else "",
+        }
+    )
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Return the fields that all records of a run share: revision, machine and library versions."""
+    versions = {
+        name: {"version": version} for name, version in object_at(run.environment, "versions").items()
+    }
+    return non_empty(
+        {
+            "head_sha": run.revision.commit,
+            "head_branch": run.revision.branch,
+            "runners": _describe_machine(run.environment) or "",
+            "dependencies": versions,
+        }
+    )
+
+
+def _describe_machine(environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """Describe the machine in the database's terms: its name is the device type, its type the device model."""
+    machine, software = object_at(environment, "machine"), object_at(environment, "software")
+    listed = environment.get("accelerators")
+    devices = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    first = devices[0] if devices else {}
+    cpu = object_at(machine, "cpu").get("model")
+    more = {
+        "fingerprint": environment.get("fingerprint"),
+        "host": machine.get("host"),
+        "os": machine.get("os"),
+        "architecture": machine.get("architecture"),
+        "driver": first.get("driver"),
+        "python": object_at(software, "python").get("version"),
+        "compiler": software.get("compiler"),
+        "threads": environment.get("threads"),
+    }
+    described = {
+        "name": str(environment.get("device") or "").partition(":")[0],
+        "type": first.get("name") or cpu,
+        "cpu_info": cpu,
+        "cpu_count": object_at(machine, "cores").get("logical"),
+        "avail_mem_in_gb": _gigabytes(object_at(machine, "memory").get("total")),
+        "gpu_info": first.get("name"),
+        "gpu_count": len(devices) or None,
+        "avail_gpu_mem_in_gb": _gigabytes(first.get("memory")),
+        "extra_info": {name: str(value) for name, value in non_empty(more).items()},
+    }
+    stated = non_empty(described)
+    return [stated] if stated else []
+
+
+def _gigabytes(value: object) -> int | None:
+    return round(value / 10**9) if isinstance(value, int | float) else None
