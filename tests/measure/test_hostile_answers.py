@@ -351,6 +351,7 @@ def plan_with(messages: Callable[[SurveyJob], list[Any]]) -> Run:
         ({"survey": 5}, "survey: expected an object, found 5"),
         ({"survey": {}}, "survey: the field 'sources' is missing"),
         ({"error": 5}, "error: expected an object, found 5"),
+        ({"error": {"message": "", "is_of_torch": 1}}, "error.is_of_torch: expected true or false, found 1"),
     ],
 )
 def test_a_survey_that_does_not_fit_is_an_error_of_the_file_that_was_being_imported(
