@@ -24,8 +24,9 @@ import torch.distributed as dist
 from torchstone.define.benchmarks import Work
 from torchstone.suites import load_suite
 from torchstone.worker.probes.device import Device
-from torchstone.worker.probes.scaling import RoundPlan, make_step, time_iterations
+from torchstone.worker.probes.scaling import make_step, time_iterations
 from torchstone.worker.probes.subject import Target
+from torchstone.worker.protocol.jobs import RoundPlan
 from torchstone.worker.ranks.progress import ProgressFile
 
 BUCKET_MB, ITERATIONS = 25, 20

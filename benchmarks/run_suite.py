@@ -23,6 +23,7 @@ from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits
 from torchstone.measure.targets import list_built_in
+from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.worker_environment import warm_cache_folder
 
 MODELS = (
@@ -99,7 +100,7 @@ def measure_ready() -> bool:
 def time_worker(session: Session) -> float:
     """Seconds until a new worker has its job and says so."""
     began = time.perf_counter()
-    worker = session.launcher.launch({"job": "survey", "torch": False})
+    worker = session.launcher.launch(SurveyJob(torch=False))
     worker.channel.receive()
     seconds = time.perf_counter() - began
     worker.kill()

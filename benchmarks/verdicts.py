@@ -30,7 +30,8 @@ from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.pair import Played
 from torchstone.measure.ab.self_comparison import score, try_verdicts
-from torchstone.measure.ab.sides import Spec, open_sides
+from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.sides import open_sides
 from torchstone.measure.supervisor import Limits
 
 COMPARISONS = 2_000

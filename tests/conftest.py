@@ -20,7 +20,8 @@ from live_processes import MARK, Bench, Onlooker, expect_no_process, marked_proc
 from shared_zygote import Zygotes
 from torchstone.cli.main import run
 from torchstone.core.records import Outcome
-from torchstone.measure import session
+from torchstone.measure.executors.local import LocalExecutor
+from torchstone.measure.executors.selection import current_executor, using_executor
 from torchstone.measure.session import Session
 
 if (
@@ -71,10 +72,9 @@ def zygotes() -> Iterator[Zygotes]:
 @pytest.fixture
 def torchstone(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zygotes: Zygotes
-) -> Command:
+) -> Iterator[Command]:
     """Runs a command in an empty folder and gives what it printed; an error message is never a traceback."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "KeptLauncher", zygotes.start)
 
     def call(*arguments: str) -> Ran:
         code = run(list(arguments))
@@ -86,7 +86,9 @@ def torchstone(
             )  # after what was said while torch was loading
         return Ran(code, out, err)
 
-    return call
+    chosen = current_executor()  # a module of tests may have chosen another one than that of every command
+    with using_executor(zygotes if isinstance(chosen, LocalExecutor) else chosen):
+        yield call
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from torchstone.measure.launcher import KeptLauncher
+from torchstone.measure.executors.local import KeeperLauncher, LocalExecutor
+from torchstone.measure.executors.protocol import LauncherRequest, LoadingLauncher
 from torchstone.worker import worker_environment
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady
 
 _MOST = 2
 _PATIENCE = 10.0
@@ -28,25 +28,25 @@ def _of_the_user(variables: Mapping[str, str]) -> dict[str, str]:
 _USUAL = _of_the_user(os.environ)
 
 
-class _Shared(KeptLauncher):
+class _Shared(KeeperLauncher):
     """A launcher whose zygote outlives the command, as long as nothing was imported into it."""
 
     zygotes: Zygotes
     key: str
-    answer: Message | None = None
+    reply: KeeperReady | KeeperBroken | None = None
 
-    def wait_until_ready(self, timeout: float) -> Message:
-        if self.answer is None:
-            self.answer = super().wait_until_ready(timeout)
-        return self.answer
+    def wait_until_ready(self, timeout: float) -> KeeperReady | KeeperBroken:
+        if self.reply is None:
+            self.reply = super().wait_until_ready(timeout)
+        return self.reply
 
     def _begin(self) -> None:
-        self.answer = None
+        self.reply = None
         super()._begin()
 
-    def serve(self, request: Message, log_path: str, keep: Sequence[int]) -> None:
+    def serve(self, request: LauncherRequest) -> None:
         """Be the launcher of another command."""
-        self._request, self._log_path, self._keep = request, log_path, keep
+        self._setup, self._log_path, self._keep = request.setup, request.log_path, request.keep
 
     def close(self) -> None:
         if self._is_fit():
@@ -59,7 +59,7 @@ class _Shared(KeptLauncher):
 
     def _is_fit(self) -> bool:
         """Whether it would do for another command, once the workers of this one have ended."""
-        if self._libraries or not self.answer or not self.answer.get("ready") or self.answer.get("blocked"):
+        if self._libraries or not isinstance(self.reply, KeeperReady) or self.reply.blocked:
             return False
         for worker in self._workers.values():
             worker.kill()
@@ -70,38 +70,35 @@ class _Shared(KeptLauncher):
         return not self._workers and self._process.poll() is None
 
 
+def _is_usual(request: LauncherRequest) -> bool:
+    usual = _of_the_user(worker_environment.worker_variables(request.setup.template))
+    return (
+        request.start == "fork"
+        and request.python == sys.executable
+        and _of_the_user(os.environ) == _USUAL
+        and _of_the_user(request.variables) == usual
+    )
+
+
 class Zygotes:
-    """The zygotes that no command uses at the moment, the one that was used last at the end."""
+    """An executor with the zygotes that no command uses at the moment, the one that was used last at the end."""
 
     def __init__(self) -> None:
         self._idle: dict[str, _Shared] = {}
 
-    def start(
-        self,
-        start: str,
-        variables: Mapping[str, str],
-        request: Message,
-        log_path: str,
-        python: str = sys.executable,
-        keep: Sequence[int] = (),
-    ) -> KeptLauncher:
+    def open(self, request: LauncherRequest) -> LoadingLauncher:
         """What a session calls to start workers."""
-        given: dict[str, Any] = {"python": python, "keep": keep}
-        usual = _of_the_user(worker_environment.worker_variables(request["template"]))
-        if (
-            start != "fork"
-            or python != sys.executable
-            or _of_the_user(os.environ) != _USUAL
-            or _of_the_user(variables) != usual
-        ):
-            return KeptLauncher(start, variables, request, log_path, **given)
-        key = repr((request["sources"], request["devices"] or ["cpu"]))
+        if not _is_usual(request):
+            return LocalExecutor().open(request)
+        key = repr((request.setup.sources, request.setup.devices or ("cpu",)))
         found = self._idle.pop(key, None)
         if found is None:
-            found = _Shared(start, variables, request, log_path, **given)
+            found = _Shared(
+                request.start, request.variables, request.setup, request.log_path, keep=request.keep
+            )
             found.zygotes, found.key = self, key
         else:
-            found.serve(request, log_path, keep)
+            found.serve(request)
         return found
 
     def take_back(self, zygote: _Shared) -> None:

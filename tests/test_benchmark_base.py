@@ -15,6 +15,7 @@ import pytest
 from torchstone.define import benchmark_base
 from torchstone.define.counted import Counted
 from torchstone.worker.pr_time_files import Adapted
+from torchstone.worker.protocol.replies import CountedFound
 from torchstone.worker.sources import SourceError, find_measured, load_source
 from torchstone.worker.survey import _look_at
 
@@ -108,23 +109,14 @@ def test_a_survey_tells_of_counted_work_beside_benchmarks(source: Callable[..., 
         def counting():
             return lambda: sum(range(10))
         """
-    seen = _look_at(source(textwrap.dedent(made) + HEAD + MAIN))
-    assert [each["name"] for each in seen["benchmarks"]] == ["model"]
-    assert [each["name"] for each in seen["counted"]] == ["counting", "sums_10", "sums_20"]
-    assert seen["counted"][2] == {
-        "name": "sums_20",
-        "device": "cpu",
-        "backend": "eager",
-        "mode": "inference",
-        "dynamic": True,
-        "counts": "compile",
-        "metric": "compile_time_instruction_count",
-        "category": "sums",
-        "description": "a sum of 20 numbers",
-        "in_children": False,
-        "iterations": 7,
-        "measures_itself": False,
-    }
+    file = source(textwrap.dedent(made) + HEAD + MAIN)
+    seen = _look_at(file)
+    assert [each.name for each in seen.benchmarks] == ["model"]
+    assert [each.name for each in seen.counted] == ["counting", "sums_10", "sums_20"]
+    assert seen.counted[2] == CountedFound("sums_20", "cpu", "eager", "inference", dynamic=True)
+    work = find(file, "sums_20")
+    assert (work.counts, work.metric, work.category) == ("compile", "compile_time_instruction_count", "sums")
+    assert (work.description, work.in_children, work.iterations) == ("a sum of 20 numbers", False, 7)
 
 
 def test_the_hooks_are_called_as_counted_work_is(source: Callable[..., dict[str, str]]) -> None:

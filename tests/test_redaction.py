@@ -13,8 +13,8 @@ from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
 from torchstone.core.run_file import decode_run
 from torchstone.core.text.redaction import redact, redact_values, was_redacted
+from torchstone.measure.executors.worker_handle import LOG_KEPT, Worker
 from torchstone.measure.journal import create_journal
-from torchstone.measure.launcher import LOG_KEPT, Worker
 from torchstone.measure.measuring import settings_of_run
 from torchstone.worker.channel import Channel
 

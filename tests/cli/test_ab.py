@@ -33,6 +33,7 @@ from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 from torchstone.measure.session import Session
+from torchstone.worker.protocol.jobs import MeasureJob
 
 # The work of a call, and whether it can be done at all, depend on the environment. What waits is never faster than it should be.
 BENCHMARKS = """
@@ -156,40 +157,6 @@ def test_sides_that_cannot_share_their_zygotes_get_new_ones_for_every_pair(
     assert len(set(map(id, renewed))) == 2
 
 
-@pytest.mark.slow
-def test_a_case_that_fails_on_both_sides_could_not_be_measured(
-    torchstone: Command, write: WriteFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAIL", "1")
-    write("bench_ab.py", BENCHMARKS)
-    ran = torchstone("ab", "bench_ab.py::fails", "--b", "env:OTHER=1", *QUICK)
-    assert ran.code == 3
-    assert "1 inconclusive" in ran.out
-    assert "A failed" in ran.out
-    assert "B failed" in ran.out
-
-
-@pytest.mark.slow
-def test_a_budget_that_is_spent_leaves_cases_inconclusive_which_only_strict_takes_for_a_failure(
-    torchstone: Command, write: WriteFile, tmp_path: Path
-) -> None:
-    write("bench_ab.py", BENCHMARKS)
-    hurried = ("--device", "cpu", "--backend", "none", "--budget", "10ms")
-    arguments = ("ab", "bench_ab.py", "-k", "steps", "-k", "fails", *hurried)
-    ran = torchstone(*arguments, *FILES)
-    assert ran.code == 0
-    assert "2 inconclusive" in ran.out
-    assert "one pair says nothing" in ran.out
-    assert "the budget was spent before a pair was measured" in ran.out
-    assert "--strict" in ran.out
-    run = read_run(tmp_path / "a.jsonl").run
-    assert [(each.case.benchmark, each.status) for each in run.outcomes] == [("steps", "pass")]
-    assert {case.benchmark for case in run.plan} == {"fails", "steps"}
-    assert torchstone(*arguments, "--strict").code == 1
-    crashed = torchstone("ab", "bench_ab.py::fails", *hurried, "--b", "env:FAIL=1")
-    assert (crashed.code, "1 regression" in crashed.out) == (1, True)
-
-
 PACKAGE = """
 import time
 
@@ -282,7 +249,7 @@ def test_workers_of_a_side_are_spawned_where_those_of_the_other_cannot_be_forked
     started: list[str] = []
     make_job = Side.job
 
-    def job(side: Side, *given: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401  (whatever it is given)
+    def job(side: Side, *given: Any, **named: Any) -> MeasureJob:  # noqa: ANN401  (whatever it is given)
         started.append(side.session.launcher.start)
         return make_job(side, *given, **named)
 
@@ -352,15 +319,6 @@ def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparis
     ran = torchstone("ab", str(outside), "--b", "rev=HEAD~1", *QUICK)
     assert ran.code == 2
     assert f"B should be the revision HEAD~1, but imports mypackage ({repository}/src/mypackage" in ran.err
-
-
-@pytest.mark.slow
-def test_a_budget_for_fewer_pairs_than_can_decide_says_so(torchstone: Command, write: WriteFile) -> None:
-    write("bench_ab.py", BENCHMARKS)
-    slower = ("--b", "env:STEPS=400", "--device", "cpu", "--backend", "none", "--margin", "50%")
-    ran = torchstone("ab", "bench_ab.py::waits", *slower, "--alpha", "0.000000001", "--budget", "8s")
-    assert ran.code == 0
-    assert "and it takes 31 or more to decide" in " ".join(ran.out.split())
 
 
 def test_a_file_that_the_revision_does_not_have_is_refused(torchstone: Command, repository: Path) -> None:

@@ -12,6 +12,8 @@ from torchstone.core.records import Case, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.core.vocabulary import STATUSES
 from torchstone.measure.case_end import Ending, make_outcome
+from torchstone.measure.supervisor import is_last
+from torchstone.worker.protocol.replies import decode_reply
 
 CASE = Case("m", "performance", "bench", Variant("cpu", "eager", "inference", "float32"))
 
@@ -43,7 +45,9 @@ def end(answer: dict[str, Any] | None, killed: Ending | None = None, **how: obje
         "seconds": 1.0,
         "out_of_memory": False,
     }
-    return make_outcome(CASE, answer, killed, **(stated | how))
+    reply = decode_reply(answer) if answer else None
+    assert reply is None or is_last(reply)
+    return make_outcome(CASE, reply, killed, **(stated | how))
 
 
 def read_back(outcome: Outcome) -> Outcome:

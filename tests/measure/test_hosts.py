@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from torchstone.core.errors import UsageError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.host_group import Line, Place, find_place, first_host, wait_for_leader
 from torchstone.measure.hosts.network import interface_of, local_address
-from torchstone.measure.launcher import CannotMeasureError
 
 SOON = 60.0
 
@@ -379,7 +379,7 @@ time.sleep(600)
 def test_a_host_that_does_not_come_is_named(start: Start) -> None:
     leader = start(
         """
-from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 line = Line(place, 2)
 try:
     line.introduce({})

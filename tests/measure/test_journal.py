@@ -19,8 +19,8 @@ from live_processes import read_run
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Failure, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import create_journal, reopen_journal
-from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import repro_command
 
 CASES = tuple(

@@ -24,7 +24,9 @@ from torchstone.measure.procedures.rank_reports import (
     with_efficiency,
 )
 from torchstone.measure.procedures.rounds import Room, Sweep, axes_of, default_ranks, hosts_for, plan_sweep
-from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, answer_for, make_part
+from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, answer_for, make_part
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPart, RoundPlan
+from torchstone.worker.protocol.rank_report import RankReport, decode_report, write_report
 from torchstone.worker.ranks.progress import Progress
 
 CASE = Case(
@@ -37,14 +39,21 @@ PASSED = Outcome(CASE, "pass", extra={"duration": 2.0})
 FAILED = Outcome(CASE, "fail_to_run", extra={"duration": 2.0, "exits": {"1": -9, "0": -15}})
 
 
-def report(rank: int, host: str = "a", **more: object) -> dict[str, Any]:
+def report(rank: int, host: str = "a", **more: object) -> RankReport:
     own = {"rank": rank, "local_rank": rank, "host": host, "device": "cpu", "status": "pass"}
-    return {**own, "samples": [0.1, 0.2, 0.3], "peak": 2_000_000_000, "own": [], "communication": [], **more}
+    told = {**own, "samples": [0.1, 0.2, 0.3], "peak": 2_000_000_000, "own": [], "communication": [], **more}
+    return decode_report(told, rank)
 
 
-def failure(rank: int, cause: str, status: str = "fail_to_run", iteration: int = 3) -> dict[str, Any]:
+def failure(rank: int, cause: str, status: str = "fail_to_run", iteration: int = 3) -> RankReport:
     told = {"message": f"{cause} of {rank}", "traceback": "T", "phase": "run", "iteration": iteration}
-    return {"rank": rank, "status": status, "cause": cause, **told}
+    return decode_report({"rank": rank, "status": status, "cause": cause, **told}, rank)
+
+
+JOB = MeasureJob(
+    {"kind": "suite", "name": "s"}, "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
+)
+PLAN = RoundPlan("ddp", 2, timeout=5.0)
 
 
 # --- the sweep
@@ -208,19 +217,20 @@ def test_a_failure_names_the_rank_and_its_host() -> None:
 
 
 def test_reports_and_progress_are_read_from_the_folder_of_the_round(tmp_path: Path) -> None:
-    (tmp_path / "rank-0.json").write_text(json.dumps(report(0)))
+    write_report(str(tmp_path), report(0))
     (tmp_path / "rank-1.json").write_text('{"rank": 1, "st')  # the disk was full
     (tmp_path / "progress-1").write_text("run 12            ")
     host = read_host("a", str(tmp_path), (0, 1), FAILED)
-    assert [each["rank"] for each in host.reports] == [0]
+    assert [each.rank for each in host.reports] == [0]
     assert host.progress[1] == Progress("run", 12)
     assert host.progress[0] == Progress("load", 0)
     assert host.exits == {1: -9}  # the other was ended by torchrun
 
 
 def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
-    (tmp_path / "rank-1.json").write_text(json.dumps(report(1, "b")))
-    part = make_part({}, {"local_ranks": 1}, 1, "b", str(tmp_path))
+    write_report(str(tmp_path), report(1, "b"))
+    part = make_part(JOB, RoundPart("id", PLAN, 2, 1), 1, "b", str(tmp_path)).round
+    assert part is not None
     answer = json.loads(json.dumps(answer_for(part, FAILED)))
 
     class Line:
@@ -238,17 +248,18 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
             return 5
 
     line = Line()
-    crew = Crew(Room(2, 1, "rank"), ["a", "b"], line)
-    course = ScalingCourse(CASE, {"job": "measure"}, {"timeout": 5.0}, lambda: str(tmp_path), crew)
-    job = course.next_job()
+    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], line)
+    procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: str(tmp_path), host_group)
+    job = procedure.next_job()
     assert job is not None
-    assert job["round"]["endpoint"] == "10.0.0.1:5"
+    assert job.round is not None
+    assert job.round.endpoint == "10.0.0.1:5"
     assert line.ordered[1]["round"]["hosts"] == 2
-    assert course.next_job() is None
-    (tmp_path / "rank-0.json").write_text(json.dumps(report(0)))
-    course.take(PASSED)
-    assert course.outcome().status == "pass"
-    assert course.outcome().measurements[0].extra == {"ranks": [3, 3]}
+    assert procedure.next_job() is None
+    write_report(str(tmp_path), report(0))
+    procedure.take(PASSED)
+    assert procedure.outcome().status == "pass"
+    assert procedure.outcome().measurements[0].extra == {"ranks": [3, 3]}
 
 
 @pytest.mark.parametrize(
@@ -261,21 +272,21 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
 def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
     lost: set[int], differences: dict[int, str], status: str, message: str
 ) -> None:
-    crew = Crew(Room(2, 1, "rank"), ["a", "b"], None, differences)
-    crew.lost = lost
-    course = ScalingCourse(CASE, {}, {}, lambda: "", crew)
-    assert course.next_job() is None
-    assert course.outcome().status == status
-    assert course.outcome().failure is not None
-    assert course.outcome().failure.message == message  # type: ignore[union-attr]
+    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], None, differences)
+    host_group.lost = lost
+    procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: "", host_group)
+    assert procedure.next_job() is None
+    assert procedure.outcome().status == status
+    assert procedure.outcome().failure is not None
+    assert procedure.outcome().failure.message == message  # type: ignore[union-attr]
 
 
 def test_a_round_for_more_hosts_than_there_are_does_not_begin() -> None:
     case = structs.replace(CASE, variant=structs.replace(CASE.variant, further=axes_of("ddp", 16, "gloo")))
-    course = ScalingCourse(case, {}, {}, lambda: "", Crew(Room(1, 8, "rank"), ["a"]))
-    assert course.next_job() is None
-    assert course.outcome().status == "infra_error"
-    assert "needs 2 hosts, and there is 1" in str(course.outcome().failure)
+    procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(Room(1, 8, "rank"), ["a"]))
+    assert procedure.next_job() is None
+    assert procedure.outcome().status == "infra_error"
+    assert "needs 2 hosts, and there is 1" in str(procedure.outcome().failure)
 
 
 # --- efficiency

@@ -17,7 +17,7 @@ from torchstone.core.records import Case, Run, Variant
 from torchstone.measure.measuring import Settings, settings_of_run
 from torchstone.measure.plan import shard_cases
 from torchstone.measure.procedures.rounds import Room
-from torchstone.measure.procedures.scaling_procedure import Crew
+from torchstone.measure.procedures.scaling_procedure import HostGroup
 from torchstone.measure.runner import check_hosts, check_same_world, choose_limits, prepare_run
 from torchstone.measure.session import Session
 from torchstone.worker.cache_template import is_filled
@@ -244,25 +244,25 @@ def round_of(ranks: int) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("crew", "fits"),
+    ("host_group", "fits"),
     [
-        (Crew(Room(2, 8, "rank"), ("a", "b")), True),
-        (Crew(Room(1, 8, "rank"), ("a",)), False),
-        (Crew(Room(4, 4, "rank"), ("a", "b", "c", "d")), False),
-        (Crew(Room(1, 1, ""), ("a",)), False),
+        (HostGroup(Room(2, 8, "rank"), ("a", "b")), True),
+        (HostGroup(Room(1, 8, "rank"), ("a",)), False),
+        (HostGroup(Room(4, 4, "rank"), ("a", "b", "c", "d")), False),
+        (HostGroup(Room(1, 1, ""), ("a",)), False),
     ],
 )
 def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(
-    crew: Crew, fits: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    host_group: HostGroup, fits: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run("id", (round_of(8), round_of(16)), (), settings={"layout": [2, 8]})
-    monkeypatch.setattr(bench.session, "crew", crew)
+    monkeypatch.setattr(bench.session, "host_group", host_group)
     if fits:
         check_hosts(run, run.plan, bench.session)
     else:
         with pytest.raises(UsageError, match=r"were planned for (1 host|2 hosts) with 8 ranks each"):
             check_hosts(run, run.plan, bench.session)
-    if len(crew.names) == 1:
+    if len(host_group.names) == 1:
         check_hosts(run, [round_of(8)], bench.session)
 
 

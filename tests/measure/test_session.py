@@ -18,10 +18,13 @@ from live_processes import MARK, Bench, expect_no_process, marked_processes, wai
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
 from torchstone.measure.answers import answer_of
-from torchstone.measure.launcher import CannotMeasureError, Spawner
+from torchstone.measure.executors.local import Spawner
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.session import Session
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import encode
+from torchstone.worker.protocol.jobs import SurveyJob
+from torchstone.worker.protocol.replies import SurveyReply
 from torchstone.worker.scratch import make_scratch
 
 GOOD = """
@@ -31,33 +34,37 @@ def linear(width, batch_size):
     return torch.nn.Linear(width, width), (torch.ones(batch_size, width),)
 """
 
+Look = Callable[..., SurveyReply]
+
 
 @pytest.fixture
-def look(bench: Bench, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def look(bench: Bench, tmp_path: Path) -> Look:
     """Has a worker look at a file."""
 
-    def call(text: str, name: str = "bench_it", **job: object) -> dict[str, Any]:
+    def call(text: str, name: str = "bench_it", **job: Any) -> SurveyReply:  # noqa: ANN401  (of any type that a field has)
         path = tmp_path / f"{name}.py"
         path.write_text(text)
         sources = [{"kind": "file", "name": name, "path": str(path)}]
-        return bench.session.survey({"sources": sources, "folder": str(tmp_path), **job})
+        return bench.session.survey(SurveyJob(tuple(sources), folder=str(tmp_path), **job))
 
     return call
 
 
 def test_a_worker_tells_of_benchmarks_devices_backends_and_environment(
-    look: Callable[..., dict[str, Any]],
+    look: Look,
 ) -> None:
-    found = look(GOOD, devices=["cpu", "nonsense", "meta"], threads=1)
-    (source,) = found["sources"]
-    assert [each["name"] for each in source["benchmarks"]] == ["linear(width=4)", "linear(width=8)"]
-    assert source["benchmarks"][0]["takes"] == ["batch_size"]
-    assert found["devices"]["cpu"] == ""
-    assert "torch knows no device 'nonsense'" in found["devices"]["nonsense"]
-    assert found["devices"]["meta"]
-    assert {"inductor", "eager", "none"} <= set(found["backends"])
-    assert found["environment"]["threads"] == 1
-    assert found["environment"]["versions"]["torch"]
+    found = look(GOOD, devices=("cpu", "nonsense", "meta"), threads=1)
+    (source,) = found.sources
+    assert [each.name for each in source.benchmarks] == ["linear(width=4)", "linear(width=8)"]
+    assert source.benchmarks[0].takes == ("batch_size",)
+    assert found.devices is not None
+    assert found.devices["cpu"] == ""
+    assert "torch knows no device 'nonsense'" in found.devices["nonsense"]
+    assert found.devices["meta"]
+    assert {"inductor", "eager", "none"} <= set(found.backends)
+    assert found.environment is not None
+    assert found.environment.threads == 1
+    assert found.environment.versions["torch"]
 
 
 BAD_FILES = [
@@ -94,7 +101,7 @@ BAD_FILES = [
 
 @pytest.mark.parametrize(("text", "message"), BAD_FILES, ids=[message[:40] for _, message in BAD_FILES])
 def test_a_file_that_cannot_be_used_is_told_with_its_place(
-    look: Callable[..., dict[str, Any]], tmp_path: Path, text: str, message: str
+    look: Look, tmp_path: Path, text: str, message: str
 ) -> None:
     with pytest.raises(InputError) as raised:
         look(text)
@@ -102,7 +109,7 @@ def test_a_file_that_cannot_be_used_is_told_with_its_place(
 
 
 def test_a_file_that_hangs_when_it_is_imported_is_told_with_the_line(
-    look: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "SURVEY_TIMEOUT", 3.0)
     with pytest.raises(InputError) as raised:
@@ -110,14 +117,14 @@ def test_a_file_that_hangs_when_it_is_imported_is_told_with_the_line(
     assert str(raised.value).startswith(f"{tmp_path}/bench_it.py:3: the worker did not answer within 3 s")
 
 
-def test_a_file_whose_name_hides_a_module_is_refused(look: Callable[..., dict[str, Any]]) -> None:
+def test_a_file_whose_name_hides_a_module_is_refused(look: Look) -> None:
     with pytest.raises(InputError, match="its name hides the module json"):
         look(GOOD, name="json")
 
 
-def test_an_import_that_fails_is_told_by_its_option(look: Callable[..., dict[str, Any]]) -> None:
+def test_an_import_that_fails_is_told_by_its_option(look: Look) -> None:
     with pytest.raises(TorchstoneError, match="--import not_there: ModuleNotFoundError"):
-        look(GOOD, imports=["not_there"])
+        look(GOOD, imports=("not_there",))
 
 
 def test_a_worker_needs_nothing_but_torch_and_the_standard_library(bench: Bench, tmp_path: Path) -> None:
@@ -135,13 +142,11 @@ def test_a_worker_needs_nothing_but_torch_and_the_standard_library(bench: Bench,
         assert bench.measure(path, ["bare"], probe=probe)["bare"].status == "pass"
 
 
-def test_what_a_file_imports_is_imported_once_for_all_workers(
-    look: Callable[..., dict[str, Any]], bench: Bench
-) -> None:
+def test_what_a_file_imports_is_imported_once_for_all_workers(look: Look, bench: Bench) -> None:
     found = look("import pexpect.replwrap\n" + GOOD)
-    assert {"pexpect", "pexpect.replwrap"} <= set(found["libraries"])
-    assert bench.session.launcher.preload(found["libraries"]) == ""
-    assert look("import sys\nassert 'pexpect.replwrap' in sys.modules\n" + GOOD)["sources"]
+    assert {"pexpect", "pexpect.replwrap"} <= set(found.libraries)
+    assert bench.session.launcher.preload(found.libraries) == ""
+    assert look("import sys\nassert 'pexpect.replwrap' in sys.modules\n" + GOOD).sources
     assert bench.session.launcher.preload(["not_there"]) == ""
 
 
@@ -153,9 +158,9 @@ def test_the_process_that_forks_has_a_single_thread(bench: Bench) -> None:
 
 def test_workers_can_be_started_without_a_keeper(tmp_path: Path) -> None:
     spawner = Spawner(worker_environment.worker_variables(str(tmp_path)))
-    answer = answer_of(spawner.launch({"job": "survey", "torch": False}), spawner, 60)
-    assert answer == {"survey": {"sources": [], "files": [], "libraries": []}}
-    worker = spawner.launch({"job": "survey", "torch": False})
+    answer = answer_of(spawner.launch(SurveyJob(torch=False)), spawner, 60)
+    assert answer == SurveyReply((), (), ())
+    worker = spawner.launch(SurveyJob(torch=False))
     spawner.close()
     worker.close()
     assert not os.path.exists(f"/proc/{worker.pid}")
@@ -195,7 +200,7 @@ def test_workers_of_a_library_that_starts_threads_are_spawned_with_a_caution(
         assert session.cautions == [
             "workers are spawned, which takes longer: 2 threads are running after the imports"
         ]
-        assert session.survey({"sources": [threaded], "torch": False})["sources"][0]["benchmarks"] == []
+        assert session.survey(SurveyJob((threaded,), torch=False)).sources[0].benchmarks == ()
 
 
 @pytest.mark.slow
@@ -224,7 +229,7 @@ def test_without_torch_nothing_can_be_measured_and_that_is_said(
     def look() -> None:
         with Session(start, "cold", lambda _: None) as session:
             session.start_workers([], ["cpu"])
-            session.survey({})
+            session.survey(SurveyJob())
 
     with pytest.raises(CannotMeasureError) as raised:
         look()
@@ -242,7 +247,7 @@ def test_nothing_is_left_of_a_session(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Session("spawn", "cold", lambda _: None) as session:
         session.start_workers([])
-        session.survey({"torch": False})
+        session.survey(SurveyJob(torch=False))
         assert len(list(tmp_path.iterdir())) == 1
     assert not list(tmp_path.iterdir())
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.measure.ab.sides import Spec, _world, check_out, choose_cores, find_python, parse_spec
+from torchstone.measure.ab.side_spec import Spec, parse_spec
+from torchstone.measure.ab.sides import _world, check_out, choose_cores, find_python
 from torchstone.worker import worker_environment
 from torchstone.worker.scratch import Scratch, make_scratch
 from torchstone.worker.worker_environment import World, template_folder, worker_variables

@@ -54,6 +54,14 @@ def test_one_trial_is_left_as_it_is() -> None:
     assert join_trials([alone]) is alone
 
 
+@pytest.mark.parametrize("status", ["pas", "a", ""])
+def test_a_status_that_is_only_a_part_of_pass_has_not_passed(status: str) -> None:
+    last = structs.replace(passed(abs_latency=[9.0]), status=status)
+    joined = join_trials([passed(abs_latency=[1.0]), passed(abs_latency=[2.0]), last])
+    assert joined.measurements[0].samples == (1.0, 2.0)
+    assert joined.status == status
+
+
 def test_cautions_of_trials_that_differ_only_in_counts_are_one() -> None:
     told = ("it waited 20 times, for 12% of the time", "it waited 7 times, for 31% of the time", "another")
     trials = [structs.replace(passed(abs_latency=[1.0]), extra={"cautions": [text]}) for text in told]

@@ -6,6 +6,7 @@ import math
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.pair import Played, Player, play_pair
 from torchstone.measure.measuring import Settings, make_job
 from torchstone.measure.supervisor import Limits
+from torchstone.worker.protocol.jobs import CodeTree, PairPart
+from torchstone.worker.protocol.replies import Malformed, TurnReady, TurnTaken, decode_reply
 
 HERE = Path(__file__).parent
 SOURCE = {"kind": "file", "name": "bench_pairs", "path": str(HERE / "bench_pairs.py")}
@@ -34,15 +37,14 @@ def play(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Play:
         name: str, *further: dict[str, Any], timeout: float = 60.0, seed: int = 1, memory: int | None = None
     ) -> Played:
         case = Case(name, "performance", "bench_pairs", Variant("cpu", "none", "inference", "float32"))
-        job = {
-            **make_job(case, SETTINGS, "fork"),
-            "turns": True,
-            "cores": sorted(os.sched_getaffinity(0))[-1:],
-        }
+        job = make_job(case, SETTINGS, "fork")
+        own: dict[str, Any] = {"takes_turns": True, "cores": tuple(sorted(os.sched_getaffinity(0))[-1:])}
         limits = Limits(timeout, memory)
 
         def starter(more: dict[str, Any]) -> Callable[[], Player]:
-            return lambda: Player(case, bench.session.launcher, {**job, **more}, limits)
+            part = own | {key: value for key, value in more.items() if key != "environment"}
+            told = replace(job, environment=more.get("environment"), pair=PairPart(**part))
+            return lambda: Player(case, bench.session.launcher, told, limits)
 
         starts = [starter(more) for more in further or ({}, {})]
         return play_pair(starts, random.Random(seed), case, bench.watcher)  # noqa: S311
@@ -50,7 +52,7 @@ def play(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Play:
     return call
 
 
-FAIL = {"surroundings": {"FAIL": "1"}}
+FAIL = {"environment": {"FAIL": "1"}}
 
 
 def test_both_sides_have_equally_many_turns_and_pass(play: Play) -> None:
@@ -63,9 +65,9 @@ def test_both_sides_have_equally_many_turns_and_pass(play: Play) -> None:
 
 
 def test_a_side_that_does_three_times_as_much_takes_longer(play: Play) -> None:
-    played = play("steps", {}, {"surroundings": {"STEPS": "600"}})
+    played = play("steps", {}, {"environment": {"STEPS": "600"}})
     assert played.log_ratio > math.log(1.5)
-    assert play("steps", {"surroundings": {"STEPS": "600"}}, {}).log_ratio < -math.log(1.5)
+    assert play("steps", {"environment": {"STEPS": "600"}}, {}).log_ratio < -math.log(1.5)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -88,7 +90,7 @@ def test_a_worker_that_dies_in_its_turn_ends_the_pair_and_leaves_no_times(play: 
 def test_a_worker_that_does_not_end_in_time_is_ended_and_the_other_which_waited_for_it_passes(
     play: Play,
 ) -> None:
-    played = play("steps", {}, {"surroundings": {"STEPS": "100000000"}}, timeout=3.0)
+    played = play("steps", {}, {"environment": {"STEPS": "100000000"}}, timeout=3.0)
     assert [outcome.status for outcome in played.outcomes] == ["pass", "timeout"]
     assert played.times == ((), ())
 
@@ -110,22 +112,25 @@ def test_workers_are_timed_on_the_cores_they_are_told(bench: Bench, play: Play) 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(turns.Player, "listen", listen)
-        play("steps", {"cores": [core]}, {"cores": [core]})
+        play("steps", {"cores": (core,)}, {"cores": (core,)})
     assert seen == {frozenset({core})}
     assert bench.session.launcher
 
 
 def test_nothing_a_model_writes_into_the_channel_is_taken_for_a_time() -> None:
-    told: list[object] = [0, -1, math.nan, math.inf, True, "5", None, []]
-    assert not any(map(turns._is_time, told))
-    assert turns._is_time(5)
-    assert turns._is_time(0.5)
+    given: list[object] = [0, -1, 1e-320, 1e300, math.nan, math.inf, True, "5", None, []]
+    for told in given:
+        assert isinstance(decode_reply({"each": told}), Malformed)
+        assert isinstance(decode_reply({"took": told}), Malformed)
+    assert isinstance(decode_reply({"each": 0.001, "strays": 5}), Malformed)
+    assert decode_reply({"each": 5}) == TurnReady(5)
+    assert decode_reply({"took": 0.5}) == TurnTaken(0.5)
 
 
 def test_modules_of_the_repository_that_do_not_come_from_the_worktree_are_named(
     play: Play, tmp_path: Path
 ) -> None:
-    tree = {"root": str(HERE), "worktree": str(tmp_path)}
+    tree = CodeTree(str(HERE), str(tmp_path))
     played = play("steps", {}, {"tree": tree})
     assert played.code[0].strays == ()
     assert any("bench_pairs" in stray for stray in played.code[1].strays)

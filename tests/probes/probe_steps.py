@@ -16,6 +16,7 @@ from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.probes.run_case import run_case
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions
 
 TORCH_WARNINGS = [
     # torch itself still uses what torch has deprecated.
@@ -96,7 +97,9 @@ def measure(
     recorder, result = Recorder(), Result()
     clock = PhaseClock(recorder, result)
     axes = {"device": "cpu", "backend": "eager", "mode": "inference", "dtype": "float32"} | variant
-    job = {"probe": probe, "variant": axes, "settings": settings or QUICK, "identity": identity or {}}
+    options = MeasureOptions(**(settings or QUICK))
+    start, cache = ((identity or {}).get(name, "") for name in ("start", "cache"))
+    job = MeasureJob({}, "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache)
     rule = (lambda *_: check) if check else None
     ended = Ended("", "", None, result, recorder.heard)
     try:

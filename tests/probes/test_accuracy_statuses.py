@@ -17,6 +17,8 @@ from torchstone.core.vocabulary import STATUSES
 from torchstone.define.benchmarks import Check
 from torchstone.worker import worker
 from torchstone.worker.channel import Channel
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, encode_job
+from torchstone.worker.protocol.replies import CaseReply
 
 pytestmark = TORCH_WARNINGS
 
@@ -91,23 +93,19 @@ def build_in_worker(folder: Path, trouble: str) -> Ended:
     name = f"trouble_{next(CALLS)}"
     sys.modules.pop(name, None)
     file.write_text(f"import torchstone\n\n@torchstone.benchmark\ndef trouble():\n    {trouble}\n")
-    job = {
-        "job": "case",
-        "source": {"kind": "file", "name": name, "path": str(file)},
-        "benchmark": "trouble",
-        "probe": "accuracy",
-        "folder": str(folder),
-        "variant": {"device": "cpu", "backend": "eager", "mode": "inference", "dtype": "float32"},
-    }
+    source = {"kind": "file", "name": name, "path": str(file)}
+    axes = CaseAxes("cpu", "eager", "inference", "float32")
+    job = MeasureJob(source, "trouble", "accuracy", axes, str(folder))
 
     class Deaf:
         def send(self, *_: object) -> None:
             return None
 
-    answer: Any = worker.do(job, cast("Channel", Deaf()))
-    failure = answer["result"]["failure"]
-    assert failure["phase"] == "load"
-    return Ended(answer["result"]["status"], failure["message"], None, cast("Any", None), [])
+    reply = worker.do(encode_job(job), worker.WorkerReporter(cast("Channel", Deaf())))
+    assert isinstance(reply, CaseReply)
+    assert reply.failure is not None
+    assert reply.failure.phase == "load"
+    return Ended(reply.status, reply.failure.message, None, cast("Any", None), [])
 
 
 REACHED: dict[str, tuple[Callable[[Path], Ended], str]] = {

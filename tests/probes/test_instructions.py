@@ -16,8 +16,9 @@ from probe_steps import TORCH_WARNINGS, Recorder
 
 from torchstone.define.counted import Counted, CountedFunction
 from torchstone.worker.probes.counting.counted_work import WARM_UP_ITERATIONS, counting_compiler
-from torchstone.worker.probes.instructions import CountPlan, measure_instructions
+from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
+from torchstone.worker.protocol.jobs import CountPlan
 
 pytestmark = TORCH_WARNINGS
 

@@ -76,5 +76,5 @@ def test_on_an_accelerator_communication_is_what_its_kernels_do() -> None:
     ],
 )
 def test_a_rank_says_whether_the_fault_is_its_own(error: BaseException, status: str, cause: str) -> None:
-    told = describe_failure(error, "run", 3)
-    assert (told["status"], told["cause"], told["iteration"]) == (status, cause, 3)
+    told = describe_failure(error, 2, "run", 3)
+    assert (told.rank, told.status, told.cause, told.iteration) == (2, status, cause, 3)

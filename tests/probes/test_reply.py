@@ -8,7 +8,7 @@ import pytest
 from probe_steps import Recorder
 
 from torchstone.worker.probes import reply
-from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, settings_of, tell
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 
 
 @pytest.mark.parametrize("samples", [math.nan, math.inf, -math.inf, [1.0, math.nan], []])
@@ -121,9 +121,3 @@ def test_error_is_told_in_one_piece_even_if_it_says_nothing() -> None:
     assert tell(ValueError(" what \n")) == "ValueError: what"
     assert tell(ValueError()) == "ValueError"
     assert tell(Mute()) == "Mute: (its message cannot be shown)"
-
-
-def test_setting_that_is_absent_or_null_is_its_default() -> None:
-    assert settings_of({}, "budget", 5.0) == 5.0
-    assert settings_of({"settings": {"budget": None}}, "budget", 5.0) == 5.0
-    assert settings_of({"settings": {"budget": 0}}, "budget", 5.0) == 0

@@ -85,12 +85,6 @@ class Counted:
         return type(self).measured is not Counted.measured
 
 
-def describe_counted(counted: Counted) -> dict[str, Any]:
-    """Return the facts that a plan needs."""
-    told = ("name", "device", "backend", "mode", "dynamic", "counts", "metric", "category", "description")
-    return {name: getattr(counted, name) for name in (*told, "in_children", "iterations", "measures_itself")}
-
-
 class CountedFunction(Counted):
     """Counted work from a function that returns ``work`` or ``(prepare, work)``; it is called once."""
 

@@ -1,23 +1,18 @@
-"""How a case ended: from a worker's last message, or from the way it died, to an outcome."""
+"""How a case ended: from its worker's last reply, or from the way the worker died, to an outcome."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from msgspec import Struct, structs
 
-from msgspec import MsgspecError, Struct, structs
-
-from torchstone.core.errors import TorchstoneError
-from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
-from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
-from torchstone.core.vocabulary import PASSED, SKIPPED, is_known_status
-from torchstone.measure.launcher import describe_exit
-from torchstone.worker.channel import Message
+from torchstone.core.vocabulary import PASSED, SKIPPED
+from torchstone.measure.executors.protocol import describe_exit
+from torchstone.worker.protocol.codec import to_json
+from torchstone.worker.protocol.replies import CaseReply, ErrorReply, Malformed, Measured
 
 PASSING_LOG = 4096
 _LONGEST = 100_000
-_NO_SENSE = "the worker's answer makes no sense: something wrote into its channel"
 
 
 class Ending(Struct, frozen=True):
@@ -34,9 +29,13 @@ class Ending(Struct, frozen=True):
         return cls("timeout", message, at)
 
 
+LastReply = CaseReply | ErrorReply | Malformed
+"""What ends a case: a result, an error, or a reply that does not fit the protocol."""
+
+
 def make_outcome(
     case: Case,
-    answer: Message | None,
+    reply: LastReply | None,
     killed: Ending | None,
     *,
     phase: str,
@@ -45,13 +44,19 @@ def make_outcome(
     seconds: float,
     out_of_memory: bool,
 ) -> Outcome:
-    """The one outcome of a case. What a worker says is checked: it shares its process with the model."""
+    """The one outcome of a case: from its worker's last reply, or from the way the worker ended."""
     log = redact(log)  # before any of it is cut off: half of a URL is not recognised
-    if answer:
-        outcome = _of_answer(case, answer, phase, log, seconds)
-        if outcome is not None and _can_be_kept(outcome):
-            return redact_outcome(outcome)
-        return _failed(case, "worker_died", phase, _NO_SENSE, log, seconds)
+    match reply:
+        case CaseReply():
+            return redact_outcome(_of_result(case, reply, log))
+        case ErrorReply():
+            failure = Failure(phase, _cut(reply.message), _cut(reply.traceback), log)
+            extra = {"duration": round(seconds, 3)}
+            return redact_outcome(Outcome(case, "eager_fail_to_run", failure=failure, extra=extra))
+        case Malformed():
+            return redact_outcome(
+                _failed(case, "worker_died", phase, describe_malformed(reply), log, seconds)
+            )
     if killed:
         return _failed(case, killed.status, phase, killed.message, log, seconds)
     how = describe_exit(exit_code)
@@ -59,6 +64,11 @@ def make_outcome(
         message = "the kernel ended it: the machine ran out of memory"
         return _failed(case, out_of_memory_status(phase), phase, message, log, seconds)
     return _failed(case, "worker_died", phase, f"the worker {how} without a result", log, seconds)
+
+
+def describe_malformed(reply: Malformed) -> str:
+    """What to say of a reply that does not fit the protocol: a worker shares its process with the model."""
+    return f"the worker's answer makes no sense; something may have written into its channel: {reply.problem}"
 
 
 def redact_outcome(outcome: Outcome) -> Outcome:
@@ -87,68 +97,25 @@ def _failed(case: Case, status: str, phase: str, message: str, log: str, seconds
     )
 
 
-def _can_be_kept(outcome: Outcome) -> bool:
-    """Whether the outcome, once it is in a run file, can be read again."""
-    try:
-        decode_run("", encode_run(Run("", (outcome.case,), (outcome,))))
-    except (TorchstoneError, MsgspecError, ValueError, OverflowError, RecursionError):
-        return False
-    return True
-
-
-def _of_answer(case: Case, answer: Message, phase: str, log: str, seconds: float) -> Outcome | None:
-    """A worker's last message as an outcome, or None if it is not what a worker of ours would send."""
-    if "result" in answer:
-        return _of_result(case, answer["result"], log)
-    told = answer.get("error")
-    if not isinstance(told, dict):
-        return None
-    failure = Failure(phase, _text(told.get("message")), _text(told.get("traceback")), log)
-    return Outcome(case, "eager_fail_to_run", failure=failure, extra={"duration": round(seconds, 3)})
-
-
-def _of_result(case: Case, result: object, log: str) -> Outcome | None:
-    if not isinstance(result, dict):
-        return None
-    status, measurements, extra = (result.get(key) for key in ("status", "measurements", "extra"))
-    if not isinstance(status, str) or not is_known_status(status):
-        return None
-    if not isinstance(measurements, list) or not isinstance(extra, dict):
-        return None
-    measured = [_measurement(each) for each in measurements]
-    kept = tuple(each for each in measured if each is not None)
-    if len(kept) < len(measured):
-        return None
-    failure = _failure(result.get("failure"), log)
-    if failure is None and status not in {PASSED, SKIPPED}:
+def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
+    """A worker's result as an outcome."""
+    failure = None
+    if reply.failure is not None:
+        told = reply.failure
+        failure = Failure(_cut(told.phase), _cut(told.message), _cut(told.traceback), log)
+    elif reply.status not in {PASSED, SKIPPED}:
         failure = Failure(log=log)
+    extra = to_json(reply.extra)
     if failure is None and log:
-        extra = {**extra, "log": log[-PASSING_LOG:]}
-    return Outcome(case, status, kept, failure, extra=extra)
+        extra["log"] = log[-PASSING_LOG:]
+    measurements = tuple(map(_measurement, reply.measurements))
+    return Outcome(case, reply.status, measurements, failure, extra=extra)
 
 
-def _failure(told: object, log: str) -> Failure | None:
-    if not isinstance(told, dict):
-        return None
-    return Failure(_text(told.get("phase")), _text(told.get("message")), _text(told.get("traceback")), log)
+def _measurement(measured: Measured) -> Measurement:
+    return Measurement(measured.metric, measured.samples, to_json(measured.extra) if measured.extra else None)
 
 
-def _text(value: object) -> str:
-    """A text that is not too long and can be written as UTF-8."""
-    text = "" if value is None else redact(str(value))
-    return text[:_LONGEST].encode(errors="replace").decode()
-
-
-def _measurement(told: Any) -> Measurement | None:  # noqa: ANN401  (whatever the line brought)
-    if not isinstance(told, dict) or not isinstance(told.get("metric"), str):
-        return None
-    samples, extra = told.get("samples"), told.get("extra")
-    if not isinstance(samples, list) or not all(map(_is_number, samples)):
-        return None
-    return Measurement(told["metric"], tuple(samples), extra if isinstance(extra, dict) and extra else None)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+def _cut(text: str) -> str:
+    """A text that is not too long to be kept, without the credentials of URLs: half of a URL would not be recognised later."""
+    return redact(text)[:_LONGEST]

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, PORTABLE, Probe
 from torchstone.measure.targets import LARGEST_SOURCE
 from torchstone.suites import BUILT_IN
+from torchstone.worker.protocol.jobs import CaseAxes, CountPlan, MeasureJob, MeasureOptions
 
 __all__ = ["Settings", "case_file", "check_artifacts", "make_job", "settings_of_run"]
 
@@ -120,46 +120,46 @@ def _fault_of_source(source: dict[str, str]) -> str:
             return f"unknown source kind '{kind}': expected suite, file or package"
 
 
-def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
+def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
     """What a worker is told to measure one case."""
     variant = case.variant
-    return {
-        "job": "measure",
-        "source": settings.sources[case.suite],
-        "folder": settings.folder or ".",
-        "imports": list(settings.imports),
-        "benchmark": case.benchmark,
-        "probe": case.probe,
-        "variant": {
-            "device": variant.device,
-            "backend": variant.backend,
-            "mode": variant.mode,
-            "dtype": variant.dtype,
-            "dynamic": variant.dynamic,
-            "batch_size": variant.batch_size,
-            "size": settings.size,
-            "compile_mode": settings.compile_mode,
-            "fullgraph": settings.fullgraph,
-            "options": settings.options or None,
-        },
-        "settings": {
-            "threads": settings.threads,
-            "compile_threads": settings.compile_threads,
-            "repeat": settings.repeat,
-            "precision": settings.precision,
-            "budget": settings.budget,
-            "save_outputs": case_file(settings.save_outputs, case, "pt"),
-            "compare_outputs": case_file(settings.compare_outputs, case, "pt"),
-            "batch_invariant": settings.batch_invariant,
-        },
-        "identity": {"start": start, "cache": settings.cache},
-        "counting": {
-            # Whoever measures times needs a worker whose clock is right: no simulated one.
-            "counter": "cpu_time" if settings.leaves_measuring_to(case) else settings.counter,
-            "iterations": settings.repeat,
-            "profile": settings.profile,
-        },
-    }
+    return MeasureJob(
+        source=settings.sources[case.suite],
+        benchmark=case.benchmark,
+        probe=case.probe,
+        axes=CaseAxes(
+            variant.device,
+            variant.backend,
+            variant.mode,
+            variant.dtype,
+            variant.dynamic,
+            variant.batch_size,
+            settings.size or "full",
+            settings.compile_mode,
+            bool(settings.fullgraph),
+            settings.options or None,
+        ),
+        folder=settings.folder or ".",
+        imports=tuple(settings.imports),
+        options=MeasureOptions(
+            settings.threads,
+            settings.compile_threads,
+            settings.repeat,
+            settings.precision,
+            settings.budget,
+            case_file(settings.save_outputs, case, "pt"),
+            case_file(settings.compare_outputs, case, "pt"),
+            settings.batch_invariant,
+        ),
+        start=start,
+        cache=settings.cache,
+        # Whoever measures times needs a worker whose clock is right: no simulated one.
+        counting=CountPlan(
+            "cpu_time" if settings.leaves_measuring_to(case) else settings.counter or "",
+            settings.repeat,
+            settings.profile,
+        ),
+    )
 
 
 def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:

@@ -17,7 +17,7 @@ from torchstone.core.disk import LARGEST, create_whole, fault_of_file, holds, re
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.core.text.safe_text import quote_word
-from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 
 GONE = {errno.ESTALE, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS}
 """What the system says of a file whose disk is no longer there: making room would not help."""

@@ -21,15 +21,19 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS, Probe
 from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
 from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
-from torchstone.measure.session import Session
+from torchstone.measure.session import Session, TargetsSurvey
 from torchstone.measure.supervisor import Limits, Watcher
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
+from torchstone.worker.protocol.codec import to_json
+from torchstone.worker.protocol.jobs import CompileTrial, SurveyJob
+from torchstone.worker.protocol.replies import CollectivesFound, SurveyReply
 from torchstone.worker.sources import Source
 
 RUNS = os.path.join(".torchstone", "runs")
@@ -49,20 +53,21 @@ class Request(Struct, frozen=True):
 
 def prepare_run(request: Request, session: Session, *, keeps_going: bool = False) -> Run:
     """Look at the machine and the sources, and plan: a run without outcomes yet. With ``keeps_going``, it names files that cannot be imported."""
-    found = survey_for(request, session, keeps_going=keeps_going)
-    settings = structs.replace(request.settings, broken=tuple(found["broken"]))
-    session.preload(found["libraries"])
+    surveyed = survey_for(request, session, keeps_going=keeps_going)
+    found = surveyed.survey
+    settings = structs.replace(request.settings, broken=surveyed.broken)
+    session.preload(found.libraries)
     axes = (
         request.axes
         if request.axes.devices
-        else structs.replace(request.axes, devices=(next(iter(found["devices"])),))
+        else structs.replace(request.axes, devices=(next(iter(found.devices or {"cpu": ""})),))
     )
     selection = structs.replace(request.selection, targets=request.targets.names)
     axes = structs.replace(axes, asked_devices=request.axes.devices)
-    listings = read_listings(found["sources"])
+    listings = read_listings(found.sources)
     settings = structs.replace(settings, sources=_defining(settings.sources, listings))
     if is_scaled(request.axes, listings):
-        settings, axes = plan_rounds(settings, axes, found["collectives"], session)
+        settings, axes = plan_rounds(settings, axes, found.collectives or CollectivesFound(), session)
     cases = plan_cases(listings, axes, selection)
     settings = with_counter(settings, cases, session.cautions)
     planned = {f"{case.suite}::{case.benchmark}" for case in cases}
@@ -73,12 +78,12 @@ def prepare_run(request: Request, session: Session, *, keeps_going: bool = False
         cases = shard_cases(cases, shard, shards, request.durations)
         if not cases:
             session.cautions.append(f"shard {shard}/{shards} has no cases: all are in others")
+    environment = environment_of(found)
     settings = structs.replace(
         settings,
-        threads=settings.threads or found["environment"].get("threads"),
-        imported=record_imported(found["files"], settings),
+        threads=settings.threads or environment.get("threads"),
+        imported=record_imported(found.files, settings),
     )
-    environment = found["environment"]
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return Run(
         f"{now}-{secrets.token_hex(3)}",
@@ -105,38 +110,38 @@ def is_scaled(axes: Axes, listings: Collection[Listing]) -> bool:
 
 
 def plan_rounds(
-    settings: Settings, axes: Axes, found: Mapping[str, Any], session: Session
+    settings: Settings, axes: Axes, found: CollectivesFound, session: Session
 ) -> tuple[Settings, Axes]:
     """The rounds that there is room for, on this host and the others of the job; and settings that say what was left open."""
     device = axes.devices[0].partition(":")[0]
-    if not found["available"]:
+    if not found.available:
         raise UsageError("this torch has no torch.distributed, so nothing can be trained on several ranks")
-    collective = settings.collective or found["default"]
-    if collective not in found["available"]:
+    collective = settings.collective or found.default
+    if collective not in found.available:
         raise UsageError(
             f"--collective-backend {collective}: this torch has no such backend",
-            advice=f"there is: {', '.join(found['available'])}",
+            advice=f"there is: {', '.join(found.available)}",
         )
     if len(axes.devices) > 1:
         raise UsageError(
             "scaling is measured on one kind of device at a time", advice="name one with --device"
         )
-    room = session.crew.room
+    room = session.host_group.room
     unit = "core" if device == "cpu" else f"{device} device"
-    if room.unit and device != "cpu" and room.ranks > found["rooms"]:
+    if room.unit and device != "cpu" and room.ranks > found.rooms:
         raise UsageError(
-            f"the job has {count_of(room.ranks, 'rank')} on each host, and here there {'is' if found['rooms'] == 1 else 'are'} {count_of(found['rooms'], unit)}",
-            advice=f"torchrun --nproc-per-node {found['rooms']}",
+            f"the job has {count_of(room.ranks, 'rank')} on each host, and here there {'is' if found.rooms == 1 else 'are'} {count_of(found.rooms, unit)}",
+            advice=f"torchrun --nproc-per-node {found.rooms}",
         )
     if not room.unit:
-        room = Room(1, found["rooms"], unit)
+        room = Room(1, found.rooms, unit)
         most = max(settings.ranks, default=1)
         if device == "cpu" and most > room.ranks:
             session.cautions.append(
                 f"{count_of(most, 'rank')} share {count_of(room.ranks, 'core')}: their times say little about more cores"
             )
             room = Room(1, most, unit)
-        session.crew.room = room
+        session.host_group.room = room
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
     threads = settings.threads or (1 if device == "cpu" else None)
     return (
@@ -163,72 +168,76 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str
     return structs.replace(settings, counter=counter)
 
 
-def survey_for(request: Request, session: Session, *, keeps_going: bool = False) -> dict[str, Any]:
+def survey_for(request: Request, session: Session, *, keeps_going: bool = False) -> TargetsSurvey:
     """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
     sources = list(request.targets.sources.values())
-    found = session.survey_targets(
+    surveyed = session.survey_targets(
         request.targets,
-        {
-            "imports": list(request.settings.imports),
-            "folder": request.settings.folder or os.getcwd(),
-            "devices": list(request.axes.devices),
-            "libraries": libraries_of(sources),
-            "threads": request.settings.threads,
-            "scaling": True,
-            "compile": _told_to_compile(request),
-        },
+        SurveyJob(
+            imports=tuple(request.settings.imports),
+            folder=request.settings.folder or os.getcwd(),
+            devices=tuple(request.axes.devices),
+            libraries=tuple(libraries_of(sources)),
+            threads=request.settings.threads,
+            scaling=True,
+            compile=_compile_trial(request),
+        ),
         request.settings.timeout,
         keeps_going=keeps_going,
     )
-    for device, problem in found["devices"].items():
+    found = surveyed.survey
+    for device, problem in (found.devices or {}).items():
         if problem:
             raise UsageError(
-                f"--device {device}: {problem}", advice=f"here there is: {', '.join(found['available'])}"
+                f"--device {device}: {problem}", advice=f"here there is: {', '.join(found.available)}"
             )
     for backend in request.axes.backends:
-        if backend not in found["backends"]:
-            raise _unknown_backend(backend, found["backends"])
-    for backend, problem in found.get("refused", {}).items():
+        if backend not in found.backends:
+            raise _unknown_backend(backend, found.backends)
+    for backend, problem in (found.refused or {}).items():
         raise UsageError(
             f"torch.compile refuses this for the backend {backend}: {problem}",
             advice="see --compile-mode and --option",
         )
-    return found
+    return surveyed
 
 
-def _told_to_compile(request: Request) -> dict[str, Any]:
-    """What ``torch.compile`` is told beyond a case's own axes, for trying whether it takes it; empty where that is nothing."""
+def _compile_trial(request: Request) -> CompileTrial | None:
+    """The options of ``torch.compile`` beyond a case's own axes, for trying whether it takes them; None where there are none."""
     settings = request.settings
     if not settings.compile_mode and not settings.options:
-        return {}
-    return {
-        "backends": list(request.axes.backends),
-        "mode": settings.compile_mode,
-        "options": settings.options or None,
-    }
+        return None
+    return CompileTrial(tuple(request.axes.backends), settings.compile_mode, settings.options or None)
 
 
-def _unknown_backend(backend: str, known: list[str]) -> UsageError:
+def environment_of(found: SurveyReply) -> dict[str, Any]:
+    """The environment that a survey has found, as a run file keeps it."""
+    if found.environment is None:
+        raise CannotMeasureError("the worker's survey says nothing about its environment")
+    return {"threads": None, **to_json(found.environment)}
+
+
+def _unknown_backend(backend: str, known: Sequence[str]) -> UsageError:
     return UsageError(
         f"--backend {backend}: torch.compile has no such backend here",
         advice=f"{did_you_mean(backend, known)}there are: {', '.join(known)}; --import MODULE can register another",
     )
 
 
-def look_again(run: Run, suites: Collection[str], session: Session) -> dict[str, Any]:
+def look_again(run: Run, suites: Collection[str], session: Session) -> SurveyReply:
     """What a worker sees today of what a run was made from: these of its suites, the devices, the environment."""
     settings = run.settings
     found = session.survey(
-        {
-            "sources": [settings["sources"][suite] for suite in suites if suite in settings["sources"]],
-            "imports": settings.get("imports", []),
-            "folder": settings.get("folder") or os.getcwd(),
-            "devices": _devices_of(run, suites),
-            "libraries": [name for name in run.environment.get("versions", {}) if name != "torch"],
-            "threads": settings.get("threads"),
-        }
+        SurveyJob(
+            sources=tuple(settings["sources"][suite] for suite in suites if suite in settings["sources"]),
+            imports=tuple(settings.get("imports", ())),
+            folder=settings.get("folder") or os.getcwd(),
+            devices=tuple(_devices_of(run, suites)),
+            libraries=tuple(name for name in run.environment.get("versions", {}) if name != "torch"),
+            threads=settings.get("threads"),
+        )
     )
-    session.preload(found["libraries"])
+    session.preload(found.libraries)
     return found
 
 
@@ -242,15 +251,15 @@ def check_same_world(run: Run, session: Session, path: str) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
     found = look_again(run, sorted({case.suite for case in run.plan}), session)
     check_stated(run.plan, found, path)
-    changed = differences(found["environment"], run.environment) + find_edits(run, dirty_too=True)
-    session.cautions += unknowns(found["environment"], run.environment)
+    changed = differences(environment_of(found), run.environment) + find_edits(run, dirty_too=True)
+    session.cautions += unknowns(environment_of(found), run.environment)
     check_hosts(run, run.plan, session)
     refuse_to_finish(changed)
 
 
-def check_stated(cases: Collection[Case], found: Mapping[str, Any], path: str) -> None:
+def check_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None:
     """Refuse cases of a run file that lack an axis which their benchmark cannot be built or measured without."""
-    listings = {(each.suite, each.name): each for each in read_listings(found["sources"])}
+    listings = {(each.suite, each.name): each for each in read_listings(found.sources)}
     for case in cases:
         listing = listings.get((case.suite, case.benchmark))
         if listing is None or listing.counted is not None:
@@ -279,10 +288,10 @@ def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
     if not run.settings.get("layout"):
         return
     hosts, ranks = run.settings["layout"]
-    planned, crew = Room(hosts, ranks, "rank"), session.crew
+    planned, host_group = Room(hosts, ranks, "rank"), session.host_group
     for count in {ranks_in(case) for case in cases if case.probe == Probe.SCALING}:
         needed, _ = there = hosts_for(count, planned)
-        if there != hosts_for(count, crew.room) or needed > len(crew.names):
+        if there != hosts_for(count, host_group.room) or needed > len(host_group.names):
             raise UsageError(
                 f"rounds of {count_of(count, 'rank')} were planned for {count_of(needed, 'host')} with {count_of(ranks, 'rank')} each, which is not what is here",
                 advice=f"torchrun --nnodes {hosts} --nproc-per-node {ranks} -m torchstone ...",

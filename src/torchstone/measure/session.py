@@ -8,29 +8,33 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
-from torchstone.measure.answers import answer_of
-from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
+from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
+from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
+from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
-from torchstone.measure.procedures.compile_cache_procedure import Account, CacheCourse
-from torchstone.measure.procedures.procedure import Course, SingleCourse
+from torchstone.measure.procedures.compile_cache_procedure import Account, CacheProcedure
+from torchstone.measure.procedures.procedure import Procedure, SingleProcedure
 from torchstone.measure.procedures.rounds import Room
-from torchstone.measure.procedures.scaling_procedure import Crew, ScalingCourse, plan_of
-from torchstone.measure.procedures.trials import TrialsCourse
-from torchstone.measure.simulation import BothLaunchers, counting_folder, is_simulated, start_simulation
+from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, plan_of
+from torchstone.measure.procedures.trials import TrialsProcedure
+from torchstone.measure.simulation import BothLaunchers, counting_folder, start_simulation
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.measure.targets import Targets, leave_out_empty
 from torchstone.measure.torch_loading import cannot_load, no_torch
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
-from torchstone.worker.channel import Message
 from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
+from torchstone.worker.protocol.jobs import MeasureJob, PrimeJob, SurveyJob
+from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperSetup
+from torchstone.worker.protocol.replies import ErrorReply, SourceFound, SurveyReply
 from torchstone.worker.scratch import make_scratch, sweep
+from torchstone.worker.sources import Source
 from torchstone.worker.worker_environment import World
 
 SURVEY_TIMEOUT = 600.0
@@ -47,23 +51,32 @@ _OF_STACKS = (
 )
 
 
+@dataclass(frozen=True)
+class TargetsSurvey:
+    """What a survey has found of a command's targets, and by line what is wrong with the files that cannot be imported."""
+
+    survey: SurveyReply
+    broken: tuple[str, ...] = ()
+
+
 class Session:
     """Starts workers for one command, and leaves nothing behind. ``tell`` is given what a person should know meanwhile."""
 
     def __init__(
         self, start: str, cache: str, tell: Callable[[str], None], world: World = worker_environment.HERE
     ) -> None:
+        self._executor = current_executor()
         self._start = start
         self.world = world
-        self._kept_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
+        self._warm_cache = worker_environment.warm_cache_folder() if cache == "warm" else None
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
-        self._sources: list[Message] = []
+        self._sources: list[Source] = []
         self._simulated_template = ""
         self.cautions: list[str] = []
         self.trusts_artifacts = False
-        self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
+        self.host_group = HostGroup(Room(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
@@ -98,23 +111,19 @@ class Session:
     def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
         """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
         variables = worker_environment.worker_variables(self.template, self.world)
-        if not sys.platform.startswith("linux"):
-            if self._start == "fork":
-                raise UsageError(
-                    "--start fork works on Linux only", advice="leave it out, or use --start spawn"
-                )
-            self._launcher = Spawner(variables, self.world.python)
-            return
-        if self._start != "spawn":
+        has_fork = sys.platform.startswith("linux")
+        if self._start == "fork" and not has_fork:
+            raise UsageError("--start fork works on Linux only", advice="leave it out, or use --start spawn")
+        if self._start != "spawn" and has_fork:
             # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
             shared = self._sources = [dict(source) for source in sources if source["kind"] != "file"]
-            problem = self._start_keeper("fork", variables, {"sources": shared, "devices": list(devices)})
+            problem = self._start_keeper("fork", variables, shared, devices)
             if not problem:
                 return
             if self._start == "fork":
                 raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
             self.cautions.append(f"workers are spawned, which takes longer: {problem}")
-        self._start_keeper("spawn", variables, {})
+        self._start_keeper("spawn", variables)
 
     def spawn_instead(self) -> None:
         """Start no more workers by forking, for what they are compared with cannot be forked; has to be started again."""
@@ -129,27 +138,29 @@ class Session:
         self._scratch.remove()
         self._scratch = make_scratch()
 
-    def _start_keeper(self, start: str, variables: Mapping[str, str], request: Message) -> str:
+    def _start_keeper(
+        self,
+        start: str,
+        variables: Mapping[str, str],
+        sources: Sequence[Source] = (),
+        devices: Sequence[str] = (),
+    ) -> str:
         """Start what starts the workers; gives the reason why it cannot be used, if so."""
         log_path = os.path.join(self.scratch, "keeper.log")
         lock = self._scratch.lock
-        told = {
-            **request,
-            "template": self.template,
-            "scratch": self.scratch,
-            "lock": lock,
-            "temporary": self._temporary(),
-        }
-        keeper = KeptLauncher(start, variables, told, log_path, self.world.python, keep=(lock,))
+        setup = KeeperSetup(
+            self.template, self.scratch, lock, self._temporary(), tuple(sources), tuple(devices)
+        )
+        request = LauncherRequest(start, variables, setup, log_path, self.world.python, (lock,))
+        keeper = self._executor.open(request)
         self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
-        answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
-        if "broken" in answer:
-            raise self._broken(str(answer["broken"]), log_path)
-        self.cautions += [str(note) for note in answer.get("notes", [])]
-        if answer.get("blocked"):
+        reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
+        if isinstance(reply, KeeperBroken):
+            raise self._broken(reply.broken, log_path)
+        self.cautions += reply.notes
+        if reply.blocked:
             self._end_launcher(keeper)
-            return str(answer["blocked"])
-        return ""
+        return reply.blocked
 
     def _temporary(self) -> str:
         """A folder for temporary files of what is no case."""
@@ -165,50 +176,64 @@ class Session:
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
-        launcher = self.launcher
-        return launcher.renew() if isinstance(launcher, BothLaunchers) else lambda: None
+        return self.launcher.renew()
 
-    def survey(self, job: Message, timeout: float = SURVEY_TIMEOUT) -> dict[str, Any]:
+    def survey(self, job: SurveyJob, timeout: float = SURVEY_TIMEOUT) -> SurveyReply:
         """Have a worker look at what can be measured; what is wrong with a source is an error here."""
-        return _without_errors(self._look(job, timeout))
+        found = self._look(job, timeout)
+        _raise_errors(found.sources)
+        return found
 
     def survey_targets(
-        self, targets: Targets, job: Message, timeout: float = SURVEY_TIMEOUT, *, keeps_going: bool = False
-    ) -> dict[str, Any]:
+        self,
+        targets: Targets,
+        job: SurveyJob,
+        timeout: float = SURVEY_TIMEOUT,
+        *,
+        keeps_going: bool = False,
+    ) -> TargetsSurvey:
         """The same for the targets of a command; files that are left out because they define no benchmark are told.
 
         With ``keeps_going`` so are files that cannot be imported, if there are others; they are in ``broken``.
         """
-        found = self._look({"sources": list(targets.sources.values()), **job}, timeout)
-        found["sources"], empty = leave_out_empty(targets, found["sources"])
-        found["sources"], broken = _set_apart(found["sources"], keeps_going=keeps_going and targets.may_skip)
-        found["broken"] = [f"{error.place}: {error.message}" for error in broken]
+        found = self._look(replace(job, sources=job.sources or tuple(targets.sources.values())), timeout)
+        sources, empty = leave_out_empty(targets, found.sources)
+        sources, errors = _set_apart(sources, keeps_going=keeps_going and targets.may_skip)
+        broken = tuple(f"{error.place}: {error.message}" for error in errors)
         for each in sorted((*targets.skipped, *empty), key=lambda skipped: skipped.path):
             self._tell(each.line)
-        for line in found["broken"]:
+        for line in broken:
             self._tell(f"error: {line}")
-        return found
+        return TargetsSurvey(replace(found, sources=tuple(sources)), broken)
 
-    def _look(self, job: Message, timeout: float) -> dict[str, Any]:
+    def _look(self, job: SurveyJob, timeout: float) -> SurveyReply:
         """A survey as a worker gives it.
 
         It may take what a case may take, but never so little that torch could not be loaded meanwhile.
         """
         patience = min(SURVEY_TIMEOUT, max(LEAST_SURVEY_TIMEOUT, timeout))
-        answer = answer_of(
-            self.launcher.launch({"job": "survey", "temporary": self._temporary(), **job}),
-            self.launcher,
-            patience,
-        )
-        if "error" in answer:
-            told = answer["error"]
-            if told.get("is_of_torch"):
-                raise cannot_load(str(told["message"]), str(told["traceback"]), self.world.python)
-            if "No module named 'torch'" in str(told.get("message")):
-                raise no_torch(self.world.python)
-            raise source_error(told)
-        found: dict[str, Any] = answer["survey"]
-        return found
+        answer = self._ask(replace(job, temporary=self._temporary()), patience)
+        if isinstance(answer, SurveyReply):
+            if tuple(found.source for found in answer.sources) != job.sources:
+                raise CannotMeasureError(
+                    "the worker's survey is not about the sources that it was asked about"
+                )
+            if job.torch and (answer.environment is None or not answer.devices):
+                raise CannotMeasureError("the worker's survey says nothing about torch and its devices")
+            return answer
+        if not isinstance(answer, ErrorReply):
+            raise CannotMeasureError("the worker's answer is not a survey")
+        if answer.is_of_torch:
+            raise cannot_load(answer.message, answer.traceback, self.world.python)
+        if "No module named 'torch'" in answer.message:
+            raise no_torch(self.world.python)
+        raise source_error(answer)
+
+    def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
+        try:
+            return answer_of(self.launcher.launch(job), self.launcher, patience)
+        except SilentWorkerError as silent:
+            raise silence_error(silent) from None
 
     def preload(self, libraries: Sequence[str]) -> None:
         """Import libraries once, before workers are forked, if they allow it."""
@@ -223,10 +248,14 @@ class Session:
         self._is_primed = True
         if is_filled(self.template):
             return
-        job = {"job": "prime", "template": self.template, "temporary": self._temporary()}
-        answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
-        if "error" in answer:
-            self._tell(f"caution: no warm-up compile: {answer['error'].get('message')}")
+        job = PrimeJob(self.template, self._temporary())
+        try:
+            answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
+            problem = answer.message if isinstance(answer, ErrorReply) else ""
+        except SilentWorkerError as silent:
+            problem = silent.problem
+        if problem:
+            self._tell(f"caution: no warm-up compile: {problem}")
 
     def _start_simulation(self) -> str:
         """Get ready to start workers that valgrind executes, if that has not been done; gives the template for their caches."""
@@ -238,46 +267,48 @@ class Session:
             launcher.simulated, self._simulated_template = start_simulation(self.scratch, self._sources)
         return self._simulated_template
 
-    def _counting_job(self, job: Message, number: int) -> Message:
+    def _counting_job(self, job: MeasureJob, number: int) -> MeasureJob:
         """A job that counts: with a cache of its own, which for a simulated worker starts from another template."""
-        template = self._start_simulation() if is_simulated(job) else self.template
-        around = worker_environment.make_case_folder(self.scratch, number, template, None)
-        counting = {**job["counting"], "folder": counting_folder(self.scratch)}
-        return {**job, "counting": counting, "surroundings": around}
+        template = self._start_simulation() if job.is_simulated else self.template
+        environment = worker_environment.make_case_folder(self.scratch, number, template, None)
+        counting = replace(job.counting, folder=counting_folder(self.scratch))
+        return replace(job, counting=counting, environment=environment)
 
-    def _scaling_course(self, case: Case, job: Message, settings: Settings, number: int) -> Course:
-        around = worker_environment.make_case_folder(self.scratch, number, self.template, self._kept_cache)
-        told = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
-        job = {
-            **job,
-            "settings": {**job["settings"], "threads": settings.rank_threads},
-            "surroundings": around | told | self.crew.variables,
-        }
+    def _scaling_procedure(self, case: Case, job: MeasureJob, settings: Settings, number: int) -> Procedure:
+        folder = worker_environment.make_case_folder(self.scratch, number, self.template, self._warm_cache)
+        threads = {"OMP_NUM_THREADS": str(settings.rank_threads)} if settings.rank_threads else {}
+        job = replace(
+            job,
+            options=replace(job.options, threads=settings.rank_threads),
+            environment=folder | threads | self.host_group.variables,
+        )
         folders = worker_environment.CaseFolders(self.scratch, number, self.template)
-        return ScalingCourse(case, job, plan_of(case, settings), lambda: folders.make("round"), self.crew)
+        return ScalingProcedure(
+            case, job, plan_of(case, settings), lambda: folders.make("round"), self.host_group
+        )
 
     def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
-        def course(case: Case, number: int) -> Course:
+        def procedure(case: Case, number: int) -> Procedure:
             if (settings.trials or 1) == 1:
                 return one_trial(case, number)
 
-            def begin() -> Course:
+            def begin() -> Procedure:
                 cleanup(number)  # what the trial before has left: a compile is to be as cold as the first
                 return one_trial(case, number)
 
-            return TrialsCourse(begin, settings.trials or 1)
+            return TrialsProcedure(begin, settings.trials or 1)
 
-        def one_trial(case: Case, number: int) -> Course:
+        def one_trial(case: Case, number: int) -> Procedure:
             self.prime(case)
             job = make_job(case, settings, self.launcher.start)
             if case.probe == Probe.INSTRUCTIONS:
-                return SingleCourse(self._counting_job(job, number))
+                return SingleProcedure(self._counting_job(job, number))
             if case.probe == Probe.SCALING:
-                return self._scaling_course(case, job, settings, number)
+                return self._scaling_procedure(case, job, settings, number)
             if case.probe == Probe.COMPILE_CACHE:
-                return CacheCourse(
+                return CacheProcedure(
                     case,
                     job,
                     worker_environment.CaseFolders(self.scratch, number, self.template),
@@ -288,50 +319,53 @@ class Session:
                     read_probing_seconds(self.template),
                     Account(worker_environment.made_here_folder(), self.trusts_artifacts),
                 )
-            around = worker_environment.make_case_folder(
-                self.scratch, number, self.template, self._kept_cache
+            environment = worker_environment.make_case_folder(
+                self.scratch, number, self.template, self._warm_cache
             )
             if case.probe == Probe.ACCURACY:
-                around |= worker_environment.DETERMINISTIC
-            return SingleCourse({**job, "surroundings": around})
+                environment |= worker_environment.DETERMINISTIC
+            return SingleProcedure(replace(job, environment=environment))
 
         def cleanup(number: int) -> None:
             with contextlib.suppress(OSError):
                 worker_environment.drop_case_folder(self.scratch, number)
 
-        return Supervisor(self.launcher, limits, course, cleanup, watcher)
+        return Supervisor(self.launcher, limits, procedure, cleanup, watcher)
 
 
-def _without_errors(found: dict[str, Any]) -> dict[str, Any]:
-    """A survey, if nothing is wrong with any source."""
-    for source in found["sources"]:
-        if "error" in source:
-            raise source_error(source["error"])
-    return found
+def _raise_errors(sources: Sequence[SourceFound]) -> None:
+    """Raise the first error of any source."""
+    for source in sources:
+        if source.error is not None:
+            raise source_error(source.error)
 
 
 def _set_apart(
-    sources: Sequence[dict[str, Any]], *, keeps_going: bool
-) -> tuple[list[dict[str, Any]], list[InputError]]:
+    sources: Sequence[SourceFound], *, keeps_going: bool
+) -> tuple[list[SourceFound], list[InputError]]:
     """The sources that can be used, and what is wrong with the files that cannot; where that is all there is, it is raised."""
-    errors = [source_error(source["error"]) for source in sources if "error" in source]
+    errors = [source_error(source.error) for source in sources if source.error is not None]
     broken = [error for error in errors if isinstance(error, InputError)]
     if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
         raise errors[0]
-    return [source for source in sources if "error" not in source], broken
+    return [source for source in sources if source.error is None], broken
 
 
-def source_error(told: Mapping[str, Any]) -> InputError | UsageError:
-    """What a worker says about a source, as the error that a person sees; if it could say nothing, its log may know the line."""
-    message, path, line = str(told.get("message", "")), str(told.get("path") or ""), told.get("line")
-    log = str(told.get("log") or "")
-    if not path:
-        return UsageError(message, advice=_last_lines(log or str(told.get("traceback") or "")))
-    if "log" in told:
-        message = f"{message} while it was importing this file"
-        at = re.search(rf'File "{re.escape(path)}", line (\d+)', log)
-        line = int(at[1]) if at else None
-    return InputError(message, path=path, line=line, column=told.get("column"), advice=_last_lines(log))
+def source_error(reply: ErrorReply) -> InputError | UsageError:
+    """What a worker says about a source, as the error that a person sees."""
+    if not reply.path:
+        return UsageError(reply.message, advice=_last_lines(reply.traceback))
+    return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
+
+
+def silence_error(silent: SilentWorkerError) -> InputError | UsageError:
+    """The error for a worker that has not answered; its log may know the line of the file that it was importing."""
+    advice = _last_lines(silent.log)
+    if not silent.path:
+        return UsageError(silent.problem, advice=advice)
+    message = f"{silent.problem} while it was importing this file"
+    at = re.search(rf'File "{re.escape(silent.path)}", line (\d+)', silent.log)
+    return InputError(message, path=silent.path, line=int(at[1]) if at else None, advice=advice)
 
 
 def _last_lines(text: str) -> str:

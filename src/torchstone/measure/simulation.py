@@ -13,11 +13,15 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Worker
+from torchstone.measure.executors.local import KeeperLauncher
+from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
+from torchstone.measure.executors.worker_handle import Worker
 from torchstone.measure.torch_loading import cannot_load
 from torchstone.worker import worker_environment
-from torchstone.worker.channel import Message
 from torchstone.worker.probes.counting.available import find_valgrind_problem
+from torchstone.worker.protocol.jobs import Job, MeasureJob
+from torchstone.worker.protocol.keeper_messages import KeeperSetup
+from torchstone.worker.sources import Source
 
 READY_TIMEOUT = 1200.0
 PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
@@ -50,7 +54,7 @@ def counting_folder(scratch: str) -> str:
     return folder
 
 
-def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLauncher, str]:
+def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeeperLauncher, str]:
     """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
     if problem := find_valgrind_problem():
         raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")
@@ -58,11 +62,11 @@ def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLaun
     inherited = worker_environment.worker_variables(template)
     variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}
     variables |= PROCESSOR | ALLOCATOR
-    request = {"sources": list(sources), "devices": ["cpu"], "template": template, "repeatable": True}
+    setup = KeeperSetup(template, sources=tuple(sources), devices=("cpu",), repeatable=True)
     log = os.path.join(scratch, "simulation.log")
-    _fill_template(variables, request, log)
+    _fill_template(variables, setup, log)
     out = os.path.join(counting_folder(scratch), "callgrind.%p")
-    keeper = KeptLauncher("fork", variables, request, log, before=(*COMMAND, f"--callgrind-out-file={out}"))
+    keeper = KeeperLauncher("fork", variables, setup, log, before=(*COMMAND, f"--callgrind-out-file={out}"))
     try:
         _require_ready(keeper, log, "under valgrind")
     except BaseException:
@@ -71,20 +75,19 @@ def start_simulation(scratch: str, sources: Sequence[Message]) -> tuple[KeptLaun
     return keeper, template
 
 
-def _fill_template(variables: dict[str, str], request: Message, log: str) -> None:
+def _fill_template(variables: dict[str, str], setup: KeeperSetup, log: str) -> None:
     """Have the compiler probed and its headers precompiled by a process that is not simulated: it is done sooner by far."""
     from torchstone.worker.cache_template import is_filled  # noqa: PLC0415  (only here)
 
-    if is_filled(request["template"]):
+    if is_filled(setup.template):
         return
-    plain = KeptLauncher("fork", variables, request, log)
+    plain = KeeperLauncher("fork", variables, setup, log)
     with contextlib.closing(plain):
         _require_ready(plain, log, "before valgrind is started")
 
 
-def _require_ready(keeper: KeptLauncher, log: str, when: str) -> None:
-    answer = keeper.wait_until_ready(READY_TIMEOUT)
-    if problem := answer.get("broken") or answer.get("blocked"):
+def _require_ready(keeper: KeeperLauncher, log: str, when: str) -> None:
+    if problem := problem_of(keeper.wait_until_ready(READY_TIMEOUT)):
         said = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:
             said = file.read()
@@ -99,13 +102,13 @@ class BothLaunchers:
         self.simulated: Launcher | None = None
         self.start = ordinary.start
 
-    def launch(self, job: Message) -> Worker:
+    def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
         return (self.simulated if is_simulated(job) and self.simulated else self._ordinary).launch(job)
 
     def renew(self) -> Callable[[], None]:
         """Have another process fork the ordinary workers from now on; what is given waits until it is ready."""
-        return self._ordinary.renew() if isinstance(self._ordinary, KeptLauncher) else _ready
+        return self._ordinary.renew()
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Import these once for all ordinary workers."""
@@ -124,10 +127,6 @@ class BothLaunchers:
         self._ordinary.close()
 
 
-def _ready() -> None:
-    """Nothing is to be waited for."""
-
-
-def is_simulated(job: Message) -> bool:
+def is_simulated(job: Job) -> bool:
     """Whether a job is to be counted by simulation."""
-    return job.get("probe") == "instructions" and (job.get("counting") or {}).get("counter") == "simulated"
+    return isinstance(job, MeasureJob) and job.is_simulated

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome
-from torchstone.measure.case_end import Ending, make_outcome, out_of_memory_status, redact_outcome
-from torchstone.measure.launcher import STACKS_WAIT, Launcher, Worker
+from torchstone.measure.case_end import (
+    Ending,
+    LastReply,
+    make_outcome,
+    out_of_memory_status,
+    redact_outcome,
+)
+from torchstone.measure.executors.protocol import Launcher
+from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
-from torchstone.measure.procedures.procedure import Course
-from torchstone.worker.channel import Message
-from torchstone.worker.probes.reply import PHASES
+from torchstone.measure.procedures.procedure import Procedure
+from torchstone.worker.protocol.jobs import GiveTurn, Job
+from torchstone.worker.protocol.replies import (
+    PHASES,
+    CaseReply,
+    ErrorReply,
+    Malformed,
+    PhaseReply,
+    Reply,
+    TurnEnded,
+    TurnWanted,
+)
 
 _TICK = 0.05
 _LEAVING_TICK = 0.002
@@ -49,21 +64,21 @@ class Limits(Struct, frozen=True):
 
 
 class _Active:
-    """A case being measured, by the present worker of its course."""
+    """A case being measured, by the present worker of its procedure."""
 
     def __init__(
-        self, case: Case, course: Course, worker: Worker, memory: MemoryWatch, kernel_kills: int
+        self, case: Case, procedure: Procedure, worker: Worker, memory: MemoryWatch, kernel_kills: int
     ) -> None:
         self.case = case
-        self.course = course
+        self.procedure = procedure
         self.worker = worker
         self.memory = memory
         self.kernel_kills = kernel_kills
-        self.phase = PHASES[0]
+        self.phase: str = PHASES[0]
         self.used = 0.0
         self.counted_since: float | None = time.monotonic()
         self.started = time.monotonic()
-        self.result: Message | None = None
+        self.result: LastReply | None = None
         self.result_at = 0.0
         self.killed: Ending | None = None
         self.closed = False
@@ -87,20 +102,27 @@ class _Active:
         return self.used + running
 
 
+def is_last(reply: Reply) -> TypeGuard[LastReply]:
+    """Whether a reply ends its case."""
+    if isinstance(reply, Malformed):
+        return reply.kind in {"result", "error"}
+    return isinstance(reply, CaseReply | ErrorReply)
+
+
 class Supervisor:
-    """Runs cases in workers. ``make_course`` says what these are told; ``cleanup`` is called when a case has ended."""
+    """Runs cases in workers. ``make_procedure`` says what these are told; ``cleanup`` is called when a case has ended."""
 
     def __init__(
         self,
         launcher: Launcher,
         limits: Limits,
-        make_course: Callable[[Case, int], Course],
+        make_procedure: Callable[[Case, int], Procedure],
         cleanup: Callable[[int], None],
         watcher: Watcher,
     ) -> None:
         self._launcher = launcher
         self._limits = limits
-        self._make_course = make_course
+        self._make_procedure = make_procedure
         self._cleanup = cleanup
         self._watcher = watcher
         self._active: dict[int, _Active] = {}
@@ -121,11 +143,11 @@ class Supervisor:
                 self._wait()
                 for number in [n for n, each in self._active.items() if self._is_over(each)]:
                     active = self._active.pop(number)
-                    active.course.take(self._end(number, active))
+                    active.procedure.take(self._end(number, active))
                     if self._go_on(number, active):
                         continue
                     self._cleanup(number)
-                    outcome = redact_outcome(active.course.outcome())
+                    outcome = redact_outcome(active.procedure.outcome())
                     if active.crowded and not active.killed and outcome.status in _OUT_OF_MEMORY:
                         self._at_once = min(self._at_once, (len(self._active) + 1) // 2) or 1
                         waiting.append((number, active.case))
@@ -141,26 +163,26 @@ class Supervisor:
 
     def _start(self, number: int, case: Case) -> Generator[Outcome, None, None]:
         """Start the first worker of a case; one that cannot even begin has its outcome at once."""
-        course = self._make_course(case, number)
+        procedure = self._make_procedure(case, number)
         self._watcher.started(case)
-        job = course.next_job()
+        job = procedure.next_job()
         if job is not None:
-            self._launch(number, case, course, job)
+            self._launch(number, case, procedure, job)
         else:
             self._cleanup(number)
-            yield course.outcome()
+            yield procedure.outcome()
 
     def _go_on(self, number: int, active: _Active) -> bool:
-        """Start the next worker of a course; says whether there is one."""
-        job = active.course.next_job()
+        """Start the next worker of a procedure; says whether there is one."""
+        job = active.procedure.next_job()
         if job is not None:
-            self._launch(number, active.case, active.course, job).crowded |= active.crowded
+            self._launch(number, active.case, active.procedure, job).crowded |= active.crowded
         return job is not None
 
-    def _launch(self, number: int, case: Case, course: Course, job: Message) -> _Active:
+    def _launch(self, number: int, case: Case, procedure: Procedure, job: Job) -> _Active:
         kills = count_kernel_kills()
         worker = self._launcher.launch(job)
-        active = _Active(case, course, worker, MemoryWatch(worker.pid, self._limits.memory), kills)
+        active = _Active(case, procedure, worker, MemoryWatch(worker.pid, self._limits.memory), kills)
         self._active[number] = active
         if len(self._active) > 1:
             for each in self._active.values():
@@ -188,25 +210,25 @@ class Supervisor:
     def _listen(self, number: int, active: _Active) -> None:
         if active.closed:
             return
-        messages, active.closed = active.worker.channel.read_ready()
+        replies, active.closed = active.worker.read_replies()
         if active.closed:
             active.closed_at = time.monotonic()
-        for message in messages:
-            self._hear(number, active, message)
+        for reply in replies:
+            self._hear(number, active, reply)
 
-    def _hear(self, number: int, active: _Active, message: Message) -> None:
-        """Act on a message. A model may have written it, so it counts for nothing unless it is one of those a worker sends."""
-        if message.get("phase") in PHASES:
-            active.phase = message["phase"]
-            self._watcher.entered(active.case, f"{active.course.step()} {active.phase}".lstrip())
-        elif "want" in message and self._turn != number and number not in self._queue:
+    def _hear(self, number: int, active: _Active, reply: Reply) -> None:
+        """Act on a reply. One that does not fit the protocol counts only if it should have been the result."""
+        if isinstance(reply, PhaseReply):
+            active.phase = reply.phase
+            self._watcher.entered(active.case, f"{active.procedure.step()} {active.phase}".lstrip())
+        elif isinstance(reply, TurnWanted) and self._turn != number and number not in self._queue:
             active.pause()
             self._queue.append(number)
             self._watcher.entered(active.case, "waiting")
-        elif "done" in message and self._turn == number:
+        elif isinstance(reply, TurnEnded) and self._turn == number:
             self._turn = None
-        elif ("result" in message or "error" in message) and active.killed is None:
-            active.result = message
+        elif is_last(reply) and active.killed is None:
+            active.result = reply
             active.result_at = time.monotonic()
 
     def _give_turn(self) -> None:
@@ -217,8 +239,7 @@ class Supervisor:
             if active is not None:
                 self._turn = number
                 active.go_on()
-                with contextlib.suppress(ConnectionError):
-                    active.worker.channel.send({"turn": True})
+                active.worker.send(GiveTurn())
 
     def _guard(self, active: _Active) -> None:
         """End a worker that has used up its time or its memory, or that has answered and does not leave."""

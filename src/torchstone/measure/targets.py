@@ -8,19 +8,19 @@ import importlib.util
 import os
 import re
 from collections.abc import Collection, Sequence
-from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from torchstone.core.disk import fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Variant
 from torchstone.core.text.suggestions import ask_whether_meant, did_you_mean, find_similar
 from torchstone.define.benchmark_base import NAME as BENCHMARK_BASE
-from torchstone.define.counted import describe_counted
 from torchstone.measure.plan import Listing
 from torchstone.suites import BUILT_IN, load_suite
+from torchstone.worker.protocol.replies import BenchmarkFound, CountedFound, SourceFound
 from torchstone.worker.sources import NOTHING_DEFINED, Source, list_packages
+from torchstone.worker.survey import describe, describe_counted
 
 LARGEST_SOURCE = 64 << 20
 FILE_PATTERN = re.compile(r"bench_.*\.py\Z")
@@ -226,27 +226,15 @@ def _imports(path: str) -> set[str] | None:
 def list_built_in(suite: str) -> list[Listing]:
     """The benchmarks of one of our suites, which can be listed without torch."""
     loaded = load_suite(suite)
-    models = [
-        Listing(
-            suite,
-            each.name,
-            each.batch_size,
-            each.accuracy_batch_size,
-            each.modes,
-            each.takes,
-            probes=each.probes,
-        )
-        for each in loaded.collect()
-    ]
+    models = [_listing(suite, describe(each)) for each in loaded.collect()]
     return models + [_counted_listing(suite, describe_counted(each)) for each in loaded.counted()]
 
 
-def _counted_listing(suite: str, told: dict[str, Any]) -> Listing:
+def _counted_listing(suite: str, found: CountedFound) -> Listing:
     """Counted work as a listing: what it says of itself are its axes."""
-    device = str(told["device"]).partition(":")[0]
-    dynamic = told["dynamic"] if isinstance(told["dynamic"], bool) else None
-    variant = Variant(device, str(told["backend"] or ""), str(told["mode"] or ""), dynamic=dynamic)
-    return Listing(suite, told["name"], counted=variant, measures_itself=bool(told.get("measures_itself")))
+    device = found.device.partition(":")[0]
+    variant = Variant(device, found.backend, found.mode, dynamic=found.dynamic)
+    return Listing(suite, found.name, counted=variant, measures_itself=found.measures_itself)
 
 
 def libraries_of(sources: Sequence[Source]) -> list[str]:
@@ -256,26 +244,35 @@ def libraries_of(sources: Sequence[Source]) -> list[str]:
 
 
 def leave_out_empty(
-    targets: Targets, sources: Sequence[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[Skipped]]:
+    targets: Targets, sources: Sequence[SourceFound]
+) -> tuple[list[SourceFound], list[Skipped]]:
     """What a survey found, less the files that define no benchmark where these may be left out, and these."""
     if not targets.may_skip:
         return list(sources), []
-    kept = [found for found in sources if not found.get("empty")]
-    empty = [Skipped(found["source"]["path"], found["empty"]) for found in sources if found.get("empty")]
+    kept = [found for found in sources if not found.empty]
+    empty = [Skipped(found.source.get("path", ""), found.empty) for found in sources if found.empty]
     if not kept and all(source["kind"] == "file" for source in targets.sources.values()):
         raise nothing_defined([*targets.skipped, *empty])
     return kept, empty
 
 
-def read_listings(sources: Sequence[dict[str, Any]]) -> list[Listing]:
+def read_listings(sources: Sequence[SourceFound]) -> list[Listing]:
     """What a survey found, as listings."""
-    return [
-        listing
-        for found in sources
-        for suite in [found["source"]["name"]]
-        for listing in (
-            *(convert({"suite": suite, **benchmark}, Listing) for benchmark in found["benchmarks"]),
-            *(_counted_listing(suite, each) for each in found.get("counted", [])),
-        )
-    ]
+    listings = []
+    for found in sources:
+        suite = found.source["name"]
+        listings += [_listing(suite, each) for each in found.benchmarks]
+        listings += [_counted_listing(suite, each) for each in found.counted]
+    return listings
+
+
+def _listing(suite: str, found: BenchmarkFound) -> Listing:
+    return Listing(
+        suite,
+        found.name,
+        found.batch_size,
+        found.accuracy_batch_size,
+        found.modes,
+        found.takes,
+        probes=found.probes,
+    )

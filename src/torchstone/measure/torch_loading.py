@@ -6,7 +6,7 @@ from torchstone.core.disk import write_text
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import clean_log, summarise_error
-from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.worker.worker_environment import error_log
 
 

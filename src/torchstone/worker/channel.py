@@ -81,6 +81,11 @@ def encode(message: Message) -> bytes:
     return text.encode(errors="replace") + b"\n"
 
 
+def as_json(value: Any) -> Any:  # noqa: ANN401  (any value)
+    """A value as the other end of a channel would decode it."""
+    return json.loads(encode({"value": value}))["value"]
+
+
 def _finite(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 from torchstone.core.text.redaction import redact
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.replies import FailureReport
 
 LONGEST_TEXT = 100_000
 
@@ -34,10 +34,10 @@ def _is_out_of_memory(error: BaseException) -> bool:
         return False
 
 
-def failure_of(phase: str, message: str, error: BaseException | None) -> Message:
-    """A failure as the parent is told of it: where, what, and the traceback."""
+def failure_of(phase: str, message: str, error: BaseException | None) -> FailureReport:
+    """A failure for the parent: the phase, the message and the traceback."""
     text = redact(message)[:LONGEST_TEXT]
-    return {"phase": phase, "message": text, "traceback": trace_of(error) if error else ""}
+    return FailureReport(phase, text, trace_of(error) if error else "")
 
 
 def trace_of(error: BaseException) -> str:

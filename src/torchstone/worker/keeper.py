@@ -15,8 +15,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from torchstone.worker.channel import decode, encode
 from torchstone.worker.process_tree import (
@@ -29,6 +28,19 @@ from torchstone.worker.process_tree import (
     list_children,
     wake_with_parent,
 )
+from torchstone.worker.protocol.keeper_messages import (
+    KeeperReady,
+    KeeperReply,
+    KeeperSetup,
+    LibrariesPreloaded,
+    PreloadLibraries,
+    StartFailed,
+    WorkerExited,
+    WorkerStarted,
+    decode_keeper_order,
+    decode_keeper_setup,
+    encode_keeper_message,
+)
 from torchstone.worker.scratch import remove_scratch
 
 LONGEST_MESSAGE = 1 << 16
@@ -40,20 +52,19 @@ Become = Callable[[int, int], None]
 
 def main() -> None:
     """A keeper without torch: every worker is a fresh interpreter."""
-    control, request = open_line(int(sys.argv[1]))
-    with contextlib.suppress(ConnectionError):  # the parent is gone: then there is only the cleaning up
-        control.send(encode({"ready": 0.0}))
-    serve(control, become_fresh_interpreter, request)
+    control, setup = open_line(int(sys.argv[1]))
+    tell(control, KeeperReady(0.0))
+    serve(control, become_fresh_interpreter, setup)
 
 
-def open_line(descriptor: int) -> tuple[socket.socket, dict[str, Any]]:
+def open_line(descriptor: int) -> tuple[socket.socket, KeeperSetup]:
     """The line to the parent, and the parent's first message."""
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
-    request = decode(control.recv(LONGEST_MESSAGE).strip())
-    if "lock" in request:  # on the scratch folder: held as long as this process lives
-        os.set_inheritable(request["lock"], False)
-    return control, request
+    setup = decode_keeper_setup(decode(control.recv(LONGEST_MESSAGE).strip()))
+    if setup.lock is not None:  # on the scratch folder: held as long as this process lives
+        os.set_inheritable(setup.lock, False)
+    return control, setup
 
 
 def has_hung_up(control: socket.socket) -> bool:
@@ -85,8 +96,8 @@ def redirect(log: int) -> None:
 def serve(
     control: socket.socket,
     become: Become,
-    request: dict[str, Any],
-    preload: Callable[[list[str]], str] | None = None,
+    setup: KeeperSetup,
+    preload: Callable[[Sequence[str]], str] | None = None,
 ) -> None:
     """Start workers until the parent hangs up, then end all that is left, remove the folder that the parent worked in, and go."""
     adopt_orphans()
@@ -119,8 +130,8 @@ def serve(
     for pid in workers:
         kill_group(pid)
     kill_children(_PATIENCE)
-    if scratch := request.get("scratch"):
-        remove_scratch(scratch)
+    if setup.scratch:
+        remove_scratch(setup.scratch)
     os._exit(0)  # nothing is left to do, and taking torch apart would cost a second
 
 
@@ -147,7 +158,7 @@ def _take_request(
     control: socket.socket,
     workers: set[int],
     begin: Callable[[int, int], int],
-    preload: Callable[[list[str]], str] | None,
+    preload: Callable[[Sequence[str]], str] | None,
 ) -> bool:
     """Start a worker with the descriptors that have come; False when the parent has hung up."""
     try:
@@ -156,20 +167,20 @@ def _take_request(
         return False
     if not message:
         return False
-    request = decode(message.strip())
-    if "preload" in request and preload is not None:
+    order = decode_keeper_order(decode(message.strip()))
+    if isinstance(order, PreloadLibraries):
         with dying_with_parent():
-            problem = preload(request["preload"])
-        return _tell(control, {"preloaded": problem})
+            problem = preload(order.preload) if preload is not None else "not preloaded"
+        return tell(control, LibrariesPreloaded(problem))
     try:
         pid = begin(*descriptors)
     except OSError as error:
-        return _tell(control, {"failed": f"no process can be started: {error.strerror}"})
+        return tell(control, StartFailed(f"no process can be started: {error.strerror}"))
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
     workers.add(pid)
-    return _tell(control, {"started": pid})
+    return tell(control, WorkerStarted(pid))
 
 
 def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
@@ -187,12 +198,13 @@ def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
         if pid not in workers:  # adopted from a worker that is gone
             kill_group(pid)
     for pid, code in ended.items():
-        _tell(control, {"exited": pid, "status": code})
+        tell(control, WorkerExited(pid, code))
 
 
-def _tell(control: socket.socket, message: dict[str, Any]) -> bool:
+def tell(control: socket.socket, reply: KeeperReply) -> bool:
+    """Send a reply to the parent; says whether the parent is still there."""
     try:
-        control.send(encode(message))
+        control.send(encode(encode_keeper_message(reply)))
     except ConnectionError:
         return False
     return True

@@ -8,29 +8,28 @@ import os
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
 from torchstone.worker import worker_environment
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.jobs import MeasureJob
 from torchstone.worker.sources import find_measured, import_modules, load_source, prepare
 
 
-def load_measured(job: Message) -> Benchmark | Counted:
+def load_measured(job: MeasureJob) -> Benchmark | Counted:
     """What a job is about, in a process that has settled where and how the job says."""
     with contextlib.suppress(OSError):
-        os.chdir(job.get("folder", "."))
+        os.chdir(job.folder)
     _settle(job)
-    import_modules(job.get("imports", []), job.get("folder", "."))
-    if job["source"]["kind"] != "file":
-        prepare(load_source(job["source"]))
-    return find_measured(job["source"], job["benchmark"], job["probe"])
+    import_modules(job.imports, job.folder)
+    if job.source["kind"] != "file":
+        prepare(load_source(job.source))
+    return find_measured(job.source, job.benchmark, job.probe)
 
 
-def _settle(job: Message) -> None:
+def _settle(job: MeasureJob) -> None:
     """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
     import torch  # noqa: PLC0415  (importing this module must not load torch)
     import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
     import torch._inductor.config as inductor  # noqa: PLC0415  (importing this module must not load torch)
 
-    worker_environment.enter(job.get("surroundings", {}))
-    settings = job.get("settings", {})
-    if settings.get("threads"):
-        torch.set_num_threads(settings["threads"])
-    inductor.compile_threads = settings.get("compile_threads") or 1
+    worker_environment.enter(job.environment or {})
+    if job.options.threads:
+        torch.set_num_threads(job.options.threads)
+    inductor.compile_threads = job.options.compile_threads or 1

@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Sequence
 from importlib import metadata
 from types import ModuleType
-from typing import Any
 
 from torchstone.core.text.safe_text import summarise_error
 from torchstone.define import benchmark_base
@@ -18,9 +17,19 @@ from torchstone.define.benchmarks import Benchmark, DefinitionError, Suite, take
 from torchstone.define.counted import Counted, take_counted
 from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 from torchstone.worker import pr_time_files
+from torchstone.worker.protocol.jobs import Source
+from torchstone.worker.protocol.replies import ErrorReply
 
-Source = dict[str, str]
-"""``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
+__all__ = [
+    "EmptySourceError",
+    "Source",
+    "SourceError",
+    "find_measured",
+    "import_modules",
+    "list_packages",
+    "load_source",
+    "prepare",
+]
 
 NOTHING_DEFINED = "no benchmark is defined in it"
 
@@ -38,9 +47,9 @@ class SourceError(Exception):
         super().__init__(message)
         self.message, self.path, self.line, self.column = message, path, line, column
 
-    def told(self) -> dict[str, Any]:
-        """As a message to the parent."""
-        return {"message": self.message, "path": self.path, "line": self.line, "column": self.column}
+    def reply(self) -> ErrorReply:
+        """As a reply to the parent."""
+        return ErrorReply(self.message, self.path, self.line, self.column)
 
 
 class EmptySourceError(SourceError):

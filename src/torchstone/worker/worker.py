@@ -11,14 +11,41 @@ import signal
 import socket
 import sys
 import traceback
+from typing import Any
 
 from torchstone.core.clock import monotonic
 from torchstone.worker import worker_environment
-from torchstone.worker.channel import Channel, Message
+from torchstone.worker.channel import Channel, as_json
 from torchstone.worker.failures import failure_of, status_of, trace_of
 from torchstone.worker.keeper import redirect
 from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell
+from torchstone.worker.protocol.codec import MalformedError, from_json
+from torchstone.worker.protocol.jobs import (
+    Job,
+    MeasureJob,
+    Order,
+    PrimeJob,
+    SurveyJob,
+    decode_job,
+    decode_order,
+)
+from torchstone.worker.protocol.replies import (
+    CaseDetails,
+    CaseReply,
+    ErrorReply,
+    FailureReport,
+    Measured,
+    PhaseReply,
+    Primed,
+    Ready,
+    Reply,
+    TurnEnded,
+    TurnReady,
+    TurnTaken,
+    TurnWanted,
+    encode_reply,
+)
 from torchstone.worker.sources import SourceError
 
 
@@ -28,28 +55,31 @@ class WorkerReporter:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
+    def send(self, reply: Reply) -> None:
+        """Send a reply."""
+        self._channel.send(encode_reply(reply))
+
     def enter(self, phase: str) -> None:
         """Say that a phase begins."""
-        self._channel.send({"phase": phase})
+        self.send(PhaseReply(phase))  # type: ignore[arg-type]  # the parent validates it
 
     def wait_for_turn(self) -> None:
         """Wait until the parent says that no other worker is timing."""
-        self._channel.send({"want": "turn"})
-        answer = self._channel.receive()
-        if answer is None:
+        self.send(TurnWanted())
+        if self._channel.receive() is None:
             os._exit(1)  # the parent is gone, and with it the reason to measure
 
     def end_turn(self) -> None:
         """Let another worker time."""
-        self._channel.send({"done": "turn"})
+        self.send(TurnEnded())
 
-    def exchange(self, message: Message) -> Message:
-        """Say something, and wait for what the parent says to it."""
-        self._channel.send(message)
-        answer = self._channel.receive()
-        if answer is None:
+    def exchange(self, reply: TurnReady | TurnTaken) -> Order:
+        """Send a reply, and wait for the parent's order."""
+        self.send(reply)
+        message = self._channel.receive()
+        if message is None:
             os._exit(1)  # as above
-        return answer
+        return decode_order(message)
 
 
 def run_worker(channel_fd: int, log_fd: int | None) -> None:
@@ -62,10 +92,11 @@ def run_worker(channel_fd: int, log_fd: int | None) -> None:
         faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         channel = Channel(socket.socket(fileno=channel_fd))
-        job = channel.receive()
-        if job is not None:
-            channel.send({"ready": os.getpid()})
-            channel.send(do(job, channel))
+        message = channel.receive()
+        if message is not None:
+            reporter = WorkerReporter(channel)
+            reporter.send(Ready(os.getpid()))
+            reporter.send(do(message, reporter))
             code = 0
     except BaseException:  # noqa: BLE001  (the parent is gone, or the model has closed the channel: only the log can tell)
         with contextlib.suppress(Exception):
@@ -77,75 +108,90 @@ def run_worker(channel_fd: int, log_fd: int | None) -> None:
         os._exit(code)
 
 
-def do(job: Message, channel: Channel) -> Message:
-    """Do a job; whatever goes wrong is part of the answer."""
+def do(message: dict[str, Any], reporter: WorkerReporter) -> Reply:
+    """Do a job; whatever goes wrong is part of the reply."""
     try:
-        if job["job"] == "survey":
-            return _survey(job, channel)
-        if job["job"] == "prime":
-            from torchstone.worker.cache_template import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
-
-            importlib.import_module("torch._inductor.codecache")  # its headers go where TMPDIR is now
-            _use_temporary(job)
-            fill(job["template"], compile_tiny_graph)
-            return {"primed": job["template"]}
-        return {"result": _measure(job, WorkerReporter(channel))}
+        job = decode_job(message)
+    except MalformedError as error:
+        return ErrorReply(f"the worker does not understand its job: {error}")
+    try:
+        return _do(job, reporter)
     except SourceError as error:
-        return {"error": error.told()}
+        return error.reply()
     except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
-        return {"error": {"message": tell(error), "traceback": trace_of(error)}}
+        return ErrorReply(tell(error), traceback=trace_of(error))
 
 
-def _survey(job: Message, channel: Channel) -> Message:
+def _do(job: Job, reporter: WorkerReporter) -> Reply:
+    if isinstance(job, SurveyJob):
+        return _survey(job, reporter)
+    if isinstance(job, PrimeJob):
+        from torchstone.worker.cache_template import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
+
+        importlib.import_module("torch._inductor.codecache")  # its headers go where TMPDIR is now
+        _use_temporary(job)
+        fill(job.template, compile_tiny_graph)
+        return Primed(job.template)
+    return _measure(job, reporter)
+
+
+def _survey(job: SurveyJob, reporter: WorkerReporter) -> Reply:
     from torchstone.worker.survey import TorchLoadingError, survey  # noqa: PLC0415  (only that job needs it)
 
     _use_temporary(job)
     try:
-        return {"survey": survey(job, channel.send)}
+        return survey(job, reporter.send)
     except TorchLoadingError as error:
-        cause = error.__cause__ or error
-        return {"error": {"message": str(error), "traceback": trace_of(cause), "is_of_torch": True}}
+        return ErrorReply(str(error), traceback=trace_of(error.__cause__ or error), is_of_torch=True)
 
 
-def _use_temporary(job: Message) -> None:
+def _use_temporary(job: SurveyJob | PrimeJob) -> None:
     """Put temporary files where they are removed even if this process is killed, if the job says where that is."""
-    if "temporary" in job:
-        worker_environment.enter({"TMPDIR": job["temporary"]})
+    if job.temporary:
+        worker_environment.enter({"TMPDIR": job.temporary})
 
 
-def _measure(job: Message, reporter: WorkerReporter) -> Message:
+def _measure(job: MeasureJob, reporter: WorkerReporter) -> CaseReply:
     """Measure one case. A case that goes wrong ends with a status, with whatever was measured until then."""
     result = Result()
     clock = PhaseClock(reporter, result)
     started = monotonic()
-    failure: Message | None = None
+    failure: FailureReport | None = None
     try:
         _probe(job, reporter, clock, result)
     except Stopped as stop:
         result.status = stop.status
         failure = failure_of(clock.phase, stop.message or tell(stop.error or stop), stop.error)
     except BaseException as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
-        result.status = status_of(error, clock.phase, job["probe"])
+        result.status = status_of(error, clock.phase, job.probe)
         failure = failure_of(clock.phase or "load", tell(error), error)
     clock.leave()
     if failure is None and result.message:
-        failure = {"message": result.message}
+        failure = FailureReport(message=result.message)
     result.extra["duration"] = round(monotonic() - started, 3)
-    return {
-        "status": result.status,
-        "measurements": result.measurements,
-        "extra": result.extra,
-        "failure": failure,
-    }
+    return make_reply(result, failure)
 
 
-def _probe(job: Message, reporter: WorkerReporter, clock: PhaseClock, result: Result) -> None:
+def make_reply(result: Result, failure: FailureReport | None) -> CaseReply:
+    """What a probe has found, as the reply that the parent expects."""
+    measured = as_json(result.measurements)
+    return CaseReply(
+        result.status,
+        tuple(
+            from_json(Measured, each, f"result.measurements[{index}]") for index, each in enumerate(measured)
+        ),
+        from_json(CaseDetails, as_json(result.extra), "result.extra"),
+        failure,
+    )
+
+
+def _probe(job: MeasureJob, reporter: WorkerReporter, clock: PhaseClock, result: Result) -> None:
     clock.enter("load")
-    if job["probe"] == "scaling":
+    if job.round is not None:
         from torchstone.worker.ranks.agent import run_round  # noqa: PLC0415  (torch's launcher, only now)
 
-        worker_environment.enter(job.get("surroundings", {}))
-        run_round(job, clock, result)
+        worker_environment.enter(job.environment or {})
+        run_round(job, job.round, clock, result)
         return
     measured = load_measured(job)
     from torchstone.worker.probes.run_case import run_case  # noqa: PLC0415  (imports torch)

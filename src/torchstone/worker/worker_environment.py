@@ -1,4 +1,4 @@
-"""What a worker's process finds around it: environment variables, cache folders, a folder for temporary files.
+"""The environment of a worker's process: environment variables, cache folders, a folder for temporary files.
 
 A compile is cold when its cache folder holds nothing of the model. But the first compile on a machine also probes the compiler and builds
 precompiled headers, which cost more than most models and are the same for all: these are kept in a template, from which every cold cache starts.
@@ -47,7 +47,7 @@ DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 @dataclass(frozen=True)
 class World:
-    """What processes are started in: an interpreter, and its surroundings.
+    """What processes are started in: an interpreter, and its environment.
 
     ``version`` and ``torch`` are the versions of its Python and its torch, ``variables`` come besides the inherited ones, and ``path`` is where it looks for
     modules first, if not where this process does.

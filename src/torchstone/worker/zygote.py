@@ -14,15 +14,14 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from torchstone.core.clock import monotonic
 from torchstone.worker import sources
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
-from torchstone.worker.channel import encode
-from torchstone.worker.keeper import has_hung_up, open_line, serve
+from torchstone.worker.keeper import has_hung_up, open_line, serve, tell
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
+from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
 from torchstone.worker.sources import SourceError, load_source, prepare
 from torchstone.worker.worker import run_worker
 from torchstone.worker.worker_environment import enter
@@ -35,20 +34,20 @@ _COMPILER = ("torch._inductor.compile_fx", "torch._inductor.codecache", "torch._
 
 def main() -> None:
     """Load everything, say so, then fork on request until the parent hangs up."""
-    control, request = open_line(int(sys.argv[1]))
-    if request.get("repeatable"):
+    control, setup = open_line(int(sys.argv[1]))
+    if setup.repeatable:
         from torchstone.worker.repeatable import repeat_itself  # noqa: PLC0415  (only where counts are simulated)
 
         repeat_itself()
     with dying_with_parent():
-        answer = {} if has_hung_up(control) else preload(request)
-    with contextlib.suppress(ConnectionError):  # the parent is gone: then there is only the cleaning up
-        control.send(encode(answer))
-    serve(control, run_worker, request, _preload_libraries)
+        reply = None if has_hung_up(control) else preload(setup)
+    if reply is not None:
+        tell(control, reply)
+    serve(control, run_worker, setup, _preload_libraries)
 
 
-def preload(request: dict[str, Any]) -> dict[str, Any]:
-    """Import torch and the suites' libraries and compile a tiny graph; the answer says what stands in the way of forking."""
+def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
+    """Import torch and the suites' libraries and compile a tiny graph; the reply says what stands in the way of forking."""
     started = monotonic()
     try:
         _import_all(_FIRST)
@@ -57,19 +56,19 @@ def preload(request: dict[str, Any]) -> dict[str, Any]:
         touches_device = torch.accelerator.current_accelerator() is not None
         if not touches_device:
             _import_all(_COMPILER)  # which keeps headers where TMPDIR is at this moment: in the template
-        if "temporary" in request:
-            enter({"TMPDIR": request["temporary"]})
+        if setup.temporary:
+            enter({"TMPDIR": setup.temporary})
     except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
         traceback.print_exc()  # the log has the whole of it
-        return {"broken": f"{type(error).__name__}: {error}"}
+        return KeeperBroken(f"{type(error).__name__}: {error}")
     sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    notes = [note for source in request["sources"] for note in _prepare_source(source)]
+    notes = [note for source in setup.sources for note in _prepare_source(source)]
     _quieten()
-    wants_cpu = "cpu" in request.get("devices", []) or not (request.get("devices") or touches_device)
-    if wants_cpu and (problem := _warm_up(request["template"], here=not touches_device)):
+    wants_cpu = "cpu" in setup.devices or not (setup.devices or touches_device)
+    if wants_cpu and (problem := _warm_up(setup.template, here=not touches_device)):
         notes.append(f"no warm-up compile: {problem}")
-    return {"ready": monotonic() - started, "blocked": _why_not_fork(), "notes": notes}
+    return KeeperReady(monotonic() - started, _why_not_fork(), tuple(notes))
 
 
 def _prepare_source(source: Mapping[str, str]) -> list[str]:
@@ -155,7 +154,7 @@ def _why_not_fork() -> str:
     return ""
 
 
-def _preload_libraries(names: list[str]) -> str:
+def _preload_libraries(names: Sequence[str]) -> str:
     """Import libraries that a user's file needs, if a child has shown that this leaves the process fit for forking."""
 
     def attempt() -> None:

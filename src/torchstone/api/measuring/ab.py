@@ -34,9 +34,10 @@ from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner, are_forked_apart, decide, make_contests, write
 from torchstone.measure.ab.judging import find_unmatched, judge_contests
-from torchstone.measure.ab.sides import Side, forked_alone, open_sides, parse_spec
+from torchstone.measure.ab.side_spec import parse_spec
+from torchstone.measure.ab.sides import Side, forked_alone, open_sides
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal, create_journal
-from torchstone.measure.launcher import CannotMeasureError
 from torchstone.measure.runner import RUNS
 from torchstone.measure.supervisor import Limits
 from torchstone.reporting.dialects.case_label import Labels

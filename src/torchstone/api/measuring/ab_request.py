@@ -22,7 +22,7 @@ from torchstone.core.vocabulary import Probe, Verdict
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.tally import Exemptions
 from torchstone.measure.ab.contest import METRICS, AbSettings
-from torchstone.measure.ab.sides import Spec
+from torchstone.measure.ab.side_spec import Spec
 from torchstone.measure.runner import Request
 
 USUAL = AbSettings()

@@ -12,7 +12,14 @@ from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Reading, Run
 from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
-from torchstone.measure.runner import check_stated, choose_limits, find_edited_files, find_edits, look_again
+from torchstone.measure.runner import (
+    check_stated,
+    choose_limits,
+    environment_of,
+    find_edited_files,
+    find_edits,
+    look_again,
+)
 from torchstone.measure.session import Session
 
 FEWEST = 2
@@ -66,8 +73,8 @@ def _measure(
         session.start_workers(list(settings.sources.values()), devices)
         found = look_again(run, suites, session)
         check_stated(run.plan, found, reading.path)
-        _refuse_changes(differences(found["environment"], run.environment))
-        session.cautions += unknowns(found["environment"], run.environment)
+        _refuse_changes(differences(environment_of(found), run.environment))
+        session.cautions += unknowns(environment_of(found), run.environment)
     for caution in session.cautions:
         watcher.say(f"caution: {caution}")
     supervisor = session.supervisor(settings, choose_limits(settings, run), watcher)

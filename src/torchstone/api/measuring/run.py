@@ -277,7 +277,7 @@ def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None)
 def _use_hosts(session: Session, job: Job | None) -> None:
     """Have rounds use all hosts of a job, where there is one."""
     if job is not None:
-        session.crew = job.crew()
+        session.host_group = job.host_group()
 
 
 def _say_cautions(session: Session, watcher: RunWatcher) -> None:

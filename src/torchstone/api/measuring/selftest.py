@@ -27,7 +27,8 @@ from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import clock_text, count_of, format_share
 from torchstone.measure.ab.contest import AbSettings
 from torchstone.measure.ab.self_comparison import Score, SelfComparison, score, try_verdicts
-from torchstone.measure.ab.sides import Side, Spec, open_sides
+from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.sides import Side, open_sides
 from torchstone.measure.supervisor import Limits
 from torchstone.reporting.views.result_table import ResultTable
 from torchstone.worker.process_tree import terminated_as_interrupted

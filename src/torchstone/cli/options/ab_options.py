@@ -14,7 +14,7 @@ from torchstone.cli.options.shared import CONFIG
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
 from torchstone.measure.ab.contest import METRICS
-from torchstone.measure.ab.sides import KEYS
+from torchstone.measure.ab.side_spec import KEYS
 
 VERDICTS = ("missing", "regression", "inconclusive", "new", "improvement", "same")
 _OTHER_HELP = {"threads": "Threads for torch, and cores that both sides take turns on; by default 1."}

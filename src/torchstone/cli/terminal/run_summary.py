@@ -139,7 +139,7 @@ def speedup_text(measurement: Measurement) -> str:
     """``1.24x ±1.0%``, without the interval where there is none."""
     value = measurement.value
     interval = interval_of(measurement)
-    if interval is None:
+    if interval is None or value <= 0:
         return f"{value:.3f}x"
     low, high = interval
     return f"{value:.3f}x ±{100 * (high - low) / 2 / value:.1f}%"

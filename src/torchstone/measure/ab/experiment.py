@@ -6,20 +6,22 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 from msgspec import structs
 
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
-from torchstone.measure.ab.pair import Played, Player, code_of, play_pair
+from torchstone.measure.ab.pair import Played, Player, code_of_outcome, play_pair, with_pair
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
+from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.journal import Journal
-from torchstone.measure.launcher import Launcher
-from torchstone.measure.procedures.procedure import SingleCourse
+from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.worker.protocol.jobs import MeasureJob
 
 NANOSECONDS_A_MILLISECOND = 1e6
 
@@ -89,11 +91,11 @@ class PairRunner:
         """What to say if workers have imported nothing of what differs between the sides; empty otherwise, and as long as none has said what it imported."""
         return self._changes.caution(self._imported) if self._imported is not None else ""
 
-    def _jobs(self, contest: Contest, *, fresh: bool) -> list[dict[str, object]]:
+    def _jobs(self, contest: Contest, *, fresh: bool) -> list[MeasureJob]:
         threads = int(self.sides[0].run.settings.get("threads") or 1)
         cores = choose_cores(contest.planned[0].variant.device, threads)
         return [
-            side.job(case, contest.number, cores, fresh=fresh) | {"layout": self._chance.getrandbits(31)}
+            with_pair(side.job(case, contest.number, cores, fresh=fresh), layout=self._chance.getrandbits(31))
             for side, case in zip(self.sides, contest.planned, strict=True)
         ]
 
@@ -106,12 +108,15 @@ class PairRunner:
     def _time_both(self, contest: Contest) -> Played:
         """A worker of each side, taking turns."""
 
-        def starter(launcher: Launcher, case: Case, job: Mapping[str, object]) -> Callable[[], Player]:
-            return lambda: Player(case, launcher, {**job, "turns": True}, self._limits)
+        def starter(launcher: Launcher, case: Case, job: MeasureJob) -> Callable[[], Player]:
+            return lambda: Player(case, launcher, with_pair(job, takes_turns=True), self._limits)
 
         jobs = self._jobs(contest, fresh=self.settings.fresh)
         if self.settings.slow_down:  # else calls are as they are
-            jobs[0]["slow_down"], jobs[1]["slow_down"] = 0.0, self.settings.slow_down
+            jobs = [
+                with_pair(job, slow_down=share)
+                for job, share in zip(jobs, (0.0, self.settings.slow_down), strict=True)
+            ]
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
         played = play_pair(starts, self._chance, contest.case, self._watcher)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in played.times)
@@ -126,14 +131,14 @@ class PairRunner:
             with closing(supervisor.execute([contest.planned[number]])) as ended:
                 (outcomes[number],) = ended
         pair = (outcomes[0], outcomes[1])
-        codes = [code_of((each.extra or {}).get("code") or {}) for each in pair]
+        codes = [code_of_outcome(each) for each in pair]
         one, other = (_compile_times(each) for each in pair)
         return Played((one, other), pair, (codes[0], codes[1]))
 
-    def _supervisor(self, launcher: Launcher, job: Mapping[str, object]) -> Supervisor:
-        quick = {**job, "settings": {**job["settings"], "repeat": 1}}  # type: ignore[dict-item]
+    def _supervisor(self, launcher: Launcher, job: MeasureJob) -> Supervisor:
+        quick = replace(job, options=replace(job.options, repeat=1))
         return Supervisor(
-            launcher, self._limits, lambda *_: SingleCourse(quick), lambda _: None, self._watcher
+            launcher, self._limits, lambda *_: SingleProcedure(quick), lambda _: None, self._watcher
         )
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import selectors
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct
 
 from torchstone.core.records import Case, Outcome
-from torchstone.measure.case_end import Ending, make_outcome, out_of_memory_status
-from torchstone.measure.launcher import STACKS_WAIT, Launcher
+from torchstone.measure.case_end import Ending, LastReply, make_outcome, out_of_memory_status
+from torchstone.measure.executors.protocol import Launcher
+from torchstone.measure.executors.worker_handle import STACKS_WAIT
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
-from torchstone.measure.supervisor import Limits, Watcher
-from torchstone.worker.channel import Message
-from torchstone.worker.probes.reply import PHASES
+from torchstone.measure.supervisor import Limits, Watcher, is_last
+from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
+from torchstone.worker.protocol.replies import PHASES, Malformed, PhaseReply, Reply, TurnReady, TurnTaken
 
 TURN = 2_000_000  # nanoseconds that a turn should take: calls are timed together until they do
 MOST_CALLS = 100_000
@@ -38,10 +39,22 @@ class Code(Struct, frozen=True):
     is_known: bool = False
 
 
-def code_of(message: Mapping[str, Any]) -> Code:
+def code_of(ready: TurnReady) -> Code:
     """What a worker says about its code."""
-    strays, imported = (tuple(map(str, message.get(key) or ())) for key in ("strays", "imported"))
-    return Code(strays, imported, "imported" in message)
+    return Code(ready.strays or (), ready.imported or (), ready.imported is not None)
+
+
+def code_of_outcome(outcome: Outcome) -> Code:
+    """What the worker of a case said about its code."""
+    told = (outcome.extra or {}).get("code")
+    if told is None:
+        return Code()
+    return Code(tuple(told.get("strays", ())), tuple(told.get("imported", ())), is_known=True)
+
+
+def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (of any type that a field has)
+    """A job with other values for its part in a pair."""
+    return replace(job, pair=replace(job.pair or PairPart(), **changes))
 
 
 class Played(Struct, frozen=True):
@@ -62,7 +75,7 @@ class Played(Struct, frozen=True):
 class Player:
     """One worker of a pair as the parent sees it. What it says is checked before it is believed: it shares its process with a model."""
 
-    def __init__(self, case: Case, launcher: Launcher, job: Message, limits: Limits) -> None:
+    def __init__(self, case: Case, launcher: Launcher, job: MeasureJob, limits: Limits) -> None:
         self._case = case
         self._launcher = launcher
         self._limits = limits
@@ -70,10 +83,10 @@ class Player:
         self._started = time.monotonic()
         self._idle = 0.0  # seconds for which it waited for the other
         self._idle_since = math.inf
-        self._answer: Message | None = None
+        self._answer: LastReply | None = None
         self._killed: Ending | None = None
         self._closed_at = math.inf
-        self.phase = PHASES[0]
+        self.phase: str = PHASES[0]
         self.each: float | None = None
         self.took: float | None = None
         self.code = Code()
@@ -99,25 +112,30 @@ class Player:
         """Take what has come, note whether it has ended, and end it if it has used up its time or its memory."""
         self._launcher.poll()
         self.worker.read_log()
-        if self._closed_at == math.inf:
-            messages, closed = self.worker.channel.read_ready()
-            for message in messages:
-                self._hear(message)
-            self._closed_at = time.monotonic() if closed else math.inf
+        self._read()
         self._guard()
 
-    def _hear(self, message: Message) -> None:
-        if message.get("phase") in PHASES:
-            self.phase = message["phase"]
-        elif _is_time(message.get("each")):
-            self.each = float(message["each"])
-            self.code = code_of(message)
+    def _read(self) -> None:
+        if self._closed_at == math.inf:
+            replies, closed = self.worker.read_replies()
+            for reply in replies:
+                self._hear(reply)
+            self._closed_at = time.monotonic() if closed else math.inf
+
+    def _hear(self, reply: Reply) -> None:
+        if isinstance(reply, PhaseReply):
+            self.phase = reply.phase
+        elif isinstance(reply, TurnReady):
+            self.each = reply.each
+            self.code = code_of(reply)
             self._idle_since = time.monotonic()
-        elif _is_time(message.get("took")):
-            self.took = float(message["took"])
+        elif isinstance(reply, TurnTaken):
+            self.took = reply.took
             self._idle_since = time.monotonic()
-        elif "result" in message or "error" in message:
-            self._answer = message
+        elif is_last(reply):
+            self._answer = reply
+        elif isinstance(reply, Malformed) and reply.kind in {"each", "took"}:
+            self._answer = reply  # no turn of such a worker can be trusted
 
     def _guard(self) -> None:
         now = time.monotonic()
@@ -141,12 +159,12 @@ class Player:
         self.took = None
         self._idle += max(0.0, time.monotonic() - self._idle_since)
         self._idle_since = math.inf
-        with contextlib.suppress(ConnectionError):  # it has died, which will be noticed
-            self.worker.channel.send({"go": calls})
+        self.worker.send(MakeCalls(calls))
 
     def end(self) -> Outcome:
         """How it ended; what is left of its process goes."""
         self.worker.kill()
+        self._read()  # what it said before it ended
         outcome = make_outcome(
             self._case,
             self._answer,
@@ -234,9 +252,3 @@ def _wait_until(
             phase = players[0].phase
             watcher.entered(case, phase)
         watcher.tick()
-
-
-def _is_time(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    )

@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
 
 from msgspec import Struct, structs
 
-from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
-from torchstone.core.text.redaction import is_hidden, redact, was_redacted
 from torchstone.measure.ab.changed_files import Changes, find_changes
+from torchstone.measure.ab.side_spec import Spec
 from torchstone.measure.ab.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
 from torchstone.measure.code.git import ask_git
 from torchstone.measure.measuring import make_job, settings_of_run
@@ -27,11 +25,11 @@ from torchstone.measure.targets import hash_file
 from torchstone.worker import worker_environment
 from torchstone.worker.machine.external_programs import ask
 from torchstone.worker.process_tree import undisturbed
+from torchstone.worker.protocol.jobs import CodeTree, MeasureJob, PairPart
 from torchstone.worker.scratch import Scratch, make_scratch
 from torchstone.worker.worker_environment import World
 
 OLDEST_PYTHON = (3, 11)
-KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
 _PYTHON_TIMEOUT = 60.0
 _ABOUT_PYTHON = """
 import importlib.util, json, platform, sys
@@ -42,104 +40,6 @@ except metadata.PackageNotFoundError:
     torch = "unknown" if importlib.util.find_spec("torch") else ""
 print(json.dumps({"version": platform.python_version(), "tuple": sys.version_info[:2], "torch": torch}))
 """
-
-
-class Spec(Struct, frozen=True):
-    """What a person said about one side; nothing means: as things are."""
-
-    revision: str = ""
-    python: str = ""
-    variables: tuple[tuple[str, str], ...] = ()
-    backend: str = ""
-    compile_mode: str = ""
-    options: tuple[tuple[str, Any], ...] = ()
-    texts: tuple[str, ...] = ()
-
-
-def parse_spec(option: str, texts: Sequence[str]) -> Spec:
-    """What ``KEY=VALUE``, given once or several times, says about a side."""
-    single: dict[str, str] = {}
-    variables: dict[str, str] = {}
-    options: dict[str, Any] = {}
-    for text in texts:
-        if not text.strip():
-            continue
-        key, found, value = text.partition("=")
-        kind, _, name = key.partition(":")
-        if kind == "env" and name and found:
-            _set_once(variables, name, value, option)
-        elif kind == "option" and name and found:
-            _set_once(options, name, _read_value(value), option)
-        elif key in {"rev", "python", "backend", "mode"} and value:
-            _set_once(single, key, value, option)
-        else:
-            variable = found and key.isidentifier() and key.isupper()
-            shown = _without_secret(text, name or key) if variable or kind == "env" else redact(text)
-            hint = f"did you mean {option} env:{shown}? " if variable else ""
-            raise UsageError(
-                f"{option} {shown}: expected one of {KEYS}", advice=f"{hint}repeat {option} for more than one"
-            )
-    _check_variables(variables, option)
-    if "mode" in single and options:
-        raise UsageError(
-            f"{option}: mode and option exclude each other in torch.compile", advice="leave one out"
-        )
-    return Spec(
-        single.get("rev", ""),
-        single.get("python", ""),
-        tuple(variables.items()),
-        single.get("backend", ""),
-        single.get("mode", ""),
-        tuple(options.items()),
-        tuple(_without_secret(text) for text in texts if text.strip()),
-    )
-
-
-_NO_SECRET = re.compile(
-    r"(?:on|off|yes|no|true|false|none|[0-9]{1,6}|[0-9]{1,3}\.[0-9]{1,3})?", re.IGNORECASE
-)
-
-_SECRET_NAME = re.compile(r"PASS|PWD|PIN\b|TOKEN|KEY|SECRET|AUTH|CREDENTIAL", re.IGNORECASE)
-
-
-def _without_secret(text: str, name: str = "") -> str:
-    """What was said, as it may be shown and kept. Of a variable that is not known to be a setting: only a switch, or a short number of one that is not called a password or the like."""
-    key, _, value = text.partition("=")
-    kind, _, variable = key.partition(":")
-    name = name or (variable if kind == "env" else "")
-    if not name or (_NO_SECRET.fullmatch(value) and not _SECRET_NAME.search(name)):
-        return redact(text)
-    return f"{key}={shown_value(name, value)}"
-
-
-def _set_once(values: dict[str, Any], name: str, value: Any, option: str) -> None:  # noqa: ANN401  (any JSON value)
-    if name in values:
-        raise UsageError(f"{option}: {name} is given twice")
-    values[name] = value
-
-
-def _read_value(text: str) -> Any:  # noqa: ANN401  (any JSON value)
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"True": True, "False": False, "None": None}.get(text, text)
-
-
-_THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # torch is told how many, whatever these say
-
-
-def _check_variables(variables: dict[str, str], option: str) -> None:
-    for name, value in variables.items():
-        if is_hidden(value) or was_redacted(value):
-            raise UsageError(f"{option} env:{name}={value}: its value was not kept", advice="give it again")
-        if name in _THREADS:
-            advice = "use --threads, which both sides have"
-            raise UsageError(f"{option}: {name} would not change anything: --threads does", advice=advice)
-        if name in worker_environment.OWN and name != "PYTHONPATH":
-            advice = "use --compile-threads" if "THREADS" in name else "torchstone gives every side its own"
-            raise UsageError(
-                f"{option}: {name} cannot be chosen, for torchstone sets it for its workers", advice=advice
-            )
 
 
 class Tree(Struct, frozen=True):
@@ -232,7 +132,7 @@ class Side:
         request: Request,
         session: Session,
         tree: Tree | None,
-        code: dict[str, str] | None = None,
+        code: CodeTree | None = None,
     ) -> None:
         self.name = name
         self.spec = spec
@@ -257,13 +157,13 @@ class Side:
         )
         return self.run
 
-    def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> dict[str, Any]:
+    def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> MeasureJob:
         """What a worker of this side is told: to find what others of it have compiled for this case, unless it is to start ``fresh``."""
         self.session.prime(case)
         folder = os.path.join(self.session.scratch, f"case-{number}")
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        around = (
+        environment = (
             worker_environment.make_case_folder(self.session.scratch, number, self.session.template, None)
             if not os.path.exists(folder)
             else {
@@ -272,7 +172,8 @@ class Side:
             }
         )
         job = make_job(case, self._settings, self.session.launcher.start)
-        return {**job, "surroundings": around, "cores": list(cores), "tree": self._code}
+        pair = PairPart(cores=tuple(cores), tree=self._code)
+        return replace(job, environment=environment, pair=pair)
 
     def forget(self, number: int) -> None:
         """Remove what was compiled for a case."""
@@ -304,7 +205,7 @@ def open_sides(
             world = _world(name, spec, tree, folder, root)
             own = _request(spec, request, tree)
             session = stack.enter_context(Session(request.settings.start, "cold", tell, world))
-            code = {"root": root, "worktree": tree.path if tree else root} if root else None
+            code = CodeTree(root, tree.path if tree else root) if root else None
             sides.append(Side(name, spec, own, session, tree, code))
         yield sides[0], sides[1]
 

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from torchstone.core.errors import UsageError, printable
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.network import (
     Connection,
     HostLostError,
@@ -28,7 +29,6 @@ from torchstone.measure.hosts.network import (
     put,
     take,
 )
-from torchstone.measure.launcher import CannotMeasureError
 from torchstone.worker.channel import Message
 
 __all__ = ["HostLostError", "Line", "Place", "find_place", "wait_for_leader"]

@@ -7,20 +7,24 @@ import os
 import platform
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
 import torchstone
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.host_group import Line, Place, find_place
-from torchstone.measure.procedures.procedure import SingleCourse
+from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room
-from torchstone.measure.procedures.scaling_procedure import Crew, answer_for, make_part
+from torchstone.measure.procedures.scaling_procedure import HostGroup, answer_for, make_part
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor, Watcher
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Message
+from torchstone.worker.protocol.codec import MalformedError
+from torchstone.worker.protocol.jobs import MeasureJob, RoundPart, decode_job
 
 _TO_MEET = 30.0  # seconds: torch is loaded first
 _SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -45,18 +49,18 @@ class Job:
         self.code = 1
         self.names = name_hosts(hosts)
         self._hosts = hosts
-        self._crew: Crew | None = None
+        self._host_group: HostGroup | None = None
 
-    def crew(self) -> Crew:
+    def host_group(self) -> HostGroup:
         """All hosts, as the run on host 0 works with them."""
         room = Room(self.place.count, self.place.ranks, "rank")
         differences = find_differences(self._hosts, self.names)
-        self._crew = Crew(room, self.names, self.line, differences, self.variables())
-        return self._crew
+        self._host_group = HostGroup(room, self.names, self.line, differences, self.variables())
+        return self._host_group
 
     def has_lost_hosts(self) -> bool:
         """Whether a host has gone meanwhile."""
-        return bool(self._crew and self._crew.lost)
+        return bool(self._host_group and self._host_group.lost)
 
     def variables(self) -> dict[str, str]:
         """What collectives are told: the network that leads to the other hosts, unless the user says another."""
@@ -127,23 +131,50 @@ def follow(job: Job, session: Session, limits: Limits, watcher: Watcher) -> None
     """Do this host's part of every round, until the first host says that it is over."""
     number = 0
     while (order := job.line.next_order(number)) is not None:
-        number = int(order["number"])
-        if job.place.index < order["round"]["hosts"]:
-            part, outcome = _do_part(order, job, session, limits, watcher)
-            job.line.answer(number, answer_for(part, outcome))
+        number = int(order.pop("number"))
+        ordered, part = _decode_round(order)
+        if job.place.index < part.hosts:
+            own, outcome = _do_part(number, ordered, part, job, session, limits, watcher)
+            job.line.answer(number, answer_for(own, outcome))
+
+
+def _decode_round(order: Message) -> tuple[MeasureJob, RoundPart]:
+    """The job of host 0's own worker, and what it says of the round."""
+    try:
+        ordered = decode_job(order)
+    except MalformedError as error:
+        problem = f"host 0 has ordered what this host does not understand: {error}"
+        raise CannotMeasureError(problem, advice="all hosts need the same torchstone") from None
+    if not isinstance(ordered, MeasureJob) or ordered.round is None:
+        raise CannotMeasureError("host 0 has ordered something that is no round")
+    return ordered, ordered.round
 
 
 def _do_part(
-    order: Message, job: Job, session: Session, limits: Limits, watcher: Watcher
-) -> tuple[Message, Outcome]:
-    index, number = job.place.index, int(order["number"])
-    around = worker_environment.make_case_folder(session.scratch, number, session.template, None)
+    number: int,
+    ordered: MeasureJob,
+    part: RoundPart,
+    job: Job,
+    session: Session,
+    limits: Limits,
+    watcher: Watcher,
+) -> tuple[RoundPart, Outcome]:
+    """Do this host's part of a round; gives the part and how it ended."""
+    index = job.place.index
+    environment = worker_environment.make_case_folder(session.scratch, number, session.template, None)
     folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
-    told = {**order["round"], "address": job.line.own_address()}
-    kept = {key: order["surroundings"][key] for key in ("OMP_NUM_THREADS",) if key in order["surroundings"]}
-    part = make_part(order, told, index, job.names[index], folder)
-    part["surroundings"] = around | kept | job.variables()
-    case = Case(order["benchmark"], Probe.SCALING.value, variant=Variant(order["variant"]["device"]))
-    supervisor = Supervisor(session.launcher, limits, lambda *_: SingleCourse(part), lambda _: None, watcher)
+    told = ordered.environment or {}
+    threads = {key: told[key] for key in ("OMP_NUM_THREADS",) if key in told}
+    own = make_part(
+        replace(ordered, environment=environment | threads | job.variables()),
+        replace(part, address=job.line.own_address()),
+        index,
+        job.names[index],
+        folder,
+    )
+    case = Case(own.benchmark, Probe.SCALING.value, variant=Variant(own.axes.device))
+    supervisor = Supervisor(
+        session.launcher, limits, lambda *_: SingleProcedure(own), lambda _: None, watcher
+    )
     (outcome,) = supervisor.execute([case])
-    return part, outcome
+    return own.round or part, outcome

@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeVar, cast
 
 from torchstone.core.errors import printable
-from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.worker.channel import Message, decode, encode
 
 _CALL_PATIENCE = 10.0

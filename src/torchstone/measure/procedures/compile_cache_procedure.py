@@ -1,4 +1,4 @@
-"""The course of a compile_cache case: a worker for every scenario of every repeat, and what they add up to."""
+"""The procedure of a compile_cache case: a worker for every scenario of every repeat, and what they add up to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct, structs
@@ -36,7 +37,7 @@ from torchstone.core.vocabulary import (
     WARM,
 )
 from torchstone.measure.procedures.cache_misses import find_native_reason, find_reasons
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.jobs import MeasureJob, Scenario
 from torchstone.worker.worker_environment import CaseFolders, ColdCache
 
 PREPARATION = "precompile, made ready"
@@ -53,7 +54,7 @@ class Account(Struct, frozen=True):
 NO_ACCOUNT = Account()
 
 
-class CacheCourse:
+class CacheProcedure:
     """All scenarios of a case, ``repeats`` times, each repeat with folders of its own.
 
     If the cold start fails there is nothing to warm, and the case ends with it. If another scenario fails the rest is still measured, and the case ends as the
@@ -63,7 +64,7 @@ class CacheCourse:
     def __init__(
         self,
         case: Case,
-        job: Message,
+        job: MeasureJob,
         folders: CaseFolders,
         scenarios: Collection[str] = DEFAULT_SCENARIOS,
         repeats: int = 1,
@@ -85,9 +86,9 @@ class CacheCourse:
         self._present = ""
         self._last: Outcome | None = None
         self._began = time.monotonic()
-        self._notes = _Notes(str(job["identity"]["start"]), probing_seconds)
+        self._notes = _Notes(job.start, probing_seconds)
 
-    def next_job(self) -> Message | None:
+    def next_job(self) -> MeasureJob | None:
         """The next scenario's, if there is one. A folder that cannot be made ends the case."""
         try:
             last = self._last
@@ -106,63 +107,68 @@ class CacheCourse:
         return self._present
 
     def take(self, outcome: Outcome) -> None:
-        """Keep it for the course to go on with."""
+        """Keep it for the procedure to go on with."""
         self._last = outcome
 
     def outcome(self) -> Outcome:
         """Everything that was measured, with the savings, the reasons why a cache did not serve, and the first failure."""
         return self._notes.outcome(self._case, time.monotonic() - self._began)
 
-    def _all_jobs(self) -> Generator[Message, Outcome, None]:
+    def _all_jobs(self) -> Generator[MeasureJob, Outcome, None]:
         artifacts = ""
         for repeat in range(1, self._repeats + 1):
             self._about = COLD
             folder = self._folders.make(f"repeat-{repeat}")
-            kept = os.path.join(folder, "first.pt")
+            saved = os.path.join(folder, "first.pt")
             own = os.path.join(folder, "artifacts")
             saves = PORTABLE in self._scenarios and not self._load_from
             noted = self._account.folder if self._save_to else ""
-            told = {"keep": kept, "save": self._save_to or (own if saves else ""), "made_here": noted}
+            save = self._save_to or (own if saves else "")
             cold = self._folders.cold(folder, "cold")
-            if not (yield from self._measure(COLD, repeat, cold, told)):
+            if not (
+                yield from self._measure(
+                    COLD, repeat, cold, Scenario(0.0, save=save, keep=saved, made_here=noted)
+                )
+            ):
                 return
             if WARM in self._scenarios:
-                yield from self._measure(WARM, repeat, cold, {"expected": kept})
+                yield from self._measure(WARM, repeat, cold, Scenario(0.0, expected=saved))
             if PORTABLE in self._scenarios and self._notes.offers(PORTABLE, self._load_from):
                 load = self._load_from or self._save_to or own
                 self._about = PORTABLE
                 empty = self._folders.cold(folder, "portable")
                 checked = self._account.folder if load != own and not self._account.trusts_all else ""
-                loading = {"expected": kept, "load": load, "made_here": checked}
+                loading = Scenario(0.0, load=load, expected=saved, made_here=checked)
                 yield from self._measure(PORTABLE, repeat, empty, loading)
             if PRECOMPILE in self._scenarios and self._notes.offers(PRECOMPILE):
                 self._about = PRECOMPILE
                 artifacts = artifacts or (yield from self._prepare(repeat))
                 if artifacts:
                     empty = self._folders.cold(folder, "precompile")
-                    precompiled = {"expected": kept, "load": artifacts, "precompile": True}
+                    precompiled = Scenario(0.0, load=artifacts, expected=saved, precompile=True)
                     yield from self._measure(PRECOMPILE, repeat, empty, precompiled)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _measure(
-        self, scenario: str, repeat: int, around: ColdCache, told: Mapping[str, Any]
-    ) -> Generator[Message, Outcome, bool]:
+        self, name: str, repeat: int, cache: ColdCache, scenario: Scenario
+    ) -> Generator[MeasureJob, Outcome, bool]:
         """One scenario in a worker of its own; says whether it ended well."""
-        outcome = yield self._job_for(scenario, repeat, around, told)
-        return self._notes.take(scenario, repeat, outcome, around.size())
+        outcome = yield self._job_for(name, repeat, cache, scenario)
+        return self._notes.take(name, repeat, outcome, cache.size())
 
-    def _prepare(self, repeat: int) -> Generator[Message, Outcome, str]:
+    def _prepare(self, repeat: int) -> Generator[MeasureJob, Outcome, str]:
         """Compile once with what precompiling needs switched on; gives the file that it saved, which serves all repeats."""
         folder = self._folders.make("preparation")
         saved = os.path.join(folder, "artifacts")
-        around = self._folders.cold(folder, "cold")
-        made = yield self._job_for(PREPARATION, repeat, around, {"save": saved, "precompile": True})
+        cache = self._folders.cold(folder, "cold")
+        scenario = Scenario(0.0, save=saved, precompile=True)
+        made = yield self._job_for(PREPARATION, repeat, cache, scenario)
         return saved if self._notes.take_preparation(made, saved) else ""
 
-    def _job_for(self, name: str, repeat: int, around: ColdCache, told: Mapping[str, Any]) -> Message:
+    def _job_for(self, name: str, repeat: int, cache: ColdCache, scenario: Scenario) -> MeasureJob:
         self._present = name if self._repeats == 1 else f"{name} {repeat}/{self._repeats}"
-        scenario = {"launched": time.monotonic(), **told}
-        return {**self._job, "surroundings": around.variables(), "scenario": scenario}
+        launched = replace(scenario, launched=time.monotonic())
+        return replace(self._job, environment=cache.variables(), scenario=launched)
 
 
 class _Notes:

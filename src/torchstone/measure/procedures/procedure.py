@@ -1,17 +1,17 @@
-"""A course: the jobs that one case takes, one worker after another, and the one outcome that they add up to."""
+"""A procedure: the jobs that one case takes, one worker after another, and the one outcome that they add up to."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from torchstone.core.records import Outcome
-from torchstone.worker.channel import Message
+from torchstone.worker.protocol.jobs import MeasureJob
 
 
-class Course(Protocol):
+class Procedure(Protocol):
     """What the supervisor asks, from the first worker of a case to its outcome."""
 
-    def next_job(self) -> Message | None:
+    def next_job(self) -> MeasureJob | None:
         """What the next worker is told; None when there is nothing left to do."""
 
     def step(self) -> str:
@@ -24,14 +24,14 @@ class Course(Protocol):
         """The one outcome of the case."""
 
 
-class SingleCourse:
+class SingleProcedure:
     """One job in one worker, which is all that most probes need."""
 
-    def __init__(self, job: Message) -> None:
-        self._job: Message | None = job
+    def __init__(self, job: MeasureJob) -> None:
+        self._job: MeasureJob | None = job
         self._outcome: Outcome | None = None
 
-    def next_job(self) -> Message | None:
+    def next_job(self) -> MeasureJob | None:
         """The one job, once."""
         job, self._job = self._job, None
         return job

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct, structs
@@ -15,7 +14,9 @@ from msgspec import Struct, structs
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.records import RANKS, Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
-from torchstone.measure.launcher import describe_exit
+from torchstone.measure.executors.protocol import describe_exit
+from torchstone.worker.protocol.codec import Count, MalformedError, from_json, to_json
+from torchstone.worker.protocol.rank_report import RankReport, decode_report, report_path
 from torchstone.worker.ranks.progress import Progress, read_progress
 
 _STRAGGLES, _NEARLY_ALWAYS = 0.10, 0.9
@@ -31,7 +32,7 @@ class Host(Struct, frozen=True):
 
     name: str
     ranks: tuple[int, ...]
-    reports: tuple[dict[str, Any], ...] = ()
+    reports: tuple[RankReport, ...] = ()
     progress: dict[int, Progress] = {}
     exits: dict[int, int] = {}
     problem: str = ""
@@ -40,13 +41,7 @@ class Host(Struct, frozen=True):
 
 def read_host(name: str, folder: str, ranks: Sequence[int], outcome: Outcome) -> Host:
     """What is known on this host of its part: the reports of its ranks, and how those ended that left none."""
-    reports = []
-    for rank in ranks:
-        with (
-            contextlib.suppress(OSError, ValueError),
-            open(os.path.join(folder, f"rank-{rank}.json")) as file,
-        ):
-            reports.append(json.load(file))
+    found = [_read_report(folder, rank) for rank in ranks]
     extra = outcome.extra or {}
     exits = {int(rank): int(code) for rank, code in extra.get("exits", {}).items() if code != -signal.SIGTERM}
     problem = str(extra.get("unmet", ""))
@@ -55,24 +50,65 @@ def read_host(name: str, folder: str, ranks: Sequence[int], outcome: Outcome) ->
     return Host(
         name,
         tuple(ranks),
-        tuple(reports),
+        tuple(each for each in found if each is not None),
         {rank: read_progress(folder, rank) for rank in ranks},
         exits,
         problem,
     )
 
 
+def _read_report(folder: str, rank: int) -> RankReport | None:
+    """The report of a rank; None if it left none. One that does not fit the protocol counts as the rank's own failure."""
+    try:
+        with open(report_path(folder, rank), "rb") as file:
+            return decode_report(json.load(file), rank)
+    except MalformedError as error:
+        message = f"its report makes no sense; something may have written into it: {error}"
+        return RankReport(rank, "worker_died", cause="own", phase="run", message=message)
+    except (OSError, ValueError, RecursionError):  # none, or a part of one
+        return None
+
+
+@dataclass(frozen=True)
+class _HostAnswer:
+    """What another host says of its part of a round."""
+
+    reports: tuple[RankReport, ...] = ()
+    progress: dict[str, tuple[str, Count]] | None = None
+    exits: dict[str, int] | None = None
+    problem: str = ""
+
+
+def encode_host(host: Host) -> dict[str, Any]:
+    """What a host tells host 0 of its part."""
+    progress = {str(rank): (at.phase, at.iteration) for rank, at in host.progress.items()}
+    exits = {str(rank): code for rank, code in host.exits.items()}
+    return to_json(_HostAnswer(host.reports, progress, exits, host.problem))
+
+
+def decode_host(answer: object, name: str, ranks: tuple[int, ...]) -> Host:
+    """What another host says of its ranks. An answer that makes no sense is the fault of that host."""
+    try:
+        told = from_json(_HostAnswer, answer, "the answer")
+    except MalformedError as error:
+        return Host(name, ranks, problem=f"its answer makes no sense: {error}")
+    reports = tuple({report.rank: report for report in told.reports if report.rank in ranks}.values())
+    progress = {rank: Progress(*(told.progress or {}).get(str(rank), ())) for rank in ranks}
+    exits = {rank: code for rank in ranks if (code := (told.exits or {}).get(str(rank))) is not None}
+    return Host(name, ranks, reports, progress, exits, told.problem)
+
+
 def conclude(case: Case, hosts: Sequence[Host], local: Outcome, told: Mapping[str, Any]) -> Outcome:
     """The outcome of a round: measurements of all ranks, or the rank and host at fault."""
-    reports = sorted((each for host in hosts for each in host.reports), key=lambda each: each["rank"])
+    reports = sorted((each for host in hosts for each in host.reports), key=lambda each: each.rank)
     wanted = sum(len(host.ranks) for host in hosts)
     extra = {key: value for key, value in (local.extra or {}).items() if key not in {"exits", "unmet"}}
     extra["round"] = {**told, "hosts": [host.name for host in hosts]}
-    if len(reports) == wanted and all(each["status"] == PASSED for each in reports):
+    if len(reports) == wanted and all(each.status == PASSED for each in reports):
         return _passed(case, reports, extra)
     status, rank, host, message, trace = find_fault(hosts, local)
     where = f"rank {rank} on {host}" if rank is not None else f"host {host}"
-    phase = next((each.get("phase", "") for each in reports if each["rank"] == rank), "run")
+    phase = next((each.phase for each in reports if each.rank == rank), "run")
     log = local.failure.log if local.failure else str(extra.pop("log", ""))
     failure = Failure(phase, f"{where}: {message}", trace, log)
     return Outcome(case, status, failure=failure, extra=extra)
@@ -84,16 +120,16 @@ Fault = tuple[str, int | None, str, str, str]
 
 def find_fault(hosts: Sequence[Host], local: Outcome) -> Fault:
     """Who is at fault: whoever died or raised something of its own, before those that only noticed that another was gone."""
-    failed = [(host, each) for host in hosts for each in host.reports if each["status"] != PASSED]
-    own = [(host, each) for host, each in failed if each.get("cause") == "own"]
+    failed = [(host, each) for host in hosts for each in host.reports if each.status != PASSED]
+    own = [(host, each) for host, each in failed if each.cause == "own"]
     for host in hosts:
         for rank, code in host.exits.items():
-            if code < 0 and rank not in {each["rank"] for each in host.reports}:
+            if code < 0 and rank not in {each.rank for each in host.reports}:
                 at = host.progress.get(rank, Progress())
                 return "worker_died", rank, host.name, f"{describe_exit(code)} {at}", ""
     if own:
-        host, first = min(own, key=lambda each: each[1].get("iteration", 0))
-        return first["status"], first["rank"], host.name, first["message"], first.get("traceback", "")
+        host, first = min(own, key=lambda each: each[1].iteration)
+        return first.status, first.rank, host.name, first.message, first.traceback
     for host in hosts:
         if host.lost:
             ranks = ", ".join(map(str, host.ranks))
@@ -107,11 +143,9 @@ def find_fault(hosts: Sequence[Host], local: Outcome) -> Fault:
     return _find_silent(hosts, failed, local)
 
 
-def _find_silent(
-    hosts: Sequence[Host], failed: Sequence[tuple[Host, dict[str, Any]]], local: Outcome
-) -> Fault:
+def _find_silent(hosts: Sequence[Host], failed: Sequence[tuple[Host, RankReport]], local: Outcome) -> Fault:
     """Nobody says that the fault is his own: the one that hangs is the one that has come least far, and says nothing."""
-    told = {each["rank"] for host in hosts for each in host.reports}
+    told = {each.rank for host in hosts for each in host.reports}
     silent = [
         (host.progress.get(rank, Progress()).iteration, rank, host)
         for host in hosts
@@ -125,19 +159,19 @@ def _find_silent(
         if code := host.exits.get(rank):
             return "worker_died", rank, host.name, f"{describe_exit(code)} {at}, without a report", ""
         if waited:
-            message = f"hangs {at}: rank {waited['rank']} waited for it until {waited['message']}"
-            return "timeout", rank, host.name, message, waited.get("traceback", "")
+            message = f"hangs {at}: rank {waited.rank} waited for it until {waited.message}"
+            return "timeout", rank, host.name, message, waited.traceback
         status = local.status if local.status != PASSED else "worker_died"
         return status, rank, host.name, host.problem or f"ended {at} without a report", ""
-    host, first = min(failed, key=lambda each: each[1].get("iteration", 0))
-    return first["status"], first["rank"], host.name, first["message"], first.get("traceback", "")
+    host, first = min(failed, key=lambda each: each[1].iteration)
+    return first.status, first.rank, host.name, first.message, first.traceback
 
 
-def _passed(case: Case, reports: Sequence[dict[str, Any]], extra: dict[str, Any]) -> Outcome:
-    samples = [sample for each in reports for sample in each["samples"]]
+def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, Any]) -> Outcome:
+    samples = [sample for each in reports for sample in each.samples]
     examples = (case.variant.batch_size or 1) * len(reports)
     found = [
-        Measurement("iteration_time", tuple(samples), {RANKS: [len(each["samples"]) for each in reports]}),
+        Measurement("iteration_time", tuple(samples), {RANKS: [len(each.samples) for each in reports]}),
         Measurement("examples_per_second", (examples / statistics.median(samples),)),
     ]
     for level in PERCENTILES:
@@ -145,60 +179,64 @@ def _passed(case: Case, reports: Sequence[dict[str, Any]], extra: dict[str, Any]
         found.append(Measurement(f"iteration_time_p{level}", (at,)))
         found.append(Measurement(f"examples_per_second_p{level}", (examples / at,)))
     found += _of_communication(reports)
-    if peaks := tuple(each["peak"] / _GIGA for each in reports if each.get("peak")):
+    if peaks := tuple(each.peak / _GIGA for each in reports if each.peak):
         found.append(Measurement("peak_memory", peaks))
-    extra["round"]["iterations"] = len(reports[0]["samples"])
+    extra["round"]["iterations"] = len(reports[0].samples)
     extra["ranks"] = [_describe(each) for each in reports]
     if stragglers := find_stragglers(reports):
         extra["stragglers"] = stragglers
-    cautions = dict.fromkeys(text for each in reports for text in each.get("cautions", []))
+    cautions = dict.fromkeys(text for each in reports for text in each.cautions)
     if cautions:
         extra["cautions"] = [*extra.get("cautions", []), *cautions]
     return Outcome(case, PASSED, tuple(found), extra=extra)
 
 
-def _of_communication(reports: Sequence[dict[str, Any]]) -> list[Measurement]:
-    if len(reports) < 2 or not all(each.get("own") and each.get("communication") for each in reports):
+def _of_communication(reports: Sequence[RankReport]) -> list[Measurement]:
+    if len(reports) < 2 or not all(each.own and each.communication for each in reports):
         return []
-    shares = [statistics.median(each["communication"]) for each in reports]
+    shares = [statistics.median(each.communication) for each in reports]
     found = [Measurement("communication_share", (100 * statistics.median(shares),))]
-    own = [statistics.median(each["own"]) for each in reports]
+    own = [statistics.median(each.own) for each in reports]
     if middle := statistics.median_low(own):
         found.append(Measurement("rank_spread", (100 * (max(own) / middle - 1),)))
     return found
 
 
-def find_stragglers(reports: Sequence[dict[str, Any]]) -> list[str]:
+def find_stragglers(reports: Sequence[RankReport]) -> list[str]:
     """The ranks for which all others wait.
 
     Their own work takes a tenth longer than that of the middle rank, in nearly every iteration, and that is a tenth of an iteration.
     """
-    if len(reports) < 2 or not all(each.get("own") for each in reports):
+    if len(reports) < 2 or not all(each.own for each in reports):
         return []
-    middle = [statistics.median_low(own) for own in zip(*(each["own"] for each in reports), strict=False)]
+    middle = [statistics.median_low(own) for own in zip(*(each.own for each in reports), strict=False)]
     found = []
     for each in reports:
-        ratios = [own / usual for own, usual in zip(each["own"], middle, strict=False) if usual]
+        ratios = [own / usual for own, usual in zip(each.own, middle, strict=False) if usual]
         more = statistics.median(ratios) - 1 if ratios else 0.0
-        costs = (statistics.median(each["own"]) - statistics.median(middle)) / statistics.median(
-            each["samples"]
-        )
+        costs = (statistics.median(each.own) - statistics.median(middle)) / statistics.median(each.samples)
         if min(more, costs) > _STRAGGLES and sum(map((1.0).__lt__, ratios)) >= _NEARLY_ALWAYS * len(ratios):
             found.append(
-                f"rank {each['rank']} on {each['host']}: its own work takes {more:.0%} longer "
+                f"rank {each.rank} on {each.host}: its own work takes {more:.0%} longer "
                 "than that of the middle rank"
             )
     return found
 
 
-def _describe(report: Mapping[str, Any]) -> dict[str, Any]:
-    told = {key: report[key] for key in ("rank", "host", "local_rank", "device")}
-    told["median"] = statistics.median(report["samples"])
-    for key, scale in (("own", 1.0), ("communication", 100.0)):
-        if report.get(key):
-            told[key] = statistics.median(report[key]) * scale
-    if report.get("peak"):
-        told["peak"] = report["peak"] / _GIGA
+def _describe(report: RankReport) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "rank": report.rank,
+        "host": report.host,
+        "local_rank": report.local_rank,
+        "device": report.device,
+        "median": statistics.median(report.samples),
+    }
+    if report.own:
+        told["own"] = statistics.median(report.own)
+    if report.communication:
+        told["communication"] = 100 * statistics.median(report.communication)
+    if report.peak:
+        told["peak"] = report.peak / _GIGA
     return told
 
 
@@ -211,6 +249,8 @@ def with_efficiency(outcome: Outcome, done: Sequence[Outcome], plan: Sequence[Ca
     base = next((each.value(_RATE) for each in (*done, outcome) if each.case == smallest), None)
     own = outcome.value(_RATE)
     if outcome.status != PASSED or not isinstance(own, int | float) or not isinstance(base, int | float):
+        return outcome
+    if base <= 0:  # a run file that is resumed may say anything
         return outcome
     share = 100 * own / base * ranks_in(smallest) / ranks_in(outcome.case)
     told = Measurement("scaling_efficiency", (share,))

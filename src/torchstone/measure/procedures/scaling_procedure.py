@@ -1,25 +1,32 @@
-"""The course of one round of the scaling probe: its part on this host, the parts of other hosts, and the one outcome of all."""
+"""The procedure of one round of the scaling probe: its part on this host, the parts of other hosts, and the one outcome of all."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
-
-from msgspec import convert, to_builtins
+from dataclasses import replace
+from typing import Protocol
 
 from torchstone.core.records import Case, Failure, Outcome
 from torchstone.core.text.units import count_of
 from torchstone.measure.measuring import Settings
-from torchstone.measure.procedures.rank_reports import Host, conclude, ranks_in, read_host
+from torchstone.measure.procedures.rank_reports import (
+    Host,
+    conclude,
+    decode_host,
+    encode_host,
+    ranks_in,
+    read_host,
+)
 from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, WARM_UP, Room, hosts_for
 from torchstone.worker.channel import Message
+from torchstone.worker.protocol.jobs import MeasureJob, RoundPart, RoundPlan, encode_job
 
 GRACE = 10.0
 """Seconds that another host may take longer with its part of a round than this one did."""
 
 
-class Crew:
+class HostGroup:
     """The hosts of a job, of which this is the first: who they are, which have been lost, and what keeps them from working together.
 
     ``variables`` are what ranks are told of the network between hosts.
@@ -58,54 +65,54 @@ class Line(Protocol):
         """A port of the first host that nobody uses."""
 
 
-class ScalingCourse:
+class ScalingProcedure:
     """One round: torchrun on every host that it needs."""
 
     def __init__(
-        self, case: Case, job: Message, plan: Mapping[str, Any], make_folder: Callable[[], str], crew: Crew
+        self,
+        case: Case,
+        job: MeasureJob,
+        plan: RoundPlan,
+        make_folder: Callable[[], str],
+        host_group: HostGroup,
     ) -> None:
         self._case = case
-        self._job: Message | None = job
-        self._plan = dict(plan)
-        self._crew = crew
-        self._hosts, self._local = hosts_for(ranks_in(case), crew.room)
+        self._job: MeasureJob | None = job
+        self._plan = plan
+        self._host_group = host_group
+        self._hosts, self._local = hosts_for(ranks_in(case), host_group.room)
         self._files = make_folder
         self._folder = ""
         self._number = 0
         self._outcome: Outcome | None = None
 
-    def next_job(self) -> Message | None:
+    def next_job(self) -> MeasureJob | None:
         """Torchrun on this host, once; the other hosts of the round are told to start theirs."""
         job, self._job = self._job, None
         if job is None or self._cannot_begin():
             return None
         self._folder = self._files()
-        told = {
-            "id": secrets.token_hex(6),
-            "plan": self._plan,
-            "hosts": self._hosts,
-            "local_ranks": self._local,
-        }
-        line = self._crew.line
+        part = RoundPart(secrets.token_hex(6), self._plan, self._hosts, self._local)
+        line = self._host_group.line
         if self._hosts > 1 and line is not None:
-            self._crew.orders = self._number = self._crew.orders + 1
+            self._host_group.orders = self._number = self._host_group.orders + 1
             address = line.own_address()
-            told |= {"endpoint": f"{address}:{line.free_port()}", "address": address}
-            line.order(self._number, {**job, "round": told})
-        return make_part(job, told, 0, self._crew.names[0], self._folder)
+            part = replace(part, endpoint=f"{address}:{line.free_port()}", address=address)
+            line.order(self._number, encode_job(replace(job, round=part)))
+        return make_part(job, part, 0, self._host_group.names[0], self._folder)
 
     def _cannot_begin(self) -> bool:
         """Whether a host that the round needs is gone, or is not like this one; the outcome then says so."""
-        there = len(self._crew.names)
+        there = len(self._host_group.names)
         if self._hosts > there:
             message = f"the round needs {count_of(self._hosts, 'host')}, and there {'is' if there == 1 else 'are'} {there}"
             self._outcome = _ended(self._case, "infra_error", message)
             return True
         for index in range(1, self._hosts):
-            name = self._crew.names[index]
-            if index in self._crew.lost:
+            name = self._host_group.names[index]
+            if index in self._host_group.lost:
                 self._outcome = _ended(self._case, "worker_died", f"host {name}: lost in an earlier round")
-            elif problem := self._crew.differences.get(index):
+            elif problem := self._host_group.differences.get(index):
                 self._outcome = _ended(
                     self._case, "infra_error", f"rank {index * self._local} on {name}: {problem}"
                 )
@@ -117,19 +124,20 @@ class ScalingCourse:
 
     def take(self, outcome: Outcome) -> None:
         """The part of this host has ended: the reports of its ranks, and those of the other hosts."""
-        names = self._crew.names
+        names = self._host_group.names
         hosts = [read_host(names[0], self._folder, range(self._local), outcome)]
-        if self._hosts > 1 and self._crew.line is not None:
-            answers = self._crew.line.collect(self._number, self._hosts, float(self._plan["timeout"]) + GRACE)
+        if self._hosts > 1 and self._host_group.line is not None:
+            answers = self._host_group.line.collect(self._number, self._hosts, self._plan.timeout + GRACE)
             for index in range(1, self._hosts):
-                answer = answers.get(index)
-                if answer is None:
-                    self._crew.lost.add(index)
-                    ranks = tuple(range(index * self._local, (index + 1) * self._local))
+                ranks = tuple(range(index * self._local, (index + 1) * self._local))
+                if answers.get(index) is None:
+                    self._host_group.lost.add(index)
                     hosts.append(Host(names[index], ranks, lost=True))
                 else:
-                    hosts.append(convert(answer, Host, str_keys=True))
-        told = {key: self._plan[key] for key in ("warm_up", "collective", "bucket_mb") if self._plan.get(key)}
+                    hosts.append(decode_host(answers[index], names[index], ranks))
+        plan = self._plan
+        stated = {"warm_up": plan.warm_up, "collective": plan.collective, "bucket_mb": plan.bucket_mb}
+        told = {key: value for key, value in stated.items() if value}
         self._outcome = conclude(self._case, hosts, outcome, told)
 
     def outcome(self) -> Outcome:
@@ -139,32 +147,30 @@ class ScalingCourse:
         return self._outcome
 
 
-def plan_of(case: Case, settings: Settings) -> dict[str, Any]:
+def plan_of(case: Case, settings: Settings) -> RoundPlan:
     """How a round is trained: what its case says, and what the run says of all."""
     axes = dict(case.variant.further)
-    return {
-        "strategy": axes["strategy"],
-        "ranks": ranks_in(case),
-        "collective": axes.get("collective", ""),
-        "bucket_mb": float(axes["bucket_mb"]) if "bucket_mb" in axes else None,
-        "timeout": settings.collective_timeout or COLLECTIVE_TIMEOUT,
-        "warm_up": WARM_UP if settings.warm_up is None else settings.warm_up,
-        "iterations": settings.repeat,
-    }
+    return RoundPlan(
+        strategy=axes["strategy"],
+        ranks=ranks_in(case),
+        collective=axes.get("collective", ""),
+        bucket_mb=float(axes["bucket_mb"]) if "bucket_mb" in axes else None,
+        timeout=settings.collective_timeout or COLLECTIVE_TIMEOUT,
+        warm_up=WARM_UP if settings.warm_up is None else settings.warm_up,
+        iterations=settings.repeat,
+    )
 
 
-def make_part(job: Message, told: Mapping[str, Any], index: int, host: str, folder: str) -> Message:
+def make_part(job: MeasureJob, part: RoundPart, index: int, host: str, folder: str) -> MeasureJob:
     """One host's part of a round, as its worker is told."""
-    first = index * int(told["local_ranks"])
-    return {**job, "round": {**told, "index": index, "host": host, "first": first, "files": folder}}
+    first = index * part.local_ranks
+    return replace(job, round=replace(part, index=index, host=host, first=first, files=folder))
 
 
-def answer_for(part: Message, outcome: Outcome) -> Message:
+def answer_for(part: RoundPart, outcome: Outcome) -> Message:
     """What another host than the first says of its part."""
-    own = part["round"]
-    ranks = range(own["first"], own["first"] + own["local_ranks"])
-    answer: Message = to_builtins(read_host(own["host"], own["files"], ranks, outcome), str_keys=True)
-    return answer
+    ranks = range(part.first, part.first + part.local_ranks)
+    return encode_host(read_host(part.host, part.files, ranks, outcome))
 
 
 def _ended(case: Case, status: str, message: str) -> Outcome:

@@ -12,8 +12,8 @@ from torchstone.analyze.student_t import t_quantile
 from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
 from torchstone.core.text.units import join_alike
 from torchstone.core.vocabulary import LEFT_OUT, PASSED
-from torchstone.measure.procedures.procedure import Course
-from torchstone.worker.channel import Message
+from torchstone.measure.procedures.procedure import Procedure
+from torchstone.worker.protocol.jobs import MeasureJob
 
 CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
@@ -24,16 +24,16 @@ _OF_ONE_TRIAL = ("interval", "confidence", "method", "pairs", "stopped")
 """What a measurement says of one trial alone, and what is not true of several."""
 
 
-class TrialsCourse:
+class TrialsProcedure:
     """As many trials as asked for, each from a fresh start; the first that fails is the last."""
 
-    def __init__(self, begin: Callable[[], Course], count: int) -> None:
+    def __init__(self, begin: Callable[[], Procedure], count: int) -> None:
         self._begin = begin
         self._count = count
-        self._current: Course | None = None
+        self._current: Procedure | None = None
         self._outcomes: list[Outcome] = []
 
-    def next_job(self) -> Message | None:
+    def next_job(self) -> MeasureJob | None:
         """The next job of the present trial, else the first of the next."""
         while True:
             if self._current is None:
@@ -77,7 +77,7 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _has_passed(outcome: Outcome) -> bool:
-    return outcome.status in PASSED
+    return outcome.status == PASSED
 
 
 def _join_measurements(outcomes: Sequence[Outcome]) -> tuple[Measurement, ...]:

@@ -47,7 +47,7 @@ def ask(
             check=False,
             encoding="utf-8",
             errors="replace",
-            env=_surroundings(command[0], git_config),
+            env=_environment_for(command[0], git_config),
             pass_fds=tuple(keep),
         )
     except subprocess.TimeoutExpired:
@@ -57,7 +57,7 @@ def ask(
     return Answer(ran.returncode, ran.stdout, ran.stderr)
 
 
-def _surroundings(program: str, git_config: Sequence[tuple[str, str]]) -> dict[str, str] | None:
+def _environment_for(program: str, git_config: Sequence[tuple[str, str]]) -> dict[str, str] | None:
     """The variables of a program; None for all that this process has. Git is to fetch nothing.
 
     A hook of git has the index of the commit that is being made. To git itself, asked about another tree, it would be that tree's.

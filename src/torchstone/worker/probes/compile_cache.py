@@ -32,24 +32,7 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """The job's scenario; a path is empty if there is nothing to read or write.
-
-    ``launched`` is when the parent requested the worker, by the monotonic clock. ``load`` and ``save`` are
-    artifacts, ``expected`` and ``keep`` first results. ``made_here`` is the folder that records the artifacts
-    made on this machine: saved ones are added, and no others are loaded.
-    """
-
-    launched: float
-    load: str = ""
-    save: str = ""
-    expected: str = ""
-    keep: str = ""
-    precompile: bool = False
-    made_here: str = ""
+from torchstone.worker.protocol.jobs import Scenario
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import resource
 import threading
-from dataclasses import dataclass
 
 import torch
 
@@ -19,6 +18,7 @@ from torchstone.worker.probes.counting.counters import open_counter
 from torchstone.worker.probes.counting.perf_events import CounterError
 from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as
+from torchstone.worker.protocol.jobs import CountPlan
 
 ITERATIONS = {"hardware": 5, "simulated": 5, "python": 3, "cpu_time": 5}
 """Default number of iterations by counter."""
@@ -31,19 +31,9 @@ Samples = dict[str, list[float]]
 NOT_AVAILABLE = "not_available"
 
 
-@dataclass(frozen=True)
-class CountPlan:
-    """How to count: ``folder`` is for valgrind's files, ``iterations`` overrides the default."""
-
-    counter: str
-    iterations: int | None = None
-    profile: bool = False
-    folder: str = ""
-
-
 def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, result: Result) -> None:
     """Count the work; any failure becomes a status with a reason."""
-    result.extra |= {"category": counted.category, "description": counted.description}
+    result.extra |= {"category": str(counted.category), "description": str(counted.description)}
     if problem := _why_not(counted, plan.counter):
         raise Stopped(NOT_AVAILABLE, problem)
     try:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torchstone.core.clock import monotonic
 from torchstone.core.vocabulary import LEFT_OUT
-
-PHASES = ("load", "eager", "compile", "run", "compare")
 
 
 class Reporter(Protocol):
@@ -48,7 +46,7 @@ class Result:
 
     def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401  (JSON values)
         """Add a measurement; samples that are not finite are dropped."""
-        taken = [samples] if isinstance(samples, int | float) else list(samples)
+        taken = [samples] if isinstance(samples, int | float) else [_plain_number(each) for each in samples]
         if not taken or not all(map(math.isfinite, taken)):
             self.caution(f"{metric} could not be measured")
             return
@@ -63,6 +61,10 @@ class Result:
     def caution(self, text: str) -> None:
         """Add a warning for the reader of the numbers."""
         self.extra.setdefault("cautions", []).append(text)
+
+
+def _plain_number(value: Any) -> float:  # noqa: ANN401  (a user's number may be numpy's or torch's)
+    return value if type(value) in {int, float} else float(value)
 
 
 class PhaseClock:
@@ -126,9 +128,3 @@ def tell(error: BaseException) -> str:
     except Exception:  # noqa: BLE001  (an exception may fail even at this)
         text = "(its message cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def settings_of(job: Mapping[str, Any], name: str, default: Any) -> Any:  # noqa: ANN401  (JSON values)
-    """Return a setting of the job; the default if it is absent or null."""
-    value = job.get("settings", {}).get(name)
-    return default if value is None else value

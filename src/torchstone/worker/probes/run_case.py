@@ -3,96 +3,96 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.define.counted import Counted
 from torchstone.worker.probes.accuracy import AccuracyPlan, measure_accuracy
-from torchstone.worker.probes.compile_cache import Scenario, measure_scenario
+from torchstone.worker.probes.compile_cache import measure_scenario
 from torchstone.worker.probes.counting.compiled_model import CompiledModel
 from torchstone.worker.probes.device import Device
-from torchstone.worker.probes.instructions import CountPlan, measure_instructions
+from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.performance import measure_performance
-from torchstone.worker.probes.reply import PhaseClock, Result, settings_of
+from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.probes.subject import Origin, Target, build
 from torchstone.worker.probes.timing import StopRule
 from torchstone.worker.probes.turns import Exchange, look_at_code, pin, scatter_memory, take_turns
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions, PairPart
 
 
 def run_case(
     benchmark: Benchmark | Counted,
-    job: dict[str, Any],
+    job: MeasureJob,
     clock: PhaseClock,
     result: Result,
     exchange: Exchange | None = None,
 ) -> None:
     """Build the benchmark, and run the job's probe; ``exchange`` is for taking turns with another worker."""
     if isinstance(benchmark, Counted):
-        measure_instructions(benchmark, CountPlan(**job["counting"]), clock, result)
+        measure_instructions(benchmark, job.counting, clock, result)
         return
-    variant = job["variant"]
-    target = read_target(variant)
+    axes = job.axes
+    target = read_target(axes)
     target.device.activate()
-    check = _check(benchmark, variant)
-    if job["probe"] == "accuracy" and check.skip:
+    check = _check(benchmark, axes)
+    if job.probe == "accuracy" and check.skip:
         result.status, result.message = "pass_due_to_skip", check.skip
         return
-    make = partial(build, benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
-    if job["probe"] == "compile_cache":
-        measure_scenario(make, target, Scenario(**job["scenario"]), check, clock, result)
+    make = partial(build, benchmark, target, axes.batch_size, axes.size)
+    if job.probe == "compile_cache":
+        if job.scenario is None:
+            raise Stopped("fail_to_run", "the job names no scenario")
+        measure_scenario(make, target, job.scenario, check, clock, result)
         return
-    if job["probe"] == "instructions":
+    if job.probe == "instructions":
         model = CompiledModel(benchmark.name, make, target)
-        measure_instructions(model, CountPlan(**job["counting"]), clock, result)
+        measure_instructions(model, job.counting, clock, result)
         return
-    scattered = scatter_memory(job.get("layout"))
+    pair = job.pair or PairPart()
+    scattered = scatter_memory(pair.layout)
     work = make()
-    identity = job.get("identity", {})
-    if job.get("turns") and exchange is not None:
-        take_turns(work, target, job, clock, result, exchange)
+    if pair.takes_turns and exchange is not None:
+        take_turns(work, target, pair, clock, result, exchange)
         del scattered  # needed until now
         return
-    pin(job.get("cores"))
-    if job["probe"] == "accuracy":
-        measure_accuracy(Origin(work, make), target, check, _accuracy_plan(job), clock, result, identity)
+    pin(pair.cores)
+    if job.probe == "accuracy":
+        plan = _accuracy_plan(job.options)
+        measure_accuracy(Origin(work, make), target, check, plan, clock, result, job.identity)
     else:
-        measure_performance(work, target, _stop_rule(job), clock, result, identity)
-    if job.get("tree"):
-        result.extra["code"] = look_at_code(job)
+        measure_performance(work, target, _stop_rule(job.options), clock, result, job.identity)
+    if pair.tree:
+        found = look_at_code(pair.tree)
+        result.extra["code"] = {"strays": found.strays, "imported": found.imported}
 
 
-def read_target(variant: dict[str, Any]) -> Target:
-    """Parse the axes of a case."""
+def read_target(axes: CaseAxes) -> Target:
+    """Convert the axes of a case for the probes."""
     return Target(
-        Device(variant["device"]),
-        variant["mode"],
-        variant["dtype"],
-        variant["backend"],
-        variant.get("dynamic"),
-        variant.get("compile_mode"),
-        bool(variant.get("fullgraph")),
-        variant.get("options"),
+        Device(axes.device),
+        axes.mode,
+        axes.dtype,
+        axes.backend,
+        axes.dynamic,
+        axes.compile_mode,
+        axes.fullgraph,
+        axes.options,
     )
 
 
-def _check(benchmark: Benchmark, variant: dict[str, Any]) -> Check:
+def _check(benchmark: Benchmark, axes: CaseAxes) -> Check:
     if benchmark.check is None:
         return Check()
-    return benchmark.check(variant["mode"], variant["dtype"], variant["device"].partition(":")[0])
+    return benchmark.check(axes.mode, axes.dtype, axes.device.partition(":")[0])
 
 
-def _stop_rule(job: dict[str, Any]) -> StopRule:
+def _stop_rule(options: MeasureOptions) -> StopRule:
     default = StopRule()
     return StopRule(
-        settings_of(job, "repeat", None),
-        settings_of(job, "precision", default.precision),
-        settings_of(job, "budget", default.budget),
+        options.repeat,
+        default.precision if options.precision is None else options.precision,
+        default.budget if options.budget is None else options.budget,
     )
 
 
-def _accuracy_plan(job: dict[str, Any]) -> AccuracyPlan:
-    return AccuracyPlan(
-        settings_of(job, "save_outputs", ""),
-        settings_of(job, "compare_outputs", ""),
-        bool(settings_of(job, "batch_invariant", False)),
-    )
+def _accuracy_plan(options: MeasureOptions) -> AccuracyPlan:
+    return AccuracyPlan(options.save_outputs, options.compare_outputs, options.batch_invariant)

@@ -18,6 +18,7 @@ from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.device import Device, is_out_of_memory
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
 from torchstone.worker.probes.subject import NO_COMPILER, Target, default_loss, find_trained
+from torchstone.worker.protocol.jobs import RoundPlan
 
 PROFILED = 10
 """Profiled iterations, after the timed ones: profiling slows them down."""
@@ -30,19 +31,6 @@ _MOMENTUM = 0.9
 _ITERATION = "torchstone iteration"
 _ON_A_DEVICE = re.compile(r"ccl", re.IGNORECASE)
 _ON_THE_HOST = re.compile(r"(gloo|mpi|ucc|nccl|xccl):", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class RoundPlan:
-    """How to train a round: ranks, strategy, collectives, and optionally the number of timed iterations."""
-
-    strategy: str
-    ranks: int
-    collective: str = ""
-    bucket_mb: float | None = None
-    timeout: float = 120.0
-    warm_up: int = 5
-    iterations: int | None = None
 
 
 @dataclass

@@ -7,8 +7,7 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
@@ -18,20 +17,22 @@ from torchstone.worker.probes.slowing import slow_down
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import TASKS, Call, choose_block, time_block
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
+from torchstone.worker.protocol.jobs import CodeTree, MakeCalls, Order, PairPart
+from torchstone.worker.protocol.replies import CodeFound, TurnReady, TurnTaken
 
-Exchange = Callable[[dict[str, Any]], dict[str, Any]]
-"""Sends a message to the parent, and returns its answer."""
+Exchange = Callable[[TurnReady | TurnTaken], Order]
+"""Sends a reply to the parent, and returns the order that it answers with."""
 
 _BLOCKS = 400
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 def take_turns(
-    work: Work, target: Target, job: Mapping[str, Any], clock: PhaseClock, result: Result, exchange: Exchange
+    work: Work, target: Target, pair: PairPart, clock: PhaseClock, result: Result, exchange: Exchange
 ) -> None:
     """Compile and warm up, then time a block of calls at every turn, until the parent ends it.
 
-    If the code should come from a worktree, the first message names the modules that do not.
+    If the code should come from a worktree, the first reply names the modules that do not.
     """
     with gradient_mode(target.mode):
         clock.enter("compile")
@@ -45,25 +46,28 @@ def take_turns(
             captured = read_capture()
         clock.enter("run")
         with ending_as("fail_to_run", "OOM", is_out_of_memory):
-            pin(job.get("cores"))
-            if job.get("slow_down") is not None:
-                call = slow_down(call, job["slow_down"], target.device.synchronize)
+            pin(pair.cores)
+            if pair.slow_down is not None:
+                call = slow_down(call, pair.slow_down, target.device.synchronize)
             _, each = choose_block(call, target.device.synchronize)
-            code = look_at_code(job)
-            _play(call, target.device.synchronize, exchange, {"each": each, **code})
+            code = look_at_code(pair.tree) if pair.tree else None
+            ready = TurnReady(each, code.strays, code.imported) if code else TurnReady(each)
+            _play(call, target.device.synchronize, exchange, ready)
         if read_capture().has_compiled_since(captured):
             result.caution("it was compiled again while it was timed, so some samples hold compile time")
 
 
-def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, message: dict[str, Any]) -> None:
+def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
     """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
     gc.freeze()  # a full collection takes half a second and frees almost nothing
     gc.disable()
     try:
-        while calls := int(exchange(message)["go"]):
-            message = {"took": time_block(call, calls, synchronize)}
+        order = exchange(ready)
+        while isinstance(order, MakeCalls) and order.go:
+            took = time_block(call, order.go, synchronize)
             if gc.get_count()[0] > gc.get_threshold()[0] > 0:
                 gc.collect(1)
+            order = exchange(TurnTaken(took))
     finally:
         gc.enable()
         gc.unfreeze()
@@ -83,7 +87,7 @@ def scatter_memory(seed: int | None) -> list[bytearray]:
     return [block for block in blocks if chance.random() < 0.5]
 
 
-def pin(cores: list[int] | None) -> None:
+def pin(cores: Sequence[int]) -> None:
     """Pin this process and its children to these cores, if any are given and the system allows it."""
     if not cores or not os.path.isdir(TASKS):
         return
@@ -92,22 +96,20 @@ def pin(cores: list[int] | None) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
-def look_at_code(job: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Report where this process imported its code from, if the sides differ in that.
+def look_at_code(tree: CodeTree) -> CodeFound:
+    """Report where this process imported its code from.
 
     ``strays`` are modules imported from the repository although the code under test is in a worktree;
     ``imported`` are files of that worktree.
     """
-    if not job.get("tree"):
-        return {}
-    root, worktree = job["tree"]["root"], job["tree"]["worktree"]
+    root, worktree = tree.root, tree.worktree
     strays, imported = [], []
     for name, real in _imported_files():
         if real.startswith(worktree + os.sep):
             imported.append(os.path.relpath(real, worktree))
         elif real.startswith(root + os.sep):
             strays.append(f"{name} ({real})")
-    return {"strays": sorted(strays), "imported": sorted(imported)}
+    return CodeFound(tuple(sorted(strays)), tuple(sorted(imported)))
 
 
 def _imported_files() -> Iterator[tuple[str, str]]:

@@ -8,32 +8,31 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from torchstone.worker.probes.reply import PhaseClock, Result
+from torchstone.worker.protocol.jobs import MeasureJob, RoundPart, encode_job
 from torchstone.worker.ranks.progress import FIRST, read_progress
 from torchstone.worker.ranks.rank import JOB
 
 _WATCHING = 0.2
 
 
-def run_round(job: Mapping[str, Any], clock: PhaseClock, result: Result) -> None:
+def run_round(job: MeasureJob, part: RoundPart, clock: PhaseClock, result: Result) -> None:
     """Start the ranks of a round that belong to this host, and wait for their end; what they measured is in their reports."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415  (importing this module must not load torch)
     from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415  (importing this module must not load torch)
 
-    folder = job["round"]["files"]
+    folder = part.files
     with open(os.path.join(folder, JOB), "w") as file:
-        json.dump(job, file)
+        json.dump(encode_job(job), file)
     logging.getLogger("torch.distributed.elastic").setLevel(
         logging.ERROR
     )  # what it tells, the reports tell better
-    with clock.turn(), _following(folder, job["round"]["first"], clock):
+    with clock.turn(), _following(folder, part.first, clock):
         try:
-            elastic_launch(_config(job["round"]), sys.executable)(
-                "-P", "-m", "torchstone.worker.ranks.rank", folder
-            )
+            elastic_launch(_config(part), sys.executable)("-P", "-m", "torchstone.worker.ranks.rank", folder)
         except ChildFailedError as error:
             result.status = "fail_to_run"
             result.extra["exits"] = {str(rank): each.exitcode for rank, each in error.failures.items()}
@@ -42,25 +41,25 @@ def run_round(job: Mapping[str, Any], clock: PhaseClock, result: Result) -> None
             result.extra["unmet"] = f"{type(error).__name__}: {error}"[:2000]
 
 
-def _config(told: Mapping[str, Any]) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
+def _config(part: RoundPart) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
     """What torchrun is told: this many ranks here, no second try, and where hosts meet."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415  (importing this module must not load torch)
     from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415  (importing this module must not load torch)
 
-    alone = told["hosts"] == 1
-    own: dict[str, Any] = {"timeout": max(1, round(told["plan"]["timeout"]))}
+    alone = part.hosts == 1
+    own: dict[str, Any] = {"timeout": max(1, round(part.plan.timeout))}
     return LaunchConfig(
-        min_nodes=told["hosts"],
-        max_nodes=told["hosts"],
-        nproc_per_node=told["local_ranks"],
-        run_id=told["id"],
+        min_nodes=part.hosts,
+        max_nodes=part.hosts,
+        nproc_per_node=part.local_ranks,
+        run_id=part.id,
         rdzv_backend="c10d" if alone else "static",
-        rdzv_endpoint="127.0.0.1:0" if alone else told["endpoint"],
-        rdzv_configs=own if alone else {**own, "rank": told["index"]},
+        rdzv_endpoint="127.0.0.1:0" if alone else part.endpoint,
+        rdzv_configs=own if alone else {**own, "rank": part.index},
         max_restarts=0,
         monitor_interval=0.1,
-        local_addr="127.0.0.1" if alone else told["address"],
-        logs_specs=DefaultLogsSpecs(log_dir=told["files"]),
+        local_addr="127.0.0.1" if alone else part.address,
+        logs_specs=DefaultLogsSpecs(log_dir=part.files),
     )
 
 

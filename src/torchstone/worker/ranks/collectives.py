@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from torchstone.worker.protocol.replies import CollectivesFound
 
-def find_collectives(device: str) -> dict[str, Any]:
+
+def find_collectives(device: str) -> CollectivesFound:
     """The collective backends that this torch has, the one that belongs to a device, and how many ranks the device has room for."""
     kind, _, index = device.partition(":")
     if not dist.is_available():
-        return {"available": [], "default": "", "rooms": 0}
+        return CollectivesFound()
     available = sorted(name for name in dist.Backend.backend_list if _is_there(name))
     own = dist.Backend.default_device_backend_map.get(kind, "gloo")
     rooms = 1 if index else _count(kind)
-    return {"available": available, "default": own, "rooms": rooms}
+    return CollectivesFound(tuple(available), own, rooms)
 
 
 def _is_there(name: str) -> bool:

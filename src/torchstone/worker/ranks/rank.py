@@ -9,15 +9,17 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Literal
 
 from torchstone.define.benchmarks import Benchmark
 from torchstone.worker.failures import status_of, trace_of
 from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import Stopped, tell
 from torchstone.worker.process_tree import die_with_parent
+from torchstone.worker.protocol.jobs import MeasureJob, decode_job
+from torchstone.worker.protocol.rank_report import RankReport, write_report
 from torchstone.worker.ranks.progress import ProgressFile
 from torchstone.worker.sources import SourceError
 
@@ -37,21 +39,23 @@ def main() -> None:
         faulthandler.register(signal.SIGTERM, all_threads=True, chain=True)
     folder = sys.argv[1]
     with open(os.path.join(folder, JOB)) as file:
-        job = json.load(file)
+        job = decode_job(json.load(file))
+    if not isinstance(job, MeasureJob) or job.round is None:
+        raise TypeError("the job is no round")
     rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-    report: dict[str, Any] = {"rank": rank, "local_rank": local, "host": job["round"]["host"]}
     progress = ProgressFile(folder, rank)
     try:
-        report |= _train(job, local, progress)
+        report = _train(job, rank, local, progress)
     except BaseException as error:  # noqa: BLE001  (a model can raise anything, and all of it is a result)
-        report |= describe_failure(error, *progress.last)
-    _write(os.path.join(folder, f"rank-{rank}.json"), report)
+        report = describe_failure(error, rank, *progress.last)
+    report = replace(report, local_rank=local, host=job.round.host)
+    write_report(folder, report)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0 if report["status"] == "pass" else 1)  # threads of a group that has failed may never end
+    os._exit(0 if report.status == "pass" else 1)  # threads of a group that has failed may never end
 
 
-def _train(job: dict[str, Any], local: int, progress: ProgressFile) -> dict[str, Any]:
+def _train(job: MeasureJob, rank: int, local: int, progress: ProgressFile) -> RankReport:
     progress.tell("load", 0)
     benchmark = load_measured(job)
     if not isinstance(benchmark, Benchmark):
@@ -59,32 +63,36 @@ def _train(job: dict[str, Any], local: int, progress: ProgressFile) -> dict[str,
             "model_fail_to_load", "it is made to be counted, and has no model that could be trained"
         )
     from torchstone.worker.probes.run_case import read_target  # noqa: PLC0415  (imports torch)
-    from torchstone.worker.probes.scaling import RoundPlan, train  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
+    from torchstone.worker.probes.scaling import train  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
     from torchstone.worker.probes.subject import build  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
 
-    variant = job["variant"]
-    kind, _, index = variant["device"].partition(":")
+    if job.round is None:
+        raise TypeError("the job is no round")
+    axes = job.axes
+    kind, _, index = axes.device.partition(":")
     own = kind if kind == "cpu" else f"{kind}:{int(index or 0) + local}"
-    target = read_target({**variant, "device": own})
+    target = read_target(replace(axes, device=own))
     target.device.activate()
-    make = partial(build, benchmark, target, variant.get("batch_size"), variant.get("size") or "full")
-    trained = train(make, target, RoundPlan(**job["round"]["plan"]), progress.tell)
-    return {
-        "status": "pass",
-        "device": own,
-        "samples": trained.samples,
-        "peak": trained.peak,
-        "own": trained.own,
-        "communication": trained.communication,
-        "cautions": list(trained.cautions),
-    }
+    make = partial(build, benchmark, target, axes.batch_size, axes.size)
+    trained = train(make, target, job.round.plan, progress.tell)
+    return RankReport(
+        rank,
+        "pass",
+        device=own,
+        samples=tuple(trained.samples),
+        peak=trained.peak,
+        own=tuple(trained.own),
+        communication=tuple(trained.communication),
+        cautions=tuple(trained.cautions),
+    )
 
 
-def describe_failure(error: BaseException, phase: str, iteration: int) -> dict[str, Any]:
-    """What a rank says of its end. ``cause`` tells whether it failed itself, or waited for another, or lost it."""
-    message, cause, told = tell(error), "own", error
+def describe_failure(error: BaseException, rank: int, phase: str, iteration: int) -> RankReport:
+    """The report of a rank that failed. Its ``cause`` tells whether it failed itself, or waited for another, or lost it."""
+    message, told = tell(error), error
+    cause: Literal["own", "waited", "lost"] = "own"
     if isinstance(error, SourceError):
-        status, message = "model_fail_to_load", str(error.told().get("message"))
+        status, message = "model_fail_to_load", error.message
     elif isinstance(error, Stopped):
         told = error.error or error
         status, message = error.status, error.message or tell(told)
@@ -95,26 +103,20 @@ def describe_failure(error: BaseException, phase: str, iteration: int) -> dict[s
             status, cause = "timeout", "waited"
         elif _LOST.search(message):
             status, cause = "worker_died", "lost"
-    return {
-        "status": status,
-        "cause": cause,
-        "phase": phase,
-        "iteration": iteration,
-        "message": message,
-        "traceback": trace_of(told),
-    }
+    return RankReport(
+        rank,
+        status,
+        cause=cause,
+        phase=phase,
+        iteration=iteration,
+        message=message,
+        traceback=trace_of(told),
+    )
 
 
 def _is_of_torch(error: BaseException) -> bool:
     """Whether collectives may have raised it: these raise plain ``RuntimeError`` and errors of ``torch.distributed``."""
     return type(error) in {RuntimeError, ConnectionError} or type(error).__module__.startswith("torch")
-
-
-def _write(path: str, report: Mapping[str, Any]) -> None:
-    """All of it, or nothing."""
-    with open(f"{path}.part", "w") as file:
-        json.dump(report, file)
-    os.replace(f"{path}.part", path)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from torchstone.cli.terminal.ab_result import say_exit_code, show_result
 from torchstone.cli.terminal.show import Shown, parse_reports
 from torchstone.core.errors import UsageError
 from torchstone.core.text.units import count_of
-from torchstone.measure.launcher import CannotMeasureError
+from torchstone.measure.executors.protocol import CannotMeasureError
 
 
 def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)

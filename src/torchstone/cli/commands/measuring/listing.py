@@ -17,6 +17,7 @@ from torchstone.measure.plan import Listing
 from torchstone.measure.session import Session
 from torchstone.measure.targets import list_built_in, read_listings, resolve_targets
 from torchstone.suites import BUILT_IN, load_suite
+from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.sources import list_packages
 
 OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
@@ -75,7 +76,7 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
     resolved = resolve_targets(targets)
     foreign = [source for source in resolved.sources.values() if source["kind"] != "suite"]
     listings: list[Listing] = []
-    broken: list[str] = []
+    broken: tuple[str, ...] = ()
     for name, source in resolved.sources.items():
         if source["kind"] == "suite":
             listings += list_built_in(name)
@@ -83,10 +84,10 @@ def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
         display = make_display()
         with Session("spawn", "cold", display.say) as session, display.busy("reading the files"):
             session.start_workers([])
-            job = {"sources": foreign, "torch": False}
+            job = SurveyJob(sources=tuple(foreign), torch=False)
             found = session.survey_targets(resolved, job, keeps_going=True)
-            listings += read_listings(found["sources"])
-            broken = found["broken"]
+            listings += read_listings(found.survey.sources)
+            broken = found.broken
     rows = [
         [each.suite, each.name, str(each.batch_size or ""), ", ".join(each.modes) or "counted"]
         for each in listings

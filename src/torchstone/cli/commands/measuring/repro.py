@@ -23,7 +23,7 @@ from torchstone.core.run_file import decode_run
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.vocabulary import PASSED, SKIPPED
 from torchstone.measure.measuring import check_artifacts, settings_of_run
-from torchstone.measure.runner import check_hosts, check_stated, look_again
+from torchstone.measure.runner import check_hosts, check_stated, environment_of, look_again
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import Limits, Supervisor
 from torchstone.reporting.dialects.case_label import Labels
@@ -71,9 +71,9 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
             found = look_again(run, [cases[0].suite], session)
             check_stated(cases, found, path)
             check_hosts(run, cases, session)
-        for difference in differences(found["environment"], run.environment):
+        for difference in differences(environment_of(found), run.environment):
             display.say(f"caution: not as it was: {difference}")
-        for unknown in unknowns(found["environment"], run.environment):
+        for unknown in unknowns(environment_of(found), run.environment):
             display.say(f"caution: {unknown}")
         limits = Limits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))

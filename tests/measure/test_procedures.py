@@ -1,4 +1,4 @@
-"""The course of a case: which workers it takes, with which folders, and what their ends add up to."""
+"""The procedure of a case: which workers it takes, with which folders, and what their ends add up to."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 from torchstone.core.vocabulary import SCENARIOS
-from torchstone.measure.procedures.compile_cache_procedure import CacheCourse
-from torchstone.measure.procedures.procedure import SingleCourse
-from torchstone.worker.channel import Message
+from torchstone.measure.procedures.compile_cache_procedure import CacheProcedure
+from torchstone.measure.procedures.procedure import SingleProcedure
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, Scenario
 from torchstone.worker.worker_environment import CaseFolders
 
 CASE = Case("it", "compile_cache", "bench", Variant("cpu", "inductor", "inference", "float32"))
-JOB: Message = {"job": "measure", "identity": {"start": "fork"}}
+AXES = CaseAxes("cpu", "inductor", "inference", "float32")
+JOB = MeasureJob({}, "it", "compile_cache", AXES, start="fork")
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -42,54 +43,64 @@ def samples(outcome: Outcome) -> dict[str, Any]:
     return {each.metric: each.samples for each in outcome.measurements}
 
 
-def run(course: CacheCourse, ends: dict[str, list[Outcome]]) -> tuple[list[str], list[Message]]:
-    """Take the course to its end; each worker ends as said for its scenario, in the order of the repeats."""
+def scenario_of(job: MeasureJob) -> Scenario:
+    assert job.scenario is not None
+    return job.scenario
+
+
+def cache_of(job: MeasureJob) -> str:
+    assert job.environment is not None
+    return job.environment[CACHE]
+
+
+def run(procedure: CacheProcedure, ends: dict[str, list[Outcome]]) -> tuple[list[str], list[MeasureJob]]:
+    """Take the procedure to its end; each worker ends as said for its scenario, in the order of the repeats."""
     steps, jobs = [], []
-    while (job := course.next_job()) is not None:
-        scenario = course.step().partition(" ")[0].rstrip(",")
-        steps.append(course.step())
+    while (job := procedure.next_job()) is not None:
+        scenario = procedure.step().partition(" ")[0].rstrip(",")
+        steps.append(procedure.step())
         jobs.append(job)
-        if path := job["scenario"].get("save"):
+        if path := scenario_of(job).save:
             Path(path).write_bytes(b"artifacts")
-        (Path(job["surroundings"][CACHE]) / f"{len(jobs)}.so").write_bytes(b"12345")
-        course.take(ends[scenario].pop(0))
+        (Path(cache_of(job)) / f"{len(jobs)}.so").write_bytes(b"12345")
+        procedure.take(ends[scenario].pop(0))
     return steps, jobs
 
 
 def test_a_single_job_is_done_once_and_its_end_is_the_case() -> None:
-    course = SingleCourse({"job": "measure"})
-    assert course.next_job() == {"job": "measure"}
-    assert course.next_job() is None
+    procedure = SingleProcedure(JOB)
+    assert procedure.next_job() == JOB
+    assert procedure.next_job() is None
     with pytest.raises(RuntimeError, match="has not ended yet"):
-        course.outcome()
+        procedure.outcome()
     outcome = Outcome(CASE, "pass")
-    course.take(outcome)
-    assert (course.outcome(), course.step()) == (outcome, "")
+    procedure.take(outcome)
+    assert (procedure.outcome(), procedure.step()) == (outcome, "")
 
 
 def test_every_repeat_has_every_scenario_and_folders_of_its_own(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm", "portable"), repeats=2)
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm", "portable"), repeats=2)
     steps, jobs = run(
-        course,
+        procedure,
         {"cold": [ended(10), ended(10)], "warm": [ended(2), ended(4)], "portable": [ended(5), ended(5)]},
     )
     assert steps == ["cold 1/2", "warm 1/2", "portable 1/2", "cold 2/2", "warm 2/2", "portable 2/2"]
-    caches = [job["surroundings"][CACHE] for job in jobs]
+    caches = [cache_of(job) for job in jobs]
     assert caches[0] == caches[1]
     assert caches[3] == caches[4]
     assert len(set(caches)) == 4
     for cold, warm, portable in (jobs[:3], jobs[3:]):
-        assert warm["scenario"]["expected"] == portable["scenario"]["expected"] == cold["scenario"]["keep"]
-        assert portable["scenario"]["load"] == cold["scenario"]["save"]
-    kept = [job["scenario"]["keep"] for job in (jobs[0], jobs[3])]
+        assert scenario_of(warm).expected == scenario_of(portable).expected == scenario_of(cold).keep
+        assert scenario_of(portable).load == scenario_of(cold).save
+    kept = [scenario_of(job).keep for job in (jobs[0], jobs[3])]
     assert len(set(kept)) == 2
     assert not any(Path(cache).exists() for cache in caches)
 
 
 def test_savings_are_of_the_sums_with_an_interval_over_repeats(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm"), repeats=2)
-    run(course, {"cold": [ended(10), ended(30)], "warm": [ended(2), ended(6)]})
-    outcome = course.outcome()
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm"), repeats=2)
+    run(procedure, {"cold": [ended(10), ended(30)], "warm": [ended(2), ended(6)]})
+    outcome = procedure.outcome()
     assert outcome.status == "pass"
     assert samples(outcome)["cold_compile_seconds"] == (10, 30)
     assert samples(outcome)["warm_compile_seconds"] == (2, 6)
@@ -102,24 +113,24 @@ def test_savings_are_of_the_sums_with_an_interval_over_repeats(folders: CaseFold
 
 
 def test_what_a_cache_holds_beyond_the_template_is_counted(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm", "portable"))
-    run(course, {"cold": [ended(10)], "warm": [ended(2)], "portable": [ended(5)]})
-    found = samples(course.outcome())
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm", "portable"))
+    run(procedure, {"cold": [ended(10)], "warm": [ended(2)], "portable": [ended(5)]})
+    found = samples(procedure.outcome())
     assert (found["cold_cache_files"], found["cold_cache_bytes"]) == ((1,), (5,))
     assert (found["warm_cache_files"], found["warm_cache_bytes"]) == ((2,), (10,))
     assert (found["portable_cache_files"], found["portable_cache_bytes"]) == ((1,), (5,))
 
 
 def test_hit_rates_are_those_of_all_look_ups(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm"), repeats=2)
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm"), repeats=2)
     cold = [ended(10, look_ups=look_ups(miss=4), events=[]) for _ in range(2)]
     both = look_ups(hit=2) | {"aot_autograd": {"hit": 1, "miss": 0, "bypass": 1}}
     warm = [
         ended(2, look_ups=both, events=[]),
         ended(2, look_ups=look_ups(hit=1, miss=2, bypass=1), events=[]),
     ]
-    run(course, {"cold": cold, "warm": warm})
-    outcome = course.outcome()
+    run(procedure, {"cold": cold, "warm": warm})
+    outcome = procedure.outcome()
     found = samples(outcome)
     assert found["cold_hit_rate"] == (0, 0)
     assert found["warm_hit_rate"] == (75, 25)
@@ -130,16 +141,16 @@ def test_hit_rates_are_those_of_all_look_ups(folders: CaseFolders) -> None:
 
 
 def test_nothing_looked_up_has_no_hit_rate(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold",))
-    run(course, {"cold": [ended(1, look_ups={}, events=[])]})
-    assert "cold_hit_rate" not in samples(course.outcome())
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold",))
+    run(procedure, {"cold": [ended(1, look_ups={}, events=[])]})
+    assert "cold_hit_rate" not in samples(procedure.outcome())
 
 
 def test_a_cold_start_that_fails_ends_the_case(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm"), repeats=3)
-    steps, _ = run(course, {"cold": [ended(10), ended(1, "OOM", "too large")], "warm": [ended(2)]})
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm"), repeats=3)
+    steps, _ = run(procedure, {"cold": [ended(10), ended(1, "OOM", "too large")], "warm": [ended(2)]})
     assert steps == ["cold 1/3", "warm 1/3", "cold 2/3"]
-    outcome = course.outcome()
+    outcome = procedure.outcome()
     assert outcome.status == "OOM"
     assert outcome.failure == Failure("compile", "in the cold scenario: too large")
 
@@ -147,9 +158,9 @@ def test_a_cold_start_that_fails_ends_the_case(folders: CaseFolders) -> None:
 def test_another_scenario_that_fails_leaves_the_rest_to_be_measured_and_the_first_failure_counts(
     folders: CaseFolders,
 ) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm", "portable"), repeats=2)
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm", "portable"), repeats=2)
     steps, _ = run(
-        course,
+        procedure,
         {
             "cold": [ended(10), ended(10)],
             "warm": [ended(1, "fail_accuracy", "differs"), ended(1)],
@@ -157,7 +168,7 @@ def test_another_scenario_that_fails_leaves_the_rest_to_be_measured_and_the_firs
         },
     )
     assert len(steps) == 6
-    outcome = course.outcome()
+    outcome = procedure.outcome()
     assert outcome.status == "fail_accuracy"
     assert outcome.failure is not None
     assert outcome.failure.message == "in the warm scenario: differs"
@@ -175,11 +186,11 @@ def test_another_scenario_that_fails_leaves_the_rest_to_be_measured_and_the_firs
 
 def test_a_scenario_that_torch_lacks_is_not_available_with_the_reason(folders: CaseFolders) -> None:
     offers = {"portable": "", "precompile": "torch 2.2 has no such thing"}
-    course = CacheCourse(CASE, JOB, folders, tuple(SCENARIOS))
+    procedure = CacheProcedure(CASE, JOB, folders, tuple(SCENARIOS))
     cold = ended(10, offers=offers, unsaved="nothing was recorded")
-    steps, _ = run(course, {"cold": [cold], "warm": [ended(2, offers=offers)]})
+    steps, _ = run(procedure, {"cold": [cold], "warm": [ended(2, offers=offers)]})
     assert steps == ["cold", "warm"]
-    outcome = course.outcome()
+    outcome = procedure.outcome()
     assert outcome.status == "pass"
     assert outcome.extra is not None
     assert outcome.extra["scenarios"]["portable"] == {
@@ -193,55 +204,55 @@ def test_a_scenario_that_torch_lacks_is_not_available_with_the_reason(folders: C
 
 
 def test_precompiling_is_prepared_once_for_all_repeats(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "precompile"), repeats=2)
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "precompile"), repeats=2)
     steps, jobs = run(
-        course,
+        procedure,
         {"cold": [ended(10), ended(10)], "precompile": [ended(9), ended(1), ended(1)]},
     )
     assert steps == ["cold 1/2", "precompile, made ready 1/2", "precompile 1/2", "cold 2/2", "precompile 2/2"]
-    saved = jobs[1]["scenario"]["save"]
-    assert [jobs[2]["scenario"]["load"], jobs[4]["scenario"]["load"]] == [saved, saved]
-    assert jobs[1]["scenario"]["precompile"] is True
-    found = samples(course.outcome())
+    saved = scenario_of(jobs[1]).save
+    assert [scenario_of(jobs[2]).load, scenario_of(jobs[4]).load] == [saved, saved]
+    assert scenario_of(jobs[1]).precompile is True
+    found = samples(procedure.outcome())
     assert found["precompile_compile_seconds"] == (1, 1)  # without what the preparation took
     assert found["precompile_saved"] == pytest.approx((90,))
 
 
 def test_what_cannot_be_precompiled_is_not_available(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "precompile"))
-    run(course, {"cold": [ended(10)], "precompile": [ended(9, "fail_to_run", "no closures")]})
-    outcome = course.outcome()
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "precompile"))
+    run(procedure, {"cold": [ended(10)], "precompile": [ended(9, "fail_to_run", "no closures")]})
+    outcome = procedure.outcome()
     assert outcome.status == "pass"
     assert outcome.extra is not None
     assert "no closures" in outcome.extra["scenarios"]["precompile"]["reason"]
 
 
 def test_artifacts_of_the_user_are_loaded_instead_of_our_own(folders: CaseFolders) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "portable"), load_from="/their/artifacts")
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "portable"), load_from="/their/artifacts")
     cold = ended(10, unsaved="never mind")
-    _, (first, second) = run(course, {"cold": [cold], "portable": [ended(5)]})
-    assert first["scenario"]["save"] == ""
-    assert second["scenario"]["load"] == "/their/artifacts"
+    _, (first, second) = run(procedure, {"cold": [cold], "portable": [ended(5)]})
+    assert scenario_of(first).save == ""
+    assert scenario_of(second).load == "/their/artifacts"
 
 
 def test_artifacts_are_kept_where_the_user_says(folders: CaseFolders, tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
-    course = CacheCourse(CASE, JOB, folders, ("cold", "portable"), save_to=kept)
-    _, (first, second) = run(course, {"cold": [ended(10)], "portable": [ended(5)]})
-    assert first["scenario"]["save"] == second["scenario"]["load"] == kept
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "portable"), save_to=kept)
+    _, (first, second) = run(procedure, {"cold": [ended(10)], "portable": [ended(5)]})
+    assert scenario_of(first).save == scenario_of(second).load == kept
 
 
 def test_a_folder_that_cannot_be_made_ends_the_case_and_names_the_scenario(
     folders: CaseFolders, tmp_path: Path
 ) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold", "warm", "portable"))
-    assert course.next_job() is not None
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold", "warm", "portable"))
+    assert procedure.next_job() is not None
     (tmp_path / "scratch" / "case-3" / "repeat-1" / "portable").write_bytes(b"in the way")
-    course.take(ended(10))
-    assert course.next_job() is not None
-    course.take(ended(2))
-    assert course.next_job() is None
-    outcome = course.outcome()
+    procedure.take(ended(10))
+    assert procedure.next_job() is not None
+    procedure.take(ended(2))
+    assert procedure.next_job() is None
+    outcome = procedure.outcome()
     assert outcome.status == "fail_to_run"
     assert outcome.failure is not None
     assert outcome.failure.message.startswith("in the portable scenario: ")
@@ -252,9 +263,9 @@ def test_a_folder_that_cannot_be_made_ends_the_case_and_names_the_scenario(
 
 def test_a_case_that_cannot_even_begin_has_an_outcome(tmp_path: Path) -> None:
     (tmp_path / "scratch").write_bytes(b"not a folder")
-    course = CacheCourse(CASE, JOB, CaseFolders(str(tmp_path / "scratch"), 1, str(tmp_path)))
-    assert course.next_job() is None
-    outcome = course.outcome()
+    procedure = CacheProcedure(CASE, JOB, CaseFolders(str(tmp_path / "scratch"), 1, str(tmp_path)))
+    assert procedure.next_job() is None
+    outcome = procedure.outcome()
     assert outcome.status == "fail_to_run"
     assert outcome.failure is not None
     assert outcome.failure.message.startswith("in the cold scenario: ")
@@ -264,9 +275,9 @@ def test_a_case_that_cannot_even_begin_has_an_outcome(tmp_path: Path) -> None:
 def test_one_off_probing_is_reported_apart_where_it_is_known(
     folders: CaseFolders, seconds: float | None, noted: dict[str, float]
 ) -> None:
-    course = CacheCourse(CASE, JOB, folders, ("cold",), probing_seconds=seconds)
-    run(course, {"cold": [ended(10)]})
-    outcome = course.outcome()
+    procedure = CacheProcedure(CASE, JOB, folders, ("cold",), probing_seconds=seconds)
+    run(procedure, {"cold": [ended(10)]})
+    outcome = procedure.outcome()
     assert outcome.extra is not None
     assert {key: value for key, value in outcome.extra.items() if key == "probing_seconds"} == noted
     assert samples(outcome)["cold_compile_seconds"] == (10,)

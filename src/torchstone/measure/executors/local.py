@@ -1,4 +1,4 @@
-"""Starting workers: forked from the zygote, or spawned afresh; either way with a channel, a log, and a session of their own."""
+"""Workers on this machine: forked from the zygote, or spawned afresh; either way with a channel, a log, and a session of their own."""
 
 from __future__ import annotations
 
@@ -10,17 +10,35 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TypeVar
 
-from torchstone.core.errors import TorchstoneError
-from torchstone.core.text.redaction import redact, redact_values, without_half_a_word
+from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import summarise_error
-from torchstone.worker.channel import Channel, Message, decode, encode
+from torchstone.measure.executors.protocol import (
+    CannotMeasureError,
+    LauncherRequest,
+    LoadingLauncher,
+    problem_of,
+)
+from torchstone.measure.executors.worker_handle import Worker
+from torchstone.worker.channel import Channel, decode, encode
 from torchstone.worker.process_tree import continue_if_stopped, has_ended, kill_group, kill_tree
+from torchstone.worker.protocol.jobs import Job, encode_job
+from torchstone.worker.protocol.keeper_messages import (
+    KeeperBroken,
+    KeeperReady,
+    KeeperReply,
+    KeeperSetup,
+    LibrariesPreloaded,
+    PreloadLibraries,
+    StartFailed,
+    StartWorker,
+    WorkerExited,
+    WorkerStarted,
+    decode_keeper_reply,
+    encode_keeper_message,
+)
 
-LOG_KEPT = 16 * 1024
-STACKS_WAIT = 0.5
-_LOG_READ = 1 << 20
 _GRACE = 10.0
 _KEEPER_GRACE = 10.0
 _KILL_PATIENCE = 2.0
@@ -32,91 +50,8 @@ _TRY_SPAWN = "try --start spawn"
 _KEEPERS = {"fork": "torchstone.worker.zygote", "spawn": "torchstone.worker.keeper"}
 
 
-class CannotMeasureError(TorchstoneError):
-    """Nothing can be measured here at all; ends the process with exit code 3."""
-
-    exit_code = 3
-
-
-class Worker:
-    """The parent's view of one worker: its process, its channel, and the end of what it prints."""
-
-    def __init__(self, pid: int, channel: Channel, log: int) -> None:
-        self.pid = pid
-        self.channel = channel
-        self.log = log
-        self.log_ended = False
-        self.exit_code: int | None = None
-        self.killed_at: float | None = None
-        self._tail = bytearray()
-        self._printed = 0
-        os.set_blocking(log, False)
-
-    def read_log(self) -> None:
-        """Take what it has printed, and keep the end of it."""
-        try:
-            data = os.read(self.log, _LOG_READ)
-        except BlockingIOError:
-            return
-        self.log_ended = not data
-        self._printed += len(data)
-        self._tail += data
-        if len(self._tail) > 2 * LOG_KEPT:
-            del self._tail[:-LOG_KEPT]
-
-    def log_tail(self) -> str:
-        """The last lines it printed, without the credentials of URLs: a word that was cut in two is left out, for it may be half of one."""
-        for _ in range(64):  # whatever is still in the pipe, but never more: a child of it may print on
-            before = self._printed
-            self.read_log()
-            if self._printed == before:
-                break
-        tail = bytes(self._tail[-LOG_KEPT:])
-        cut = self._printed - len(tail)
-        if cut:
-            tail = without_half_a_word(tail)
-            cut = self._printed - len(tail)
-        text = redact(tail.decode(errors="replace"))
-        return f"... {cut} bytes before this are not kept\n{text}" if cut else text
-
-    def kill(self) -> None:
-        """End it and everything in its process group. Once it is known to have ended, its number may be someone else's."""
-        if self.killed_at is None:
-            self.killed_at = time.monotonic()
-        if self.exit_code is None:
-            kill_group(self.pid)
-        else:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def show_stacks(self) -> None:
-        """Have it write all its Python stacks into its log, which works even while it hangs in C code or is stopped."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, signal.SIGUSR2)
-            os.kill(self.pid, signal.SIGCONT)
-
-    def close(self) -> None:
-        """Let go of its descriptors."""
-        self.channel.close()
-        os.close(self.log)
-
-
-class Launcher(Protocol):
-    """Starts workers; ``start`` names how, which is part of what a compile time means."""
-
-    start: str
-
-    def launch(self, job: Message) -> Worker:
-        """Start a worker with its job."""
-
-    def preload(self, libraries: Sequence[str]) -> str:
-        """Import these once for all workers, if that is possible; gives the reason if not."""
-
-    def poll(self) -> None:
-        """Note which workers have ended."""
-
-    def close(self) -> None:
-        """End everything that was started."""
+Wanted = TypeVar("Wanted", bound=KeeperReply)
+Other = TypeVar("Other", bound=KeeperReply)
 
 
 class _Line:
@@ -126,13 +61,13 @@ class _Line:
         self.ours, self.theirs = socket.socketpair()
         self.log_read, self.log_write = os.pipe()
 
-    def hand_over(self, pid: int, job: Message) -> Worker:
+    def hand_over(self, pid: int, job: Job) -> Worker:
         """Close the worker's ends here, and send it its job."""
         self.theirs.close()
         os.close(self.log_write)
         worker = Worker(pid, Channel(self.ours), self.log_read)
         with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
-            worker.channel.send(job)
+            worker.channel.send(encode_job(job))
         return worker
 
     def close(self) -> None:
@@ -141,6 +76,23 @@ class _Line:
         self.theirs.close()
         os.close(self.log_read)
         os.close(self.log_write)
+
+
+class LocalExecutor:
+    """Runs workers on this machine."""
+
+    def open(self, request: LauncherRequest) -> LoadingLauncher:
+        """Start a keeper where one can watch over workers (Linux); elsewhere spawn them from this process."""
+        if not sys.platform.startswith("linux"):
+            return Spawner(request.variables, request.python)
+        return KeeperLauncher(
+            request.start,
+            request.variables,
+            request.setup,
+            request.log_path,
+            request.python,
+            keep=request.keep,
+        )
 
 
 class Spawner:
@@ -153,7 +105,7 @@ class Spawner:
         self._python = python
         self._running: list[tuple[subprocess.Popen[bytes], Worker]] = []
 
-    def launch(self, job: Message) -> Worker:
+    def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
         line = _Line()
         process = subprocess.Popen(  # noqa: S603
@@ -168,6 +120,14 @@ class Spawner:
         worker = line.hand_over(process.pid, job)
         self._running.append((process, worker))
         return worker
+
+    def wait_until_ready(self, timeout: float) -> KeeperReady:  # noqa: ARG002  (nothing is loaded)
+        """There is nothing to wait for."""
+        return KeeperReady(0.0)
+
+    def renew(self) -> Callable[[], None]:
+        """Every worker is a fresh process already."""
+        return lambda: None
 
     def preload(self, libraries: Sequence[str]) -> str:  # noqa: ARG002  (nothing is shared between workers)
         """A fresh interpreter has nothing loaded."""
@@ -191,7 +151,7 @@ class _KeeperGoneError(Exception):
     """The keeper has died, or does not answer."""
 
 
-class KeptLauncher:
+class KeeperLauncher:
     """Starts workers through a keeper: a process beside this one, which forks them or spawns them as ``start`` says.
 
     A keeper that dies takes its workers along, and is replaced when the next worker is wanted.
@@ -201,7 +161,7 @@ class KeptLauncher:
         self,
         start: str,
         variables: Mapping[str, str],
-        request: Message,
+        setup: KeeperSetup,
         log_path: str,
         python: str = sys.executable,
         before: Sequence[str] = (),
@@ -211,7 +171,7 @@ class KeptLauncher:
         self._keep = keep  # descriptors that the keeper inherits
         self._before = before  # a command that executes the keeper, and with it everything that it forks
         self._variables = dict(variables)
-        self._request = request
+        self._setup = setup
         self._log_path = log_path
         self._python = python
         self._workers: dict[int, Worker] = {}
@@ -219,7 +179,7 @@ class KeptLauncher:
         self._begin()
 
     def _begin(self) -> None:
-        self._answers: list[Message] = []
+        self._replies: list[KeeperReply] = []
         self._is_loading = True
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(self._log_path, "ab") as log:
@@ -233,17 +193,18 @@ class KeptLauncher:
                 start_new_session=True,
             )
         with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
-            self._control.send(encode(self._request))
+            self._control.send(encode(encode_keeper_message(self._setup)))
 
-    def wait_until_ready(self, timeout: float) -> Message:
-        """What it found while loading: ``ready`` with the seconds it took, ``blocked``, ``notes``; or ``broken``."""
+    def wait_until_ready(self, timeout: float) -> KeeperReady | KeeperBroken:
+        """What it found while loading."""
         try:
-            answer = self._wait("ready", "broken", timeout=timeout)
+            reply = self._wait(KeeperReady, KeeperBroken, timeout=timeout)
         except _KeeperGoneError as gone:
-            return {"broken": str(gone)}
+            return KeeperBroken(str(gone))
         self._is_loading = False
-        told: Message = redact_values(answer)
-        return told
+        if isinstance(reply, KeeperBroken):
+            return KeeperBroken(redact(reply.broken))
+        return KeeperReady(reply.ready, redact(reply.blocked), tuple(map(redact, reply.notes)))
 
     def preload(self, libraries: Sequence[str]) -> str:
         """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""
@@ -252,16 +213,16 @@ class KeptLauncher:
         self._libraries = list(libraries)
         try:
             for first in range(0, len(libraries), _NAMES_AT_ONCE):
-                self._control.send(encode({"preload": libraries[first : first + _NAMES_AT_ONCE]}))
-                problem = str(self._wait("preloaded", timeout=_PRELOAD_TIMEOUT)["preloaded"])
-                if problem:
-                    return problem
+                self._send(PreloadLibraries(tuple(libraries[first : first + _NAMES_AT_ONCE])))
+                reply = self._wait(LibrariesPreloaded, LibrariesPreloaded, timeout=_PRELOAD_TIMEOUT)
+                if reply.preloaded:
+                    return reply.preloaded
         except (ConnectionError, _KeeperGoneError) as error:
             self._libraries = []
             return str(error)
         return ""
 
-    def launch(self, job: Message) -> Worker:
+    def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
         try:
             return self._launch(job)
@@ -272,20 +233,24 @@ class KeptLauncher:
         except _KeeperGoneError as gone:
             raise CannotMeasureError(f"the process that starts workers {gone}", advice=_TRY_SPAWN) from None
 
-    def _launch(self, job: Message) -> Worker:
+    def _send(self, order: PreloadLibraries) -> None:
+        self._control.send(encode(encode_keeper_message(order)))
+
+    def _launch(self, job: Job) -> Worker:
         line = _Line()
+        order = encode(encode_keeper_message(StartWorker()))
         try:
-            socket.send_fds(self._control, [encode({"start": 1})], [line.theirs.fileno(), line.log_write])
-            answer = self._wait("started", "failed", timeout=_START_TIMEOUT)
-            if "failed" in answer:
-                raise CannotMeasureError(str(answer["failed"]))
+            socket.send_fds(self._control, [order], [line.theirs.fileno(), line.log_write])
+            reply = self._wait(WorkerStarted, StartFailed, timeout=_START_TIMEOUT)
+            if isinstance(reply, StartFailed):
+                raise CannotMeasureError(reply.failed)
         except ConnectionError:
             line.close()
             raise _KeeperGoneError("has died") from None
         except BaseException:
             line.close()
             raise
-        worker = line.hand_over(answer["started"], job)
+        worker = line.hand_over(reply.started, job)
         self._workers[worker.pid] = worker
         return worker
 
@@ -304,21 +269,20 @@ class KeptLauncher:
             self._await_keeper()
 
     def _await_keeper(self) -> None:
-        answer = self.wait_until_ready(_PRELOAD_TIMEOUT)
-        if problem := answer.get("broken") or answer.get("blocked"):
-            raise CannotMeasureError(
-                f"no workers can be started any more: {summarise_error(str(problem))}", advice=_TRY_SPAWN
-            )
+        reply = self.wait_until_ready(_PRELOAD_TIMEOUT)
+        if problem := problem_of(reply):
+            message = f"no workers can be started any more: {summarise_error(problem)}"
+            raise CannotMeasureError(message, advice=_TRY_SPAWN)
         self.preload(self._libraries)
 
     def poll(self) -> None:
         """Note which workers have ended. If the keeper is gone, so are all of them."""
         alive = self._read(wait=0.0)
-        for answer in self._answers:
-            worker = self._workers.pop(answer.get("exited", 0), None)
-            if worker is not None:
-                worker.exit_code = int(answer["status"])
-        self._answers = [answer for answer in self._answers if "exited" not in answer]
+        for reply in self._replies:
+            worker = self._workers.pop(reply.exited, None) if isinstance(reply, WorkerExited) else None
+            if worker is not None and isinstance(reply, WorkerExited):
+                worker.exit_code = reply.status
+        self._replies = [reply for reply in self._replies if not isinstance(reply, WorkerExited)]
         if not alive:
             self._lose_workers()
         self._watch_keeper()
@@ -360,13 +324,14 @@ class KeptLauncher:
             kill_tree(self._process.pid, _KILL_PATIENCE)
             self._process.wait()
 
-    def _wait(self, *keys: str, timeout: float) -> Message:
-        """The next answer with one of these keys."""
+    def _wait(self, wanted: type[Wanted], other: type[Other], *, timeout: float) -> Wanted | Other:
+        """The next reply of one of two kinds."""
         deadline = time.monotonic() + timeout
         while True:
-            for number, answer in enumerate(self._answers):
-                if any(key in answer for key in keys):
-                    return self._answers.pop(number)
+            for number, reply in enumerate(self._replies):
+                if isinstance(reply, (wanted, other)):
+                    del self._replies[number]
+                    return reply
             left = deadline - time.monotonic()
             if left <= 0:
                 raise _KeeperGoneError(f"does not answer within {timeout:g} s")
@@ -382,7 +347,8 @@ class KeptLauncher:
                 data = self._control.recv(1 << 16)
                 if not data:
                     return False
-                self._answers.append(decode(data.strip()))
+                reply = decode_keeper_reply(decode(data.strip()))
+                self._replies += [reply] if reply is not None else []
                 self._control.settimeout(0.0)
         except (BlockingIOError, TimeoutError):
             return True
@@ -391,17 +357,3 @@ class KeptLauncher:
         finally:
             with contextlib.suppress(OSError):
                 self._control.settimeout(None)
-
-
-def describe_exit(code: int) -> str:
-    """How a process ended, in words.
-
-    >>> describe_exit(-11), describe_exit(3)
-    ('ended by SIGSEGV', 'exited with code 3')
-    """
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"ended by signal {-code}"

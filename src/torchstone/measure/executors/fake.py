@@ -1,0 +1,250 @@
+"""An executor without processes: it answers jobs with scripted replies, so that whatever shows a run can be tried exactly and quickly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchstone.measure.executors.protocol import LauncherRequest
+from torchstone.measure.executors.worker_handle import Worker
+from torchstone.worker.channel import Channel, encode
+from torchstone.worker.protocol.jobs import Job, MakeCalls, MeasureJob, Order, PrimeJob, SurveyJob
+from torchstone.worker.protocol.keeper_messages import KeeperReady
+from torchstone.worker.protocol.replies import (
+    PHASES,
+    BenchmarkFound,
+    CaseDetails,
+    CaseReply,
+    CollectivesFound,
+    EnvironmentFound,
+    FailureReport,
+    LookingAt,
+    Measured,
+    MeasurementDetails,
+    Phase,
+    PhaseReply,
+    Primed,
+    Ready,
+    Reply,
+    SourceFound,
+    SurveyReply,
+    TurnEnded,
+    TurnReady,
+    TurnTaken,
+    TurnWanted,
+    encode_reply,
+)
+
+NO_PROCESS = 1 << 23
+"""The process id of fake workers: larger than any that Linux gives."""
+
+
+@dataclass(frozen=True)
+class Prints:
+    """A step of a script: the worker prints this."""
+
+    text: str
+
+
+Message = dict[str, Any]
+Step = Reply | Message | bytes | Prints
+"""What a fake worker does next: send a reply, a message, or a line as it is; or print."""
+
+Script = Generator[Step, Order | None, int | None]
+"""The life of a fake worker. It is resumed with an order after ``TurnWanted``, ``TurnReady`` and ``TurnTaken``; it returns the exit code."""
+
+
+class FakeWorker(Worker):
+    """A worker that is a script."""
+
+    def __init__(self, script: Script) -> None:
+        ours, self._theirs = socket.socketpair()
+        self._theirs.setblocking(True)
+        log_read, self._log_write = os.pipe()
+        super().__init__(NO_PROCESS, Channel(ours), log_read)
+        self._script = script
+        self._advance(None)
+
+    def send(self, order: Order) -> None:
+        """Resume the script with an order."""
+        if self.exit_code is None:
+            self._advance(order)
+
+    def kill(self) -> None:
+        """End the script."""
+        if self.exit_code is None:
+            self._script.close()
+            self._end(-signal.SIGKILL)
+
+    def show_stacks(self) -> None:
+        """A script has no stacks to show."""
+
+    def _advance(self, order: Order | None) -> None:
+        """Take steps until the script waits for an order, or ends."""
+        try:
+            step = self._script.send(order)
+            while not self._do(step):
+                step = next(self._script)
+        except StopIteration as end:
+            self._end(end.value or 0)
+
+    def _do(self, step: Step) -> bool:
+        """Take one step; says whether the script waits for an order now."""
+        if isinstance(step, Prints):
+            os.write(self._log_write, step.text.encode())
+            return False
+        if isinstance(step, bytes):
+            self._theirs.sendall(b"\n" + step + b"\n")
+            return False
+        self._theirs.sendall(b"\n" + encode(step if isinstance(step, dict) else encode_reply(step)))
+        return isinstance(step, TurnWanted | TurnReady | TurnTaken)
+
+    def _end(self, code: int) -> None:
+        self.exit_code = code
+        self._theirs.close()
+        os.close(self._log_write)
+
+
+class FakeLauncher:
+    """Starts fake workers."""
+
+    def __init__(self, start: str, answer: Callable[[Job], Script]) -> None:
+        self.start = start
+        self._answer = answer
+
+    def launch(self, job: Job) -> Worker:
+        """A worker that answers a job."""
+        return FakeWorker(self._answer(job))
+
+    def wait_until_ready(self, timeout: float) -> KeeperReady:  # noqa: ARG002  (it is ready at once)
+        """There is nothing to load."""
+        return KeeperReady(0.0)
+
+    def preload(self, libraries: Sequence[str]) -> str:  # noqa: ARG002  (there is no process to load them into)
+        """There is nothing to load."""
+        return ""
+
+    def renew(self) -> Callable[[], None]:
+        """Nothing is shared between fake workers."""
+        return lambda: None
+
+    def poll(self) -> None:
+        """Fake workers note by themselves that they have ended."""
+
+    def close(self) -> None:
+        """There is nothing to end: whoever has a worker closes it."""
+
+
+class FakeExecutor:
+    """Answers surveys with these benchmarks, and jobs that measure by a script; ``jobs`` are all that it was given."""
+
+    def __init__(
+        self, measure: Callable[[MeasureJob], Script], benchmarks: Sequence[BenchmarkFound] = ()
+    ) -> None:
+        self._measure = measure
+        self._benchmarks = tuple(benchmarks)
+        self.jobs: list[Job] = []
+
+    def open(self, request: LauncherRequest) -> FakeLauncher:
+        """What starts fake workers."""
+        return FakeLauncher(request.start, self._answer)
+
+    def _answer(self, job: Job) -> Script:
+        self.jobs.append(job)
+        if isinstance(job, SurveyJob):
+            return self._survey(job)
+        return _prime(job) if isinstance(job, PrimeJob) else self._measure(job)
+
+    def _survey(self, job: SurveyJob) -> Script:
+        yield Ready(NO_PROCESS)
+        yield LookingAt("")
+        yield survey_reply(job, self._benchmarks)
+        return 0
+
+
+def _prime(job: PrimeJob) -> Script:
+    """An empty cache is as good as any where nothing is compiled."""
+    os.makedirs(os.path.join(job.template, "cache"), exist_ok=True)
+    yield Primed(job.template)
+    return 0
+
+
+def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> SurveyReply:
+    """What a survey finds where every source defines these benchmarks, on a machine with one processor."""
+    sources = tuple(SourceFound(source, tuple(benchmarks)) for source in job.sources)
+    if not job.torch:
+        return SurveyReply(sources, (), ())
+    environment = EnvironmentFound(
+        machine={"cpu": {"model": "fake"}, "cores": {"logical": 2, "allowed": 2}},
+        device="cpu",
+        accelerators=(),
+        software={
+            "python": {"version": "3.12.0", "implementation": "CPython"},
+            "torch": {"version": "2.9.0"},
+        },
+        versions={"torch": "2.9.0"},
+        variables={},
+        threads=job.threads or 1,
+    )
+    return SurveyReply(
+        sources,
+        (),
+        (),
+        devices=dict.fromkeys(job.devices or ("cpu",), ""),
+        available=("cpu",),
+        backends=("inductor", "eager", "none"),
+        collectives=CollectivesFound(("gloo",), "gloo", 2),
+        refused={},
+        environment=environment,
+    )
+
+
+def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[str] = ()) -> Script:
+    """A performance case that passes, with this speedup and milliseconds a compiled call."""
+    for phase in PHASES:
+        yield PhaseReply(phase)
+    yield TurnWanted()
+    yield TurnEnded()
+    details = MeasurementDetails(pairs=20, interval=(speedup * 0.99, speedup * 1.01), confidence=0.95)
+    measured = (
+        Measured("speedup", (speedup,), details),
+        Measured("abs_latency", (latency, latency, latency)),
+        Measured("eager_latency", (latency * speedup,) * 3),
+        Measured("compile_seconds", (3.0,), MeasurementDetails(start="fork", cache="cold")),
+        Measured("graph_breaks", (0,)),
+    )
+    extra = CaseDetails(duration=4.0, phases={"load": 0.5, "compile": 3.0}, cautions=tuple(cautions) or None)
+    yield CaseReply("pass", measured, extra)
+    return 0
+
+
+def fails(status: str, message: str, phase: str = "compile", printed: str = "") -> Script:
+    """A case that ends with a status and a message."""
+    yield PhaseReply("load")
+    if printed:
+        yield Prints(printed)
+    yield CaseReply(status, (), CaseDetails(duration=1.0), FailureReport(phase, message, "Traceback: ..."))
+    return 0
+
+
+def crashes(signal_number: int = signal.SIGSEGV, phase: Phase = "compile") -> Script:
+    """A worker that dies by a signal."""
+    yield PhaseReply(phase)
+    return -signal_number
+
+
+def takes_turns(nanoseconds: Callable[[int], float]) -> Script:
+    """A worker of a pair, whose turns take what the function says for the number of the turn."""
+    yield PhaseReply("compile")
+    yield PhaseReply("run")
+    number = 0
+    order = yield TurnReady(nanoseconds(number))
+    while isinstance(order, MakeCalls) and order.go:
+        number += 1
+        order = yield TurnTaken(nanoseconds(number))
+    yield CaseReply("pass", (), CaseDetails(duration=1.0))
+    return 0

@@ -1,0 +1,127 @@
+"""Messages between the parent and a keeper, the process that starts workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torchstone.worker.protocol.codec import MalformedError, Seconds, from_json, to_json
+from torchstone.worker.protocol.jobs import Source
+
+
+@dataclass(frozen=True)
+class KeeperSetup:
+    """What a keeper is told first. ``lock`` is an inherited descriptor that keeps the scratch folder's lock.
+
+    ``repeatable`` takes away what makes simulated counts differ from run to run.
+    """
+
+    template: str = ""
+    scratch: str = ""
+    lock: int | None = None
+    temporary: str = ""
+    sources: tuple[Source, ...] = ()
+    devices: tuple[str, ...] = ()
+    repeatable: bool = False
+
+
+@dataclass(frozen=True)
+class StartWorker:
+    """Start a worker; its channel and its log come with this message."""
+
+    start: int = 1
+
+
+@dataclass(frozen=True)
+class PreloadLibraries:
+    """Import these modules before more workers are forked."""
+
+    preload: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KeeperReady:
+    """The keeper is ready, after so many seconds; ``blocked`` says why it cannot fork."""
+
+    ready: Seconds
+    blocked: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KeeperBroken:
+    """The keeper cannot load torch."""
+
+    broken: str
+
+
+@dataclass(frozen=True)
+class LibrariesPreloaded:
+    """The modules have been imported, unless there is a problem."""
+
+    preloaded: str
+
+
+@dataclass(frozen=True)
+class WorkerStarted:
+    """A worker runs under this process id."""
+
+    started: int
+
+
+@dataclass(frozen=True)
+class StartFailed:
+    """No worker could be started."""
+
+    failed: str
+
+
+@dataclass(frozen=True)
+class WorkerExited:
+    """A worker has ended with this exit code; below zero for a signal."""
+
+    exited: int
+    status: int
+
+
+KeeperOrder = StartWorker | PreloadLibraries
+KeeperReply = KeeperReady | KeeperBroken | LibrariesPreloaded | WorkerStarted | StartFailed | WorkerExited
+
+_ORDERS: dict[str, type[KeeperOrder]] = {"start": StartWorker, "preload": PreloadLibraries}
+_REPLIES: dict[str, type[KeeperReply]] = {
+    "ready": KeeperReady,
+    "broken": KeeperBroken,
+    "preloaded": LibrariesPreloaded,
+    "started": WorkerStarted,
+    "failed": StartFailed,
+    "exited": WorkerExited,
+}
+
+
+def encode_keeper_message(message: KeeperSetup | KeeperOrder | KeeperReply) -> dict[str, Any]:
+    """A record as a message; an order always has the field that names it."""
+    return {"start": 1} if isinstance(message, StartWorker) else to_json(message)
+
+
+def decode_keeper_setup(message: dict[str, Any]) -> KeeperSetup:
+    """The first message to a keeper."""
+    return from_json(KeeperSetup, message, "setup")
+
+
+def decode_keeper_order(message: dict[str, Any]) -> KeeperOrder:
+    """A later message to a keeper."""
+    for key, kind in _ORDERS.items():
+        if key in message:
+            return from_json(kind, message, key)
+    raise MalformedError("no such order")
+
+
+def decode_keeper_reply(message: dict[str, Any]) -> KeeperReply | None:
+    """What a keeper says; None where it makes no sense."""
+    for key, kind in _REPLIES.items():
+        if key in message:
+            try:
+                return from_json(kind, message, key)
+            except MalformedError:
+                return None
+    return None
