@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 
 COLOR = "\x1b[35;7m"  # none of ours: where it comes out, foreign text has colored the terminal
@@ -66,7 +67,6 @@ def hostile_outcome(name: str, text: str, *, passes: bool) -> Outcome:
     """An outcome in which whatever can be said is hostile."""
     case = Case(name, "performance", "smoke", Variant("cpu", "inductor", "inference"))
     extra: dict[str, Any] = {
-        "cautions": [text],
         "graph_breaks": [{"reason": text, "count": 1, "place": text, "source": text}],
         "recompile_reasons": [text],
         "counters": {text: {text: 1}},
@@ -78,7 +78,9 @@ def hostile_outcome(name: str, text: str, *, passes: bool) -> Outcome:
         Measurement("graph_breaks", (0 if passes else 5,)),
     )
     failure = None if passes else Failure(text, text, text, text)
-    return Outcome(case, "pass" if passes else "fail_to_run", measured, failure, text, extra)
+    return Outcome(
+        case, "pass" if passes else "fail_to_run", measured, failure, text, extra, (recorded(text),)
+    )
 
 
 def hostile_run(*, passes: bool) -> Run:

@@ -7,6 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution, recorded
 from torchstone.core.records import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
@@ -63,6 +65,11 @@ _PERFORMANCE_METRICS = (
     "eager_peak_mem",
     "dynamo_peak_mem",
     "cache_lookup_latency",
+)
+
+
+CAUTIONS = st.builds(recorded, TEXTS) | st.builds(
+    lambda pairs: make_caution(CautionKind.FEW_PAIRS, pairs=pairs), st.integers(0, 10**6)
 )
 
 
@@ -266,6 +273,7 @@ def full_runs(draw: st.DrawFn) -> Run:
             draw(st.none() | failures),
             draw(TEXTS),
             draw(st.none() | JSON_OBJECTS),
+            tuple(draw(st.lists(CAUTIONS, max_size=2))),
         )
         for case in measured
     ]

@@ -34,7 +34,7 @@ def changed(line: str, **changes: object) -> str:
 def planned(**changes: object) -> str:
     """The head of a run, its only case changed."""
     case: dict[str, Any] = {"benchmark": "a", "probe": "accuracy"}
-    return json.dumps({"kind": "run", "format": 1, "id": "x", "plan": [case | changes]}) + "\n"
+    return json.dumps({"kind": "run", "format": 2, "id": "x", "plan": [case | changes]}) + "\n"
 
 
 def test_a_run_file_says_all_that_a_run_does() -> None:
@@ -114,8 +114,8 @@ def test_blank_lines_are_passed_over() -> None:
         ("5\n", 1, None),
         ("{}\n", 1, None),
         ('{"kind":"other"}\n', 1, "kind"),
-        (HEAD.replace('"format":1', '"format":2'), 1, "format"),
-        (HEAD.replace('"format":1', '"format":"1"'), 1, "format"),
+        (HEAD.replace('"format":2', '"format":3'), 1, "format"),
+        (HEAD.replace('"format":2', '"format":"1"'), 1, "format"),
         (HEAD.replace('"id"', '"name"'), 1, None),
         (HEAD.replace('"sam"', "5"), 1, "plan[0].benchmark"),
         (HEAD.replace('"moco","probe":"performance"', '"moco"'), 1, "plan[1]"),
@@ -178,14 +178,14 @@ def test_an_unknown_field_is_named_on_one_short_line(field: str) -> None:
 
 
 def test_a_format_of_the_future_is_refused_with_advice() -> None:
-    error = refused(planned().replace('"format": 1', f'"format": {FORMAT + 1}, "new": true'))
+    error = refused(planned().replace('"format": 2', f'"format": {FORMAT + 1}, "new": true'))
     assert f"reads format {FORMAT}" in error.advice
-    assert is_plain(refused(planned().replace('"format": 1', '"format": "a\\nb"')).message)
+    assert is_plain(refused(planned().replace('"format": 2', '"format": "a\\nb"')).message)
 
 
 def test_a_case_twice_in_a_long_plan_is_found_at_once() -> None:
     cases = [{"benchmark": str(number), "probe": "accuracy"} for number in range(30_000)]
-    head = {"kind": "run", "format": 1, "id": "x", "plan": [*cases, cases[-1]]}
+    head = {"kind": "run", "format": 2, "id": "x", "plan": [*cases, cases[-1]]}
     assert refused(json.dumps(head) + "\n").message == "the plan has 29999::accuracy twice"
 
 
@@ -202,7 +202,7 @@ def test_a_line_is_whole_with_its_end() -> None:
 
 def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read() -> None:
     url = "https://me:geheim@example.com/x?access_token=abcdef"
-    head = json.loads(HEAD)
+    head = json.loads(HEAD) | {"format": 1}
     variables = {"TORCH_HUB_PASS": "geheim", "OMP_NUM_THREADS": "2", "TORCH_LOGS_OUT": url}
     head |= {
         "environment": {"variables": variables},

@@ -301,7 +301,7 @@ def test_a_damaged_file_is_not_gone_on_with(unfinished: Path, tmp_path: Path, to
         "damaged.jsonl:2: ": [head, outcome[:50] + "\n", outcome],
         "damaged.jsonl:1: ": [head.replace('"benchmark"', '"bunchmark"'), outcome],
         "damaged.jsonl:3: a second outcome of": [head, outcome, outcome],
-        "damaged.jsonl:1: column format: ": [head.replace('"format":1', '"format":99'), outcome],
+        "damaged.jsonl:1: column format: ": [head.replace('"format":2', '"format":99'), outcome],
         "damaged.jsonl:1: column settings.repeat: expected": [
             head.replace('"repeat":20', '"repeat":"often"'),
             outcome,

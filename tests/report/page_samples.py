@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import Probe
@@ -162,11 +163,10 @@ def passed(case: Case, chance: random.Random, level: float) -> Outcome:
         extra["recompile_reasons"] = [
             "tensor 'L['input_ids']' size mismatch at index 1. expected 512, actual 384"
         ]
-    if case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE:
-        extra["cautions"] = [
-            "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
-        ]
-    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra)
+    noisy = "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
+    is_noisy = case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE
+    cautions = (recorded(noisy),) if is_noisy else ()
+    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions)
 
 
 def failed(case: Case, status: str) -> Outcome:
@@ -410,7 +410,6 @@ def nasty_run() -> Run:
             "graph_breaks": breaks,
             "phases": ATTACK,
             "duration": ATTACK,
-            "cautions": [ATTACK],
             "recompile_reasons": [ATTACK, {"a": 1}],
             "log": ATTACK,
             "scenarios": {"warm": {"status": ATTACK, "reason": ATTACK}, ATTACK: ATTACK, "cold": ATTACK},
@@ -418,7 +417,7 @@ def nasty_run() -> Run:
             "artifacts": {ATTACK: {"bytes": 7}, "portable": ATTACK},
         }
         status = "pass" if number % 2 else ATTACK
-        outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra))
+        outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra, (recorded(ATTACK),)))
     plan = tuple(outcome.case for outcome in outcomes)
     facts = {ATTACK: {ATTACK: ATTACK}, "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"g": ATTACK}}}}}}}}
     return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), facts, facts)  # fmt: skip

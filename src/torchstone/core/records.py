@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from torchstone.core.cautions import Caution
 from torchstone.core.vocabulary import (
     ACCURACY,
     COMPILE_SECONDS,
@@ -223,6 +224,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     failure: Failure | None = None
     repro: str = ""
     extra: dict[str, Any] | None = None
+    cautions: tuple[Caution, ...] = ()
 
     def value(self, metric: str) -> str | Number | None:
         """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""

@@ -6,7 +6,8 @@ worst has half of a last line, which is passed over.
 
 History of the format:
 
-1   the first: records as in ``model``, unknown fields refused.
+1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
+2   cautions of an outcome are values.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from torchstone.core.cautions import recorded, redact_caution
 from torchstone.core.disk import BOM
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, printable
@@ -43,7 +45,8 @@ from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import FORMER_NAMES
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
 
 
 class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_unknown_fields=True):
@@ -147,7 +150,13 @@ class _Pool:
         text, status = self._texts.setdefault, outcome.status
         measurements = tuple(map(self._measurement, outcome.measurements))
         return Outcome(
-            case, text(status, status), measurements, outcome.failure, outcome.repro, outcome.extra
+            case,
+            text(status, status),
+            measurements,
+            outcome.failure,
+            outcome.repro,
+            outcome.extra,
+            outcome.cautions,
         )
 
     def _measurement(self, measured: Measurement) -> Measurement:
@@ -189,6 +198,8 @@ class _State:
                 )
             return
         outcome = _brought_up_to_date(decoded.outcome)
+        if self._head.format == 1 and outcome.extra:
+            outcome = from_version_1(outcome)
         if "://" in line or "?" in line:
             outcome = _without_credentials(outcome)
         case = self._planned.get(outcome.case)
@@ -229,8 +240,10 @@ class _State:
 
 def _decode_head(path: str, line: str) -> RunLine:
     version = _format_of(line)
-    if version is not None and version != FORMAT:
-        advice = f"this torchstone reads format {FORMAT}: a newer one may be needed"
+    if version is not None and (type(version) is not int or version not in READABLE):
+        advice = (
+            f"this torchstone reads formats {' and '.join(map(str, READABLE))}: a newer one may be needed"
+        )
         problem = f"a run file of format {printable(str(version), 40)}"
         raise InputError(problem, path=path, line=1, column="format", advice=advice)
     decoded = _decode_line(path, 1, line)
@@ -288,8 +301,23 @@ def _without_credentials(outcome: Outcome) -> Outcome:
     if failure is not None:
         texts = (redact(text) for text in (failure.phase, failure.message, failure.traceback, failure.log))
         failure = Failure(*texts)
-    extra = redact_values(outcome.extra)
-    return structs.replace(outcome, failure=failure, repro=redact(outcome.repro), extra=extra)
+    return structs.replace(
+        outcome,
+        failure=failure,
+        repro=redact(outcome.repro),
+        extra=redact_values(outcome.extra),
+        cautions=tuple(map(redact_caution, outcome.cautions)),
+    )
+
+
+def from_version_1(outcome: Outcome) -> Outcome:
+    """An outcome of format 1 as one of the present format: its cautions were texts in ``extra``."""
+    stated = (outcome.extra or {}).get("cautions")
+    if not isinstance(stated, list):
+        return outcome
+    rest = {key: value for key, value in (outcome.extra or {}).items() if key != "cautions"}
+    told = tuple(recorded(str(text)) for text in stated)
+    return structs.replace(outcome, extra=rest or None, cautions=told)
 
 
 def _without_secrets(head: RunLine) -> RunLine:

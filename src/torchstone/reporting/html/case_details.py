@@ -31,7 +31,7 @@ def render_details(row: CaseRow, room: Room) -> Markup:
     outcome = row.outcome
     told = [
         element("p", row.note, class_="note") if row.note else NOTHING,
-        *(element("p", "Caution: ", long_text(text, 600), class_="note") for text in row.cautions),
+        *(element("p", "Caution: ", long_text(each.text, 600), class_="note") for each in row.cautions),
         _failure(outcome.failure, room.text) if outcome and outcome.failure else NOTHING,
         render_reasons(read_reasons(outcome)) if outcome else NOTHING,
         _gate(row, room),
@@ -196,7 +196,6 @@ def _note(extra: dict[str, Any]) -> str:
 def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
     """Where the time went, why capture stopped, and whatever else an outcome says."""
     extra = dict(outcome.extra or {})
-    extra.pop("cautions", None)
     extra.pop("profile", None)  # has a section of its own
     duration, phases = as_number(extra.get("duration")), _phases(extra.get("phases"))
     if duration is not None or phases:
