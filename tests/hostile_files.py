@@ -8,6 +8,7 @@ from typing import Any
 
 from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_settings import Settings, environment_from
 
 COLOR = "\x1b[35;7m"  # none of ours: where it comes out, foreign text has colored the terminal
 HOSTILE = {
@@ -95,4 +96,6 @@ def hostile_run(*, passes: bool) -> Run:
     }
     revision = Revision(everything, everything, True, everything)
     plan = tuple(outcome.case for outcome in outcomes)
-    return Run(everything, plan, outcomes, revision, facts, {"label": everything})
+    return Run(
+        everything, plan, outcomes, revision, environment_from(facts), Settings(rest={"label": everything})
+    )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
 from torchstone.core.records import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
+from torchstone.core.run_settings import Settings, environment_from
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
 from torchstone.formats.torch.expected_csv import DTYPES
@@ -234,7 +235,7 @@ def ddp_runs(draw: st.DrawFn) -> Run:
         st.dictionaries(TEXTS.filter(lambda key: key != "benchmark_results"), JSON_VALUES, max_size=3)
     )
     run = run_with(outcomes)
-    return Run(run.id, run.plan, run.outcomes, settings=settings)
+    return Run(run.id, run.plan, run.outcomes, settings=Settings(rest=settings))
 
 
 @st.composite
@@ -280,5 +281,11 @@ def full_runs(draw: st.DrawFn) -> Run:
     revision = draw(st.builds(Revision, TEXTS, TEXTS, st.none() | st.booleans(), TEXTS))
     environment, settings = draw(JSON_OBJECTS), draw(JSON_OBJECTS)
     return Run(
-        draw(TEXTS), tuple(cases), tuple(outcomes), revision, environment, settings, draw(st.booleans())
+        draw(TEXTS),
+        tuple(cases),
+        tuple(outcomes),
+        revision,
+        environment_from(environment),
+        Settings(rest=settings),
+        draw(st.booleans()),
     )

@@ -11,6 +11,7 @@ from sample_files import RUN, assert_sound
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import FORMAT, EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.core.run_settings import Environment, Settings
 from torchstone.core.text.redaction import is_hidden
 from torchstone.core.text.safe_text import is_plain
 
@@ -57,8 +58,8 @@ def test_a_run_file_says_all_that_a_run_does() -> None:
             Outcome(moco, "pass", (Measurement("speedup", (1.25, 1.5), {"note": "cold"}),)),
         ),
         Revision("0123abc", dirty=True),
-        {"versions": {"torch": "2.9.0"}},
-        {"repeat": 30},
+        Environment(versions={"torch": "2.9.0"}),
+        Settings(rest={"repeat": 30}),
     )
     assert (reading.kind, reading.lines, reading.cautions) == ("run", (2, 3), ())
 
@@ -179,7 +180,7 @@ def test_an_unknown_field_is_named_on_one_short_line(field: str) -> None:
 
 def test_a_format_of_the_future_is_refused_with_advice() -> None:
     error = refused(planned().replace('"format": 2', f'"format": {FORMAT + 1}, "new": true'))
-    assert f"reads format {FORMAT}" in error.advice
+    assert f"reads formats 1 and {FORMAT}" in error.advice
     assert is_plain(refused(planned().replace('"format": 2', '"format": "a\\nb"')).message)
 
 
@@ -213,6 +214,6 @@ def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read
     run = decode_run("old.jsonl", json.dumps(head) + "\n" + sam + MOCO + END).run
     assert "geheim" not in encode_run(run)
     assert "abcdef" not in encode_run(run)
-    assert is_hidden(run.environment["variables"]["TORCH_HUB_PASS"])
-    assert run.environment["variables"]["OMP_NUM_THREADS"] == "2"
+    assert is_hidden((run.environment.variables or {})["TORCH_HUB_PASS"])
+    assert (run.environment.variables or {})["OMP_NUM_THREADS"] == "2"
     assert run.revision.label == "from https://***@example.com/x?access_token=***"

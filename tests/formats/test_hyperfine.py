@@ -44,7 +44,7 @@ def test_each_command_is_a_case_and_each_time_a_trial_of_its_own() -> None:
     assert measurement.samples == (0.011499987000000001, 0.01430407, 0.011823128)
     assert measurement.trial_values == measurement.samples
     assert reading.lines == (3, 26)
-    assert (reading.run.environment, reading.cautions) == ({}, ())
+    assert (reading.run.environment.is_stated, reading.cautions) == (False, ())
 
 
 def test_a_command_that_ended_with_an_error_failed_and_keeps_its_times() -> None:

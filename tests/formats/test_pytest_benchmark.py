@@ -82,7 +82,7 @@ def test_without_a_median_it_is_the_mean() -> None:
 def test_commit_and_machine_have_the_form_of_a_run() -> None:
     run = read_as(KIND, CANONICAL[KIND]).run
     assert run.revision == Revision(json.loads(CANONICAL[KIND])["commit_info"]["id"], "master", dirty=False)
-    assert run.environment == {
+    assert run.environment.to_mapping() == {
         "machine": {
             "host": "host",
             "os": "Linux",

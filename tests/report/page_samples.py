@@ -15,6 +15,7 @@ from typing import Any
 from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import Settings, environment_from, settings_from
 from torchstone.core.vocabulary import Probe
 
 NAMES = (
@@ -190,6 +191,7 @@ ENVIRONMENT: dict[str, Any] = {
 }  # fmt: skip
 REVISION = Revision("9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "main", dirty=True)
 SETTINGS: dict[str, Any] = {"timeout": 900, "samples": 30, "seed": 1337, "isolation": "fork"}
+STATED_ENVIRONMENT, STATED_SETTINGS = environment_from(ENVIRONMENT), settings_from(SETTINGS)
 
 
 ENDS: dict[tuple[str, str], str] = {
@@ -236,7 +238,7 @@ def make_run(
             outcomes.append(passed(case, chance, level * later))
         else:
             outcomes.append(failed(case, end))
-    return Run(name, tuple(plan), tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS, not absent)
+    return Run(name, tuple(plan), tuple(outcomes), REVISION, STATED_ENVIRONMENT, STATED_SETTINGS, not absent)
 
 
 COMPILING = {"dynamo": 0.11, "guards": 0.03, "aot_autograd": 0.16, "inductor": 0.12, "codegen": 0.09, "native": 0.42, "loading": 0.0}  # fmt: skip
@@ -357,7 +359,13 @@ def cache_run() -> Run:
     plan = [outcome.case for outcome in outcomes]
     plan.append(Case("DistillGPT2", Probe.COMPILE_CACHE.value, "huggingface", variant(8)))
     return Run(
-        "2026-11-15T22-00-00-caches", tuple(plan), outcomes, REVISION, ENVIRONMENT, SETTINGS, finished=False
+        "2026-11-15T22-00-00-caches",
+        tuple(plan),
+        outcomes,
+        REVISION,
+        STATED_ENVIRONMENT,
+        STATED_SETTINGS,
+        finished=False,
     )
 
 
@@ -365,7 +373,7 @@ def mixed_run() -> Run:
     """Performance, accuracy and compile caches in one run."""
     first, second = sample_run(), cache_run()
     plan, outcomes = (*first.plan, *second.plan), (*first.outcomes, *second.outcomes)
-    return Run("mixed", plan, outcomes, REVISION, ENVIRONMENT, SETTINGS, finished=False)
+    return Run("mixed", plan, outcomes, REVISION, STATED_ENVIRONMENT, STATED_SETTINGS, finished=False)
 
 
 ATTACK = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -420,7 +428,7 @@ def nasty_run() -> Run:
         outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra, (recorded(ATTACK),)))
     plan = tuple(outcome.case for outcome in outcomes)
     facts = {ATTACK: {ATTACK: ATTACK}, "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"g": ATTACK}}}}}}}}
-    return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), facts, facts)  # fmt: skip
+    return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), environment_from(facts), Settings(rest=facts))  # fmt: skip
 
 
 def large_run(cases: int) -> Run:
@@ -437,7 +445,7 @@ def large_run(cases: int) -> Run:
                 Outcome(case, "fail_to_run", (), Failure("compile", f"error {number}", TRACEBACK * 40, LOG * 20), repro_of(case))
             )  # fmt: skip
     plan = tuple(outcome.case for outcome in outcomes)
-    return Run("large", plan, tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS)
+    return Run("large", plan, tuple(outcomes), REVISION, STATED_ENVIRONMENT, STATED_SETTINGS)
 
 
 def main(folder: Path) -> None:

@@ -12,11 +12,11 @@ from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
 
 from msgspec import Struct, structs
 
 from torchstone.core.cautions import Caution
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,
     COMPILE_SECONDS,
@@ -148,7 +148,7 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
 
     metric: str
     samples: tuple[Number, ...]
-    extra: dict[str, Any] | None = None
+    extra: JsonObject | None = None
 
     @property
     def margin(self) -> float | None:
@@ -223,7 +223,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     measurements: tuple[Measurement, ...] = ()
     failure: Failure | None = None
     repro: str = ""
-    extra: dict[str, Any] | None = None
+    extra: JsonObject | None = None
     cautions: tuple[Caution, ...] = ()
 
     def value(self, metric: str) -> str | Number | None:
@@ -258,8 +258,8 @@ class Run(Struct, frozen=True):
     plan: tuple[Case, ...]
     outcomes: tuple[Outcome, ...]
     revision: Revision = Revision()
-    environment: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    environment: Environment = NO_ENVIRONMENT
+    settings: Settings = Settings()
     finished: bool = True
 
 

@@ -40,7 +40,14 @@ from torchstone.core.records import (
     Variant,
     brought_up_to_date,
 )
-from torchstone.core.run_settings import fault_of_environment, fault_of_settings
+from torchstone.core.run_settings import (
+    Environment,
+    JsonObject,
+    Settings,
+    environment_from,
+    fault_of,
+    settings_from,
+)
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import FORMER_NAMES
@@ -56,8 +63,8 @@ class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_u
     id: str
     plan: tuple[Case, ...]
     revision: Revision = Revision()
-    environment: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    environment: JsonObject = {}
+    settings: JsonObject = {}
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", forbid_unknown_fields=True):
@@ -88,7 +95,9 @@ _DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.D
 
 def encode_run(run: Run) -> str:
     """A run as the text of a run file."""
-    head = RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings)
+    head = RunLine(
+        FORMAT, run.id, run.plan, run.revision, run.environment.to_mapping(), run.settings.to_mapping()
+    )
     lines = [encode_line(head), *(encode_line(OutcomeLine(outcome)) for outcome in run.outcomes)]
     if run.finished:
         lines.append(encode_line(EndLine(len(run.outcomes))))
@@ -172,6 +181,7 @@ class _State:
     def __init__(self, path: str, head: RunLine) -> None:
         self._path = path
         self._head = structs.replace(head, plan=())
+        self._environment, self._settings = _read_facts(path, head)
         self._pool = _Pool()
         self._plan = tuple(map(self._pool.case, head.plan))
         self._planned = {case: case for case in self._plan}
@@ -227,9 +237,9 @@ class _State:
             head.id,
             self._plan,
             tuple(self._outcomes),
-            head.revision,
-            head.environment,
-            head.settings,
+            structs.replace(head.revision, label=redact(head.revision.label)),
+            self._environment,
+            self._settings,
             bool(self._ended),
         )
         return Reading(self._path, "run", run, tuple(self._at.values()), tuple(cautions))
@@ -249,14 +259,21 @@ def _decode_head(path: str, line: str) -> RunLine:
     decoded = _decode_line(path, 1, line)
     if not isinstance(decoded, RunLine):
         raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
-    for name, (field, problem) in (
-        ("settings", fault_of_settings(decoded.settings)),
-        ("environment", fault_of_environment(decoded.environment)),
-    ):
-        if problem:
-            column = f"{name}.{field}".rstrip(".")
-            raise InputError(printable(problem), path=path, line=1, column=column)
-    return _without_secrets(decoded)
+    return decoded
+
+
+def _read_facts(path: str, head: RunLine) -> tuple[Environment, Settings]:
+    """The environment and the settings that the head of a run file states, without secrets."""
+    name = "settings"
+    try:
+        settings = settings_from(redact_values(head.settings))
+        name = "environment"
+        environment = environment_from(redact_values(head.environment))
+    except msgspec.ValidationError as error:
+        field, problem = fault_of(error)
+        column = f"{name}.{field}".rstrip(".")
+        raise InputError(printable(problem), path=path, line=1, column=column) from None
+    return _without_secrets(environment), settings
 
 
 def _format_of(line: str) -> object:
@@ -320,19 +337,15 @@ def from_version_1(outcome: Outcome) -> Outcome:
     return structs.replace(outcome, extra=rest or None, cautions=told)
 
 
-def _without_secrets(head: RunLine) -> RunLine:
-    """The head of a run as it would be recorded today; earlier versions kept the values of more variables."""
-    environment = redact_values(head.environment)
-    if variables := environment.get("variables"):
-        known = {
-            name: shown_value(name, value) if isinstance(value, str) else value
-            for name, value in variables.items()
-        }
-        environment = environment | {"variables": known}
-    revision = structs.replace(head.revision, label=redact(head.revision.label))
-    return structs.replace(
-        head, environment=environment, settings=redact_values(head.settings), revision=revision
-    )
+def _without_secrets(environment: Environment) -> Environment:
+    """An environment as it would be recorded today; earlier versions kept the values of more variables."""
+    if not environment.variables:
+        return environment
+    known = {
+        name: shown_value(name, value) if isinstance(value, str) else value
+        for name, value in environment.variables.items()
+    }
+    return structs.replace(environment, variables=known)
 
 
 def _brought_up_to_date(outcome: Outcome) -> Outcome:

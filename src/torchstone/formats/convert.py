@@ -10,6 +10,7 @@ from msgspec import structs
 
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
+from torchstone.core.run_settings import NO_ENVIRONMENT, Settings
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
@@ -57,7 +58,11 @@ def _one_probe(run: Run) -> str:
 
 def _losses(run: Run, back: Run) -> Iterator[str]:
     """What the run says and the copy does not. The order of outcomes is kept by every format."""
-    for field, nothing in (("revision", Revision()), ("environment", {}), ("settings", {})):
+    for field, nothing in (
+        ("revision", Revision()),
+        ("environment", NO_ENVIRONMENT),
+        ("settings", Settings()),
+    ):
         if getattr(run, field) not in (nothing, getattr(back, field)):
             yield field
     if back.finished and not run.finished:

@@ -80,7 +80,7 @@ class Comparability:
 
     def between(self, results: Reading, baseline: Reading) -> Apart | None:
         """How the environments of two files differ; None if they do not, or one of the files does not state its own."""
-        if not results.run.environment or not baseline.run.environment or self._upstream:
+        if self._upstream or not (results.run.environment.is_stated and baseline.run.environment.is_stated):
             return None
         pair = id(results), id(baseline)
         if pair not in self._pairs:

@@ -7,8 +7,6 @@ import os
 import re
 from typing import Any
 
-import msgspec
-
 from torchstone.core.disk import fault_of_file
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import Case, Run
@@ -18,21 +16,21 @@ from torchstone.core.vocabulary import Probe
 from torchstone.measure.targets import LARGEST_SOURCE
 from torchstone.suites import BUILT_IN
 
-__all__ = ["Settings", "case_file", "make_job", "settings_of_run"]
+__all__ = ["Settings", "case_file", "leaves_measuring_to", "make_job", "settings_of_run"]
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
     """The settings that a run file holds; a file that was not measured by torchstone has none to go on with."""
-    if not run.settings.get("sources"):
+    settings = run.settings
+    if not settings.sources:
         raise InputError(
             "it was not measured by 'torchstone run', so there is nothing to measure it again with",
             path=path,
             line=1,
             column="settings",
         )
-    pairing = run.settings.get("pairing")
-    if pairing:
-        command = pairing.get("command") if isinstance(pairing, dict) else None
+    if settings.pairing:
+        command = settings.pairing.get("command")
         raise InputError(
             "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
             path=path,
@@ -40,12 +38,11 @@ def settings_of_run(run: Run, path: str) -> Settings:
             column="settings",
             advice=f"both sides again: {command or 'torchstone ab'}",
         )
-    try:
-        settings = msgspec.convert(run.settings, Settings)
-    except msgspec.ValidationError as error:
+    if settings.rest:
+        unknown = ", ".join(map(printable, settings.rest))
         raise InputError(
-            f"settings that this torchstone does not know: {error}", path=path, line=1, column="settings"
-        ) from None
+            f"settings that this torchstone does not know: {unknown}", path=path, line=1, column="settings"
+        )
     _check_options(settings, path)
     _check_parts(run, settings, path)
     return settings
@@ -115,6 +112,11 @@ def _fault_of_source(source: dict[str, str]) -> str:
             return f"unknown source kind '{kind}': expected suite, file or package"
 
 
+def leaves_measuring_to(settings: Settings, case: Case) -> bool:
+    """Whether a case is counted work that measures itself."""
+    return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
+
+
 def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
     """What a worker is told to measure one case."""
     variant = case.variant
@@ -150,7 +152,7 @@ def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:
         "identity": {"start": start, "cache": settings.cache},
         "counting": {
             # Whoever measures times needs a worker whose clock is right: no simulated one.
-            "counter": "cpu_time" if settings.leaves_measuring_to(case) else settings.counter,
+            "counter": "cpu_time" if leaves_measuring_to(settings, case) else settings.counter,
             "iterations": settings.repeat,
             "profile": settings.profile,
         },

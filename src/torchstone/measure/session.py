@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from msgspec import ValidationError
+
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
+from torchstone.core.run_settings import environment_from
 from torchstone.core.text.redaction import redact
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import answer_of
@@ -201,6 +204,11 @@ class Session:
                 raise _no_torch(self.world.python)
             raise source_error(answer["error"])
         found: dict[str, Any] = answer["survey"]
+        try:
+            if "environment" in found:
+                found["environment"] = environment_from(found["environment"])
+        except ValidationError as error:
+            raise CannotMeasureError(f"a worker describes the environment wrongly: {error}") from None
         return found
 
     def preload(self, libraries: Sequence[str]) -> None:

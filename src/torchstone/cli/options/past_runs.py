@@ -154,7 +154,7 @@ def _set_apart(past: Sequence[Reading], readings: Sequence[Reading]) -> dict[str
     apart = {}
     for reading in past:
         for new in readings:
-            if new.run.environment and reading.run.environment:
+            if new.run.environment.is_stated and reading.run.environment.is_stated:
                 found = differences(new.run.environment, reading.run.environment)
                 if found:
                     apart[reading.path] = _some(found, "; ")

@@ -7,6 +7,7 @@ from typing import Any
 
 from torchstone.core.errors import printable
 from torchstone.core.records import Number, Outcome, Reading, Revision
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import BYTES, PASSED, SECONDS, TRACKED
 from torchstone.formats.json_text import Fields
@@ -67,7 +68,7 @@ class _Facts:
         value = self._known.get(name, default)
         return value if isinstance(value, str) and is_plain(value) else ""
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Environment:
         """The environment of all processes."""
         return environment_of(
             host=self.text("hostname"),

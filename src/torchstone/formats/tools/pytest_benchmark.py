@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import PASSED, SECONDS
 from torchstone.formats.json_text import Fields
@@ -65,7 +66,7 @@ def _revision(commit: Fields) -> Revision:
     )
 
 
-def _environment(machine: Fields) -> dict[str, Any]:
+def _environment(machine: Fields) -> Environment:
     facts, cpu = machine.value, machine.fields("cpu").value
     return environment_of(
         host=facts.get("node"),

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from torchstone.core.errors import printable
 from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Revision, Variant, run_of
+from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.text.units import count_of, format_number
 from torchstone.core.vocabulary import SECONDS, TRACKED, Probe
@@ -62,7 +63,7 @@ class Collection:
         self._zeros += any(0 in m.samples for m in outcome.measurements if m.metric == SECONDS)
 
     def reading(
-        self, field: str, revision: Revision, environment: dict[str, Any], how_to_save_samples: str = ""
+        self, field: str, revision: Revision, environment: Environment, how_to_save_samples: str = ""
     ) -> Reading:
         """All of it; ``field`` is where benchmarks should have been if there are none."""
         if not self._outcomes:
@@ -146,27 +147,25 @@ def environment_of(
     cores: object = None,
     python: object = None,
     implementation: object = None,
-) -> dict[str, Any]:
-    """The facts that a file states, in the form of a run's environment; what is not usable as one is left out."""
-    known = {
-        "machine": {
-            "host": _fact(host),
-            "os": _fact(system),
-            "kernel": _fact(kernel),
-            "architecture": _fact(architecture),
-            "cpu": {"model": _fact(cpu), "family": _fact(cpu_family)},
-            "cores": {"logical": cores if type(cores) is int and 0 < cores < _MOST_COUNTED else None},
-        },
-        "software": {"python": {"version": _fact(python), "implementation": _fact(implementation)}},
+) -> Environment:
+    """The facts that a file states, as an environment; unusable ones are left out."""
+    machine = {
+        "host": _fact(host),
+        "os": _fact(system),
+        "kernel": _fact(kernel),
+        "architecture": _fact(architecture),
+        "cpu": {"model": _fact(cpu), "family": _fact(cpu_family)},
+        "cores": {"logical": cores if type(cores) is int and 0 < cores < _MOST_COUNTED else None},
     }
-    return _stated(known)
+    software = {"python": {"version": _fact(python), "implementation": _fact(implementation)}}
+    return Environment(_stated(machine), software=_stated(software))
 
 
 def _fact(value: object) -> str | None:
     return value if isinstance(value, str) and value and is_plain(value) else None
 
 
-def _stated(facts: dict[str, Any]) -> dict[str, Any]:
+def _stated(facts: JsonObject) -> JsonObject:
     """The facts without those that are not known, and without what has none."""
     inner = {name: _stated(value) if isinstance(value, dict) else value for name, value in facts.items()}
     return {name: value for name, value in inner.items() if value not in (None, {})}

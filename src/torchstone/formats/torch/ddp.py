@@ -15,6 +15,7 @@ from msgspec import structs
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import LINK, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import PASSED, Probe
@@ -57,15 +58,17 @@ def read(path: str, text: str) -> Reading:
         outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line, link)
     if not outcomes:
         raise report.error("no results", "benchmark_results", "did the job that wrote it fail?")
-    run = structs.replace(run_of(path, outcomes), settings=settings, environment=_environment(report))
+    run = structs.replace(
+        run_of(path, outcomes), settings=Settings(rest=settings), environment=_environment(report)
+    )
     return Reading(path, "ddp", run, (line,) * len(outcomes))
 
 
-def _environment(report: Fields) -> dict[str, Any]:
+def _environment(report: Fields) -> Environment:
     """The versions that stand at the head of a report."""
     stated = {name: report.value.get(key) for name, key in _VERSIONS}
     versions = {name: text for name, text in stated.items() if isinstance(text, str) and is_plain(text)}
-    return {"versions": versions} if any(versions.values()) else {}
+    return Environment(versions=versions) if any(versions.values()) else NO_ENVIRONMENT
 
 
 def _read_model(entry: Fields, path: str, line: int, link: dict[str, Any]) -> list[Outcome]:
@@ -276,14 +279,15 @@ def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
 
 def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, Any]:
     """What stands at the head of a report; as it was read, where it was."""
-    if run.settings and run.environment.keys() <= {"versions"}:
-        return run.settings
-    head: dict[str, Any] = {}
-    if run.environment:
-        torch = _at(run.environment, "software", "torch")
+    environment = run.environment
+    if run.settings.rest and environment == Environment(versions=environment.versions):
+        return run.settings.to_mapping()
+    head: JsonObject = {}
+    if environment.is_stated:
+        torch = _at(environment.software, "torch")
         head = {"pytorch_version": _at(torch, "version"), "cuda_version": _at(torch, "cuda")}
     links = [link for outcome in rounds if (link := _link(outcome.case))]
-    if links or run.environment:
+    if links or environment.is_stated:
         link = links[0] if links else {}
         head["distributed_backend"] = link.get("collective")
         head["bucket_size"] = _as_number(link.get("bucket_mb"))

@@ -31,6 +31,7 @@ from torchstone.core.records import (
     brought_up_to_date,
     run_of,
 )
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -65,7 +66,7 @@ class _Group:
 def read(path: str, text: str) -> Reading:
     """Read a list of records or of lists of records, one record, or one record or list a line."""
     groups: dict[tuple[str, str, Variant], _Group] = {}
-    machines: list[dict[str, Any]] = []
+    machines: list[Environment] = []
     for line, value in read_records(path, text):
         record = Fields(path, line, value)
         if (machine := _environment(record)) not in machines:
@@ -87,12 +88,12 @@ def read(path: str, text: str) -> Reading:
     parts = [(key, part) for key, group in groups.items() for part in _split(group)]
     outcomes = tuple(_outcome(path, key, part) for key, part in parts)
     # Of records from several machines, none of these is the file's.
-    environment = machines[0] if len(machines) == 1 else {}
+    environment = machines[0] if len(machines) == 1 else NO_ENVIRONMENT
     run = structs.replace(run_of(path, outcomes), environment=environment)
     return Reading(path, "v3", run, tuple(part.line for _, part in parts))
 
 
-def _environment(record: Fields) -> dict[str, Any]:
+def _environment(record: Fields) -> Environment:
     """What a record says of machine and libraries, in the form of a run's environment."""
     runners = record.value.get("runners")
     runner = runners[0] if isinstance(runners, list) and len(runners) == 1 else {}
@@ -106,14 +107,12 @@ def _environment(record: Fields) -> dict[str, Any]:
     }
     machine = {"architecture": _fact(more, "architecture"), "cpu": {"model": cpu} if cpu else {}}
     threads = _fact(more, "threads")
-    return _stated(
-        {
-            "machine": _stated(machine),
-            "accelerators": [{"name": gpu}] if gpu else "",
-            "software": {"python": {"version": python}} if python else {},
-            "versions": versions,
-            "threads": int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else "",
-        }
+    return Environment(
+        _stated(machine),
+        accelerators=({"name": gpu},) if gpu else None,
+        software={"python": {"version": python}} if python else {},
+        versions=versions,
+        threads=int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else None,
     )
 
 
@@ -340,9 +339,7 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
 
 def _describe_run(run: Run) -> dict[str, Any]:
     """What all records of a run say: the revision, the machine, and the versions of libraries."""
-    versions = {
-        name: {"version": version} for name, version in _dictionary(run.environment, "versions").items()
-    }
+    versions = {name: {"version": version} for name, version in run.environment.versions.items()}
     return _stated(
         {
             "head_sha": run.revision.commit,
@@ -353,25 +350,23 @@ def _describe_run(run: Run) -> dict[str, Any]:
     )
 
 
-def _describe_machine(environment: dict[str, Any]) -> list[dict[str, Any]]:
+def _describe_machine(environment: Environment) -> list[dict[str, Any]]:
     """The machine in the database's words: its name is the kind of device that was measured, its type the device's model."""
-    machine, software = _dictionary(environment, "machine"), _dictionary(environment, "software")
-    listed = environment.get("accelerators")
-    devices = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    machine, software, devices = environment.machine, environment.software, environment.accelerators or ()
     first = devices[0] if devices else {}
     cpu = _dictionary(machine, "cpu").get("model")
     more = {
-        "fingerprint": environment.get("fingerprint"),
+        "fingerprint": environment.fingerprint,
         "host": machine.get("host"),
         "os": machine.get("os"),
         "architecture": machine.get("architecture"),
         "driver": first.get("driver"),
         "python": _dictionary(software, "python").get("version"),
         "compiler": software.get("compiler"),
-        "threads": environment.get("threads"),
+        "threads": environment.threads,
     }
     described = {
-        "name": str(environment.get("device") or "").partition(":")[0],
+        "name": (environment.device or "").partition(":")[0],
         "type": first.get("name") or cpu,
         "cpu_info": cpu,
         "cpu_count": _dictionary(machine, "cores").get("logical"),

@@ -262,7 +262,7 @@ class Match:
         return self._changes.caution(self._imported) if self._imported is not None else ""
 
     def _jobs(self, contest: Contest, *, fresh: bool) -> list[dict[str, object]]:
-        threads = int(self.sides[0].run.settings.get("threads") or 1)
+        threads = self.sides[0].run.settings.threads or 1
         cores = choose_cores(contest.planned[0].variant.device, threads)
         return [
             side.job(case, contest.number, cores, fresh=fresh) | {"layout": self._chance.getrandbits(31)}

@@ -41,7 +41,11 @@ def collect_facts(readings: Sequence[Reading]) -> Facts:
 def _document(reading: Reading) -> dict[str, Any]:
     run = reading.run
     revision: dict[str, Any] = msgspec.to_builtins(run.revision)
-    parts = {"revision": revision, "environment": run.environment, "settings": run.settings}
+    parts = {
+        "revision": revision,
+        "environment": run.environment.to_mapping(),
+        "settings": run.settings.to_mapping(),
+    }
     return {name: part for name, part in parts.items() if part}
 
 

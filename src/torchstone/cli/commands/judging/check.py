@@ -324,5 +324,5 @@ def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> Scalin
             for model, size, outcomes in group_by_model(reading.run)
         ]
 
-    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings})
+    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings.to_mapping()})
     return ScalingTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))

@@ -220,7 +220,7 @@ def _measure(
         terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests) + renewing)
     _say_first(sides, terms, cautions, display)
     settings = sides[0].run.settings
-    limits = Limits(settings.get("timeout", 1800.0), settings.get("memory_limit"))
+    limits = Limits(settings.timeout, settings.memory_limit)
     match = Match(sides, terms, limits, display)
     with ExitStack() as stack:
         journals = _journals(stack, sides, contests, terms, _command(targets, given), given, display)
@@ -279,7 +279,7 @@ def _journals(
             "alpha": terms.alpha,
             "command": command,
         }
-        settings = {**side.run.settings, "pairing": pairing}
+        settings = structs.replace(side.run.settings, pairing=pairing)
         run = structs.replace(side.run, id=f"{terms.session}-{letter}", plan=plan, settings=settings)
         path = given[f"output_{letter}"] or os.path.join(RUNS, f"{run.id}.jsonl")
         try:
