@@ -89,8 +89,10 @@ def test_a_run_cut_off_anywhere_keeps_its_whole_lines() -> None:
         assert len(reading.run.outcomes) == min(RUN[:end].count("\n") - 1, 2)
         assert not reading.run.finished
         assert reading.run.plan == plan
-        assert any("did not finish" in caution for caution in reading.cautions)
-        assert any("cut off" in caution for caution in reading.cautions) == (not RUN[:end].endswith("\n"))
+        assert any("did not finish" in caution.text for caution in reading.cautions)
+        assert any("cut off" in caution.text for caution in reading.cautions) == (
+            not RUN[:end].endswith("\n")
+        )
 
 
 @pytest.mark.parametrize("end", [0, 1, len(HEAD) // 2, len(HEAD) - 1])
@@ -100,7 +102,9 @@ def test_a_run_without_a_whole_head_is_refused(end: int) -> None:
 
 def test_an_unfinished_run_says_how_many_cases_lack_an_outcome() -> None:
     reading = decode_run("file", HEAD + SAM)
-    assert reading.cautions == ("file: the run did not finish: 1 of 2 planned cases have no outcome",)
+    assert [caution.text for caution in reading.cautions] == [
+        "file: the run did not finish: 1 of 2 planned cases have no outcome"
+    ]
 
 
 def test_blank_lines_are_passed_over() -> None:

@@ -108,8 +108,8 @@ def test_without_samples_the_result_is_the_one_sample_and_a_caution_says_so() ->
     result = json.loads(WITHOUT_SAMPLES)["results"]["bench.time_join"][0]
     assert outcome.measurements[0].samples == tuple(result)
     (caution,) = reading.cautions
-    assert caution.startswith("file: in 1 of 8 cases one number stands for samples")
-    assert "--record-samples" in caution
+    assert caution.text.startswith("file: in 1 of 8 cases one number stands for samples")
+    assert "--record-samples" in caution.text
 
 
 def test_a_tracked_number_may_be_negative() -> None:

@@ -87,7 +87,9 @@ def test_a_batch_size_that_is_none_stays_a_parameter(value: str) -> None:
 def test_times_of_zero_are_read_with_a_caution() -> None:
     reading = read_as("hyperfine", text_with(times=[0.0, 0.001]))
     assert reading.run.outcomes[0].measurements[0].samples == (0.0, 0.001)
-    assert reading.cautions == ("file: times of 0 in 1 of 1 case: too short for the tool that measured them",)
+    assert [caution.text for caution in reading.cautions] == [
+        "file: times of 0 in 1 of 1 case: too short for the tool that measured them"
+    ]
 
 
 @pytest.mark.parametrize(

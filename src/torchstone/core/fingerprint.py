@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import printable
 from torchstone.core.run_settings import Environment
 from torchstone.core.text.redaction import is_hidden
@@ -53,22 +55,20 @@ def differences(one: Environment, other: Environment) -> list[str]:
     ]
 
 
-def unknowns(*environments: Environment) -> list[str]:
-    """What cannot be compared, in words: variables that are set in both environments, or in several of more, but whose values were not recorded in all of these.
+def unknowns(*environments: Environment) -> list[Caution]:
+    """Cautions about variables that are set in both environments, or in several of more, but whose values were not recorded in all of these.
 
-    >>> unknowns(*2 * [Environment(variables={"TORCH_X": "(hidden)"})])
+    >>> [caution.text for caution in unknowns(*2 * [Environment(variables={"TORCH_X": "(hidden)"})])]
     ['TORCH_X is set in both environments, but its value is hidden: it may differ']
     """
     names = _unknown(*environments)
     where = "both" if len(environments) == 2 else "several"
+    if not names:
+        return []
     if len(names) == 1:
-        return [f"{_told(names[0])} is set in {where} environments, but its value is hidden: it may differ"]
-    listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}" if names else ""
-    return (
-        [f"{listed} are set in {where} environments, but their values are hidden: they may differ"]
-        if names
-        else []
-    )
+        return [make_caution(CautionKind.HIDDEN_VARIABLE, variables=_told(names[0]), where=where)]
+    listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}"
+    return [make_caution(CautionKind.HIDDEN_VARIABLES, variables=listed, where=where)]
 
 
 def _unknown(*environments: Environment) -> list[str]:

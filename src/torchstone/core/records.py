@@ -284,7 +284,7 @@ class Reading(Struct, frozen=True):
     kind: str
     run: Run
     lines: Sequence[int]
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
     repro: str = ""
 
     def place(self, index: int) -> str:

@@ -23,7 +23,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from torchstone.core.cautions import recorded, redact_caution
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution, recorded, redact_caution
 from torchstone.core.disk import BOM
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, printable
@@ -226,11 +227,12 @@ class _State:
         """The whole run."""
         cautions = []
         if torn:
-            cautions.append(f"{self._path}: the last line is cut off and was passed over")
+            cautions.append(make_caution(CautionKind.LAST_LINE_CUT_OFF, path=self._path))
         if not self._ended:
-            left = len(self._planned) - len(self._outcomes)
+            planned = len(self._planned)
+            left = planned - len(self._outcomes)
             cautions.append(
-                f"{self._path}: the run did not finish: {left} of {len(self._planned)} planned cases have no outcome"
+                make_caution(CautionKind.RUN_UNFINISHED, path=self._path, left=left, planned=planned)
             )
         head = self._head
         run = Run(

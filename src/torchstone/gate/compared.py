@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from torchstone.analyze.compare import EXACT, Comparison, Mean, more_trials
 from torchstone.analyze.scaling_curves import RoundChange
+from torchstone.core.cautions import Caution
 from torchstone.core.records import Case, Outcome
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
@@ -121,7 +122,7 @@ class Compared(Struct, frozen=True):
     pass_rate: PassRate
     environment: list[str]
     is_held_back: bool
-    cautions: list[str]
+    cautions: list[Caution]
     header_keys: list[str] | None = None
     ddp: list[RoundChange] | None = None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_metric
 from torchstone.core.vocabulary import (
@@ -349,7 +350,7 @@ class _Judging:
                 self._near.append((case, metric, found.value, value, edge))
         return verdict
 
-    def near_edges(self) -> list[str]:
+    def near_edges(self) -> list[Caution]:
         """The cautions about values that passed, but only just."""
         if not self._near:
             return []

@@ -12,6 +12,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, fingerprint, unknowns
 from torchstone.core.records import Case, Outcome, Run
@@ -72,7 +74,7 @@ def prepare_run(request: Request, session: Session) -> Run:
     if shards > 1:
         cases = shard_cases(cases, shard, shards, request.durations)
         if not cases:
-            session.cautions.append(f"shard {shard}/{shards} has no cases: all are in others")
+            session.cautions.append(make_caution(CautionKind.EMPTY_SHARD, shard=shard, shards=shards))
     settings = structs.replace(
         settings,
         threads=settings.threads or found["environment"].threads,
@@ -132,9 +134,7 @@ def plan_rounds(
         room = Room(1, found["rooms"], unit)
         most = max(settings.ranks, default=1)
         if device == "cpu" and most > room.ranks:
-            session.cautions.append(
-                f"{count_of(most, 'rank')} share {count_of(room.ranks, 'core')}: their times say little about more cores"
-            )
+            session.cautions.append(make_caution(CautionKind.RANKS_SHARE_CORES, ranks=most, cores=room.ranks))
             room = Room(1, most, unit)
         session.crew.room = room
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
@@ -147,7 +147,7 @@ def plan_rounds(
     )
 
 
-def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str]) -> Settings:
+def with_counter(settings: Settings, cases: Collection[Case], cautions: list[Caution]) -> Settings:
     """The settings with the counter that will count, if anything is to be counted: the one asked for, or the best there is."""
     if not any(case.probe == Probe.INSTRUCTIONS for case in cases):
         return settings
@@ -157,9 +157,7 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str
         raise UsageError(f"--counter {settings.counter}: {problem}", advice=advice)
     counter = settings.counter or choose_counter(problems)
     if not settings.counter and counter in {"python", "cpu_time"}:
-        cautions.append(
-            f"the {counter} counter is used ({COUNTERS[counter]}): 'torchstone doctor' says how to get a better one"
-        )
+        cautions.append(make_caution(CautionKind.WEAK_COUNTER, counter=counter, what=COUNTERS[counter]))
     return structs.replace(settings, counter=counter)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import ValidationError
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.run_settings import environment_from
@@ -64,7 +66,7 @@ class Session:
         self._is_primed = False
         self._sources: list[Message] = []
         self._simulated_template = ""
-        self.cautions: list[str] = []
+        self.cautions: list[Caution] = []
         self.trusts_artifacts = False
         self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
 
@@ -116,7 +118,7 @@ class Session:
                 return
             if self._start == "fork":
                 raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
-            self.cautions.append(f"workers are spawned, which takes longer: {problem}")
+            self.cautions.append(make_caution(CautionKind.WORKERS_SPAWNED, problem=problem))
         self._start_keeper("spawn", variables, {})
 
     def spawn_instead(self) -> None:
@@ -148,7 +150,8 @@ class Session:
         answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if "broken" in answer:
             raise self._broken(str(answer["broken"]), log_path)
-        self.cautions += [str(note) for note in answer.get("notes", [])]
+        notes = answer.get("notes", [])
+        self.cautions += [make_caution(CautionKind.STARTING_WORKERS, note=str(note)) for note in notes]
         if answer.get("blocked"):
             self._end_launcher(keeper)
             return str(answer["blocked"])

@@ -12,7 +12,8 @@ from contextlib import closing
 from msgspec import Struct, structs
 
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
-from torchstone.core.cautions import Caution, merged
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.errors import UsageError
 from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED
@@ -198,17 +199,21 @@ def _why(outcome: Outcome) -> str:
     return f"{outcome.status}: {said}" if said else outcome.status
 
 
-def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], list[str]]:
+def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], list[Caution]]:
     """The cases that both sides have, and in words those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
     cautions = []
     for plan, other, side in ((plans[0], plans[1], sides[0]), (plans[1], plans[0], sides[1])):
         cautions += [
-            f"only {side.name} has {case.id}, so it is not compared" for case in plan if case not in other
+            make_caution(CautionKind.ONLY_ON_ONE_SIDE, side=side.name, case=case.id)
+            for case in plan
+            if case not in other
         ]
     if not both:
-        raise UsageError("A and B have no case in common", advice="; ".join(cautions[:4]))
+        raise UsageError(
+            "A and B have no case in common", advice="; ".join(caution.text for caution in cautions[:4])
+        )
     contests = [
         Contest(case, (plans[0][case], plans[1][case]), number, terms) for number, case in enumerate(both)
     ]

@@ -30,7 +30,7 @@ def render_github(report: Report) -> str:
         lines.append(
             annotation("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
         )
-    lines += [annotation("warning", caution, title="torchstone") for caution in judgement.cautions]
+    lines += [annotation("warning", caution.text, title="torchstone") for caution in judgement.cautions]
     for verdict in [verdict for verdict in Verdict if verdict not in QUIET]:
         level = "notice" if verdict is Verdict.IMPROVEMENT else "warning"
         rows = report.of_verdict(verdict)

@@ -30,7 +30,7 @@ def render_json(report: Report) -> str:
         "ignored": [_row(row, report.context, upstream) for row in judgement.ignored],
         "expired_quarantine": [_entry(entry) for entry in judgement.expired],
         "could_be_released": [_release(release) for release in judgement.releases],
-        "cautions": judgement.cautions,
+        "cautions": [caution.text for caution in judgement.cautions],
     }
     if report.scaling:
         document["header_keys"] = report.scaling.header_keys

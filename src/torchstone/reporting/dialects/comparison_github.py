@@ -27,7 +27,7 @@ def render_compare_github(report: CompareReport) -> str:
         lines.append(annotation("error", text, title=_title(row, names), **_location(row)))
     if (left := len(report.red) - MOST_RED) > 0:
         lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
-    lines += [annotation("warning", caution, title="torchstone") for caution in report.compared.cautions]
+    lines += [annotation("warning", caution.text, title="torchstone") for caution in report.compared.cautions]
     for verdict in [verdict for verdict in Verdict if verdict is not Verdict.PASS]:
         rows = report.of_verdict(verdict)
         for row in rows[:MOST_OF_ONE]:

@@ -50,7 +50,7 @@ def render_compare_json(report: CompareReport) -> str:
             for row in compared.status_changes
         ],
         "rows": [_row(row, report) for row in report.ordered],
-        "cautions": compared.cautions,
+        "cautions": [caution.text for caution in compared.cautions],
     }
     if compared.ddp is not None:
         document["header_keys"] = compared.header_keys

@@ -56,7 +56,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
     lines += _reasons(report, names, page)
     lines += _tables(report, names, page)
     for caution in compared.cautions:
-        lines += page.wrap(caution, "caution: ", " " * 9)
+        lines += page.wrap(caution.text, "caution: ", " " * 9)
     if compared.ddp is not None:
         lines += ["", *scaling_lines(ScalingTable(compared.header_keys or [], compared.ddp))]
     if len(report.red) > 3:

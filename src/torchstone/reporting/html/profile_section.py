@@ -15,6 +15,8 @@ from torchstone.analyze.attribution import (
     read_profile,
     trace,
 )
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError
 from torchstone.core.records import Number, Outcome
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
@@ -52,7 +54,7 @@ def profile_of(outcome: Outcome | None) -> object:
 
 def explain_rows(
     rows: Iterable[CaseRow], report: Report | None
-) -> tuple[tuple[Explained, ...], tuple[str, ...]]:
+) -> tuple[tuple[Explained, ...], tuple[Caution, ...]]:
     """The cases of a report that have profiles, the largest change first, and what is wrong with profiles."""
     wanted = {row.case: row for row in rows if profile_of(row.outcome) is not None}
     if not wanted:
@@ -66,7 +68,7 @@ def explain_rows(
         try:
             found.append(_explain_row(row, *before.get(case, (None, ""))))
         except InputError as error:
-            cautions.append(f"the profile of {row.label} is not shown: {error}")
+            cautions.append(make_caution(CautionKind.PROFILE_NOT_SHOWN, case=row.label, why=str(error)))
     return tuple(sorted(found, key=_by_change)), tuple(cautions)
 
 

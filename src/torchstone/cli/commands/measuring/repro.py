@@ -73,7 +73,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
         for difference in differences(found["environment"], run.environment):
             display.say(f"caution: not as it was: {difference}")
         for unknown in unknowns(found["environment"], run.environment):
-            display.say(f"caution: {unknown}")
+            display.say(f"caution: {unknown.text}")
         limits = Limits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))
     return 0 if all(outcome.status in {PASSED, SKIPPED} for outcome in outcomes) else 1
