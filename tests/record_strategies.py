@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
-from torchstone.core.records import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
+from torchstone.core.records import (
+    Case,
+    Failure,
+    Measurement,
+    Number,
+    Outcome,
+    Provenance,
+    Revision,
+    Run,
+    Variant,
+)
 from torchstone.core.run_settings import Settings, environment_from
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
@@ -72,6 +82,9 @@ _PERFORMANCE_METRICS = (
 CAUTIONS = st.builds(recorded, TEXTS) | st.builds(
     lambda pairs: make_caution(CautionKind.FEW_PAIRS, pairs=pairs), st.integers(0, 10**6)
 )
+
+
+PROVENANCES = st.builds(Provenance, NAMES, NAMES, NAMES, st.integers(1, 9), st.just("2/8"), NAMES)
 
 
 def run_with(outcomes: Sequence[Outcome]) -> Run:
@@ -275,6 +288,7 @@ def full_runs(draw: st.DrawFn) -> Run:
             draw(TEXTS),
             draw(st.none() | JSON_OBJECTS),
             tuple(draw(st.lists(CAUTIONS, max_size=2))),
+            draw(st.none() | PROVENANCES),
         )
         for case in measured
     ]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from record_strategies import full_runs
 from sample_files import RUN, assert_sound
 from torchstone.core.errors import InputError
-from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Provenance, Revision, Run, Variant
 from torchstone.core.run_file import FORMAT, EndLine, OutcomeLine, decode_run, encode_line, encode_run
 from torchstone.core.run_settings import Environment, Settings
 from torchstone.core.text.redaction import is_hidden
@@ -221,3 +221,35 @@ def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read
     assert is_hidden((run.environment.variables or {})["TORCH_HUB_PASS"])
     assert (run.environment.variables or {})["OMP_NUM_THREADS"] == "2"
     assert run.revision.label == "from https://***@example.com/x?access_token=***"
+
+
+def test_an_outcome_says_where_it_was_measured() -> None:
+    stated = {
+        "host": "node17",
+        "machine_class": "h200",
+        "attempt": 2,
+        "shard": "3/8",
+        "scheduler_job": "4711",
+    }
+    sam = changed(SAM, provenance={**stated, "device_uuid": "8f1c"})
+    run = decode_run("file", HEAD + sam + MOCO + END).run
+    assert run.outcomes[0].provenance == Provenance("node17", "h200", "8f1c", 2, "3/8", "4711")
+    assert run.outcomes[1].provenance is None
+    assert decode_run("again", encode_run(run)).run == run
+    for wrong in ({"host": "a\nb"}, {"attempt": -1}):
+        (field,) = wrong
+        error = refused(HEAD + changed(SAM, provenance=wrong) + MOCO + END)
+        assert (error.line, error.column) == (2, f"outcome.provenance.{field}")
+
+
+def test_control_cases_are_kept_beside_the_plan() -> None:
+    case = {"benchmark": "steady", "probe": "performance"}
+    measured = [{"metric": "abs_latency", "samples": [1.5]}]
+    control = {"kind": "control", "outcome": {"case": case, "status": "pass", "measurements": measured}}
+    line = json.dumps(control) + "\n"
+    run = decode_run("file", HEAD + line + SAM + line + MOCO + END).run
+    assert [outcome.case.benchmark for outcome in run.controls] == ["steady", "steady"]
+    assert (len(run.plan), len(run.outcomes), run.finished) == (2, 2, True)
+    assert decode_run("again", encode_run(run)).run == run
+    damaged = {**control, "outcome": {**control["outcome"], "status": "a\nb"}}  # type: ignore[dict-item]
+    assert refused(HEAD + json.dumps(damaged) + "\n" + SAM + MOCO + END).column == "outcome.status"

@@ -215,6 +215,21 @@ class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     log: str = ""
 
 
+class Provenance(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Where and in which part of a job an outcome was measured; what is not known is left at its default.
+
+    ``machine_class`` names machines whose times may be compared; ``device_uuid`` is the accelerator's own; ``attempt`` counts from 1;
+    ``shard`` is ``2/8``; ``scheduler_job`` is the job's name in a cluster's scheduler.
+    """
+
+    host: str = ""
+    machine_class: str = ""
+    device_uuid: str = ""
+    attempt: int = 0
+    shard: str = ""
+    scheduler_job: str = ""
+
+
 class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """The one result of one planned case. ``repro`` is a command that measures just this case again."""
 
@@ -225,6 +240,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     repro: str = ""
     extra: JsonObject | None = None
     cautions: tuple[Caution, ...] = ()
+    provenance: Provenance | None = None
 
     def value(self, metric: str) -> str | Number | None:
         """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
@@ -252,7 +268,10 @@ class Revision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
 
 class Run(Struct, frozen=True):
-    """All outcomes of one plan, of one revision in one environment. ``plan`` names every case that was to be measured."""
+    """All outcomes of one plan, of one revision in one environment. ``plan`` names every case that was to be measured.
+
+    ``controls`` are outcomes of control cases, which show how steady the machine was: no part of the plan, and never judged.
+    """
 
     id: str
     plan: tuple[Case, ...]
@@ -261,6 +280,7 @@ class Run(Struct, frozen=True):
     environment: Environment = NO_ENVIRONMENT
     settings: Settings = Settings()
     finished: bool = True
+    controls: tuple[Outcome, ...] = ()
 
 
 def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
@@ -270,6 +290,24 @@ def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
         tuple(outcome.case for outcome in outcomes),
         tuple(outcomes),
     )
+
+
+class FilePlace(Struct, frozen=True, gc=False):
+    """Where something stands: a file, and a line of it from 1; 0 is the file as a whole. Without a file it is nowhere, and false."""
+
+    path: str = ""
+    line: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether it is anywhere."""
+        return bool(self.path)
+
+    def __str__(self) -> str:
+        """The place as people write it: ``file:line``."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+NOWHERE = FilePlace()
 
 
 class Reading(Struct, frozen=True):
@@ -287,9 +325,9 @@ class Reading(Struct, frozen=True):
     cautions: tuple[Caution, ...] = ()
     repro: str = ""
 
-    def place(self, index: int) -> str:
-        """Where outcome ``index`` was read, as ``file:line``."""
-        return f"{self.path}:{self.lines[index]}"
+    def place(self, index: int | None) -> FilePlace:
+        """Where outcome ``index`` was read; without one, the file as a whole."""
+        return FilePlace(self.path, 0 if index is None else self.lines[index])
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -1,13 +1,13 @@
 """The run file: a run as strict JSON Lines, with a format version.
 
 The lines, each an object with a ``kind``: one ``run`` (format version, id, revision, environment, settings, the full plan), one
-``outcome`` a case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
+``outcome`` a case, one ``control`` for each measurement of a control case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
 worst has half of a last line, which is passed over.
 
 History of the format:
 
 1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
-2   cautions of an outcome are values.
+2   cautions are values; an outcome may say where it was measured (``provenance``); lines of kind ``control``.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from torchstone.core.records import (
     Measurement,
     Number,
     Outcome,
+    Provenance,
     Reading,
     Revision,
     Run,
@@ -74,6 +75,12 @@ class OutcomeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", 
     outcome: Outcome
 
 
+class ControlLine(msgspec.Struct, frozen=True, tag_field="kind", tag="control", forbid_unknown_fields=True):
+    """One outcome of a control case, which is not in the plan; there may be several of one case."""
+
+    outcome: Outcome
+
+
 class EndLine(msgspec.Struct, frozen=True, tag_field="kind", tag="end", forbid_unknown_fields=True):
     """The end of a run that was finished, with the number of its outcomes as a check."""
 
@@ -89,9 +96,8 @@ class _Version(msgspec.Struct):
 _OUTDATED = frozenset(FORMER_NAMES) | REDEFINED
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.Decoder(
-    RunLine | OutcomeLine | EndLine
-)
+Line = RunLine | OutcomeLine | ControlLine | EndLine
+_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 def encode_run(run: Run) -> str:
@@ -100,14 +106,15 @@ def encode_run(run: Run) -> str:
         FORMAT, run.id, run.plan, run.revision, run.environment.to_mapping(), run.settings.to_mapping()
     )
     lines = [encode_line(head), *(encode_line(OutcomeLine(outcome)) for outcome in run.outcomes)]
+    lines += [encode_line(ControlLine(outcome)) for outcome in run.controls]
     if run.finished:
         lines.append(encode_line(EndLine(len(run.outcomes))))
     return "".join(lines)
 
 
-def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
+def encode_line(line: Line) -> str:
     """One line of a run file, in ASCII: half a line is then still text. A number that is not finite has no place in one."""
-    if isinstance(line, OutcomeLine):
+    if isinstance(line, OutcomeLine | ControlLine):
         for measurement in line.outcome.measurements:
             if not all(map(isfinite, measurement.samples)):
                 raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
@@ -147,6 +154,7 @@ class _Pool:
         self._texts: dict[str, str] = {}
         self._variants: dict[Variant, Variant] = {}
         self._counts: dict[tuple[str, Number], Measurement] = {}
+        self._provenances: dict[Provenance, Provenance] = {}
 
     def case(self, case: Case) -> Case:
         """The same case, of parts that other cases have too."""
@@ -157,7 +165,7 @@ class _Pool:
 
     def outcome(self, case: Case, outcome: Outcome) -> Outcome:
         """The same outcome, of ``case`` and of parts that other outcomes have too."""
-        text, status = self._texts.setdefault, outcome.status
+        text, status, there = self._texts.setdefault, outcome.status, outcome.provenance
         measurements = tuple(map(self._measurement, outcome.measurements))
         return Outcome(
             case,
@@ -167,6 +175,7 @@ class _Pool:
             outcome.repro,
             outcome.extra,
             outcome.cautions,
+            self._provenances.setdefault(there, there) if there else None,
         )
 
     def _measurement(self, measured: Measurement) -> Measurement:
@@ -192,6 +201,7 @@ class _State:
         _check_plan(path, head.plan)
         self._at: dict[Case, int] = {}
         self._outcomes: list[Outcome] = []
+        self._controls: list[Outcome] = []
         self._ended = 0
 
     def add(self, number: int, line: str) -> None:
@@ -213,6 +223,10 @@ class _State:
             outcome = from_version_1(outcome)
         if "://" in line or "?" in line:
             outcome = _without_credentials(outcome)
+        if isinstance(decoded, ControlLine):
+            _check_outcome(self._path, number, outcome)
+            self._controls.append(outcome)
+            return
         case = self._planned.get(outcome.case)
         if case is None:
             raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
@@ -243,6 +257,7 @@ class _State:
             self._environment,
             self._settings,
             bool(self._ended),
+            tuple(self._controls),
         )
         return Reading(self._path, "run", run, tuple(self._at.values()), tuple(cautions))
 
@@ -285,7 +300,7 @@ def _format_of(line: str) -> object:
         return None
 
 
-def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | EndLine:
+def _decode_line(path: str, number: int, line: str) -> Line:
     try:
         return _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
@@ -361,6 +376,8 @@ def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
     """Refuse an outcome that could not be judged or shown."""
     if not _is_plain_word(outcome.status):
         raise InputError("no usable status", path=path, line=line, column="outcome.status")
+    if outcome.provenance is not None:
+        _check_provenance(path, line, outcome.provenance)
     seen: set[str] = set()
     for number, measurement in enumerate(outcome.measurements):
         field = _field_at_fault(measurement, seen)
@@ -372,6 +389,14 @@ def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
             column = f"outcome.measurements[{number}].{field}"
             raise InputError(problem, path=path, line=line, column=column)
         seen.add(measurement.metric)
+
+
+def _check_provenance(path: str, line: int, provenance: Provenance) -> None:
+    """Refuse what could not be shown on one line, and an attempt before the first."""
+    for name, value in structs.asdict(provenance).items():
+        if not (_is_plain_word(value) if isinstance(value, str) else value >= 0):
+            column = f"outcome.provenance.{name}"
+            raise InputError("expected a text on one line, or a count", path=path, line=line, column=column)
 
 
 _is_plain_word = lru_cache(maxsize=1024)(is_plain)

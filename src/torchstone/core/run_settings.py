@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
-    ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
+    ``shard`` is the part of the plan that was measured, as ``2/8``. ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
     sources: dict[str, dict[str, str]] = {}
@@ -82,6 +82,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     rank_threads: Few | None = None
     layout: tuple[Few, Few] | None = None
     self_measured: tuple[str, ...] = ()
+    shard: str = ""
     rest: JsonObject = {}
 
     def to_mapping(self) -> JsonObject:

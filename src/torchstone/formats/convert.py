@@ -65,6 +65,8 @@ def _losses(run: Run, back: Run) -> Iterator[str]:
     ):
         if getattr(run, field) not in (nothing, getattr(back, field)):
             yield field
+    if run.controls and not back.controls:
+        yield "control cases"
     if back.finished and not run.finished:
         yield "that the run did not finish"
     if (unmeasured := len(run.plan) - len(run.outcomes)) and back.plan != run.plan:
@@ -123,7 +125,7 @@ def _case_losses(case: Case, copy: Case) -> Iterator[str]:
 def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
     if outcome.status not in {"", copy.status}:
         yield f"the status {outcome.status}"
-    for field in ("failure", "repro"):
+    for field in ("failure", "repro", "cautions", "provenance"):
         if (value := getattr(outcome, field)) and value != getattr(copy, field):
             yield field
     yield from _extra_losses(outcome.extra, copy.extra)
@@ -168,7 +170,8 @@ def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:
         for outcome in reading.run.outcomes
     )
     finished = all(reading.run.finished for reading in readings)
-    return structs.replace(first, plan=plan, outcomes=outcomes, finished=finished)
+    controls = tuple(control for reading in readings for control in reading.run.controls)
+    return structs.replace(first, plan=plan, outcomes=outcomes, finished=finished, controls=controls)
 
 
 def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from torchstone.analyze.compare import EXACT, Comparison, Mean, more_trials
 from torchstone.analyze.scaling_curves import RoundChange
 from torchstone.core.cautions import Caution
-from torchstone.core.records import Case, Outcome
+from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
 
@@ -42,8 +42,8 @@ class ComparedRow(Struct, frozen=True, gc=False):
     relevance: str = ""
     levels: tuple[float, float] | None = None
     detail: str = ""
-    base_place: str = ""
-    new_place: str = ""
+    base_place: FilePlace = NOWHERE
+    new_place: FilePlace = NOWHERE
     blocks: bool = False
 
     @property

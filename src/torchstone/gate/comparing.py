@@ -112,11 +112,10 @@ class _Comparing:
     def _claim(self, number: int, base: Gathered, new: Gathered) -> None:
         first = self._claimed.setdefault(number, new.outcome.case)
         if first != new.outcome.case:
-            path, _, line = new.place.rpartition(":")
             raise InputError(
                 f"{new.outcome.case.name}: {base.place} would have to be compared with two cases, {first.id} too",
-                path=path,
-                line=int(line),
+                path=new.place.path,
+                line=new.place.line,
                 advice="compare one of them with --only, or state the axis that tells them apart with --set",
             )
 

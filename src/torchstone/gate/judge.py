@@ -424,12 +424,12 @@ class _Judging:
         self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None
     ) -> Row:
         """The same row, with the places that a person will look for."""
-        place = "" if reading is None else reading.path if index is None else reading.place(index)
+        place = (reading or _NO_READING).place(index)
         source = reading or self._only_reading
         fits = row.case.probe in {"", source.kind} and (reading or _is_measured_alike(row.case, source))
-        repro = source.repro if fits else ""
         told = row.remarks
-        remarks = Remarks(told.detail, place, expected.place if expected else "", told.quarantine, repro)
+        where = expected.place if expected else _NO_READING.place(None)
+        remarks = Remarks(told.detail, place, where, told.quarantine, source.repro if fits else "")
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
 
 

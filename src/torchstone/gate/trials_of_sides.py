@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.compare import Side
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
+from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, FilePlace, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
@@ -27,7 +27,7 @@ class Gathered(Struct, frozen=True):
     """All that one side says of a case: one outcome with all trials, where the first of them stands, and the files they are from."""
 
     outcome: Outcome
-    place: str
+    place: FilePlace
     readings: tuple[Reading, ...]
 
 

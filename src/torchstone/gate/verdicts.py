@@ -7,7 +7,7 @@ from datetime import date
 from msgspec import Struct
 
 from torchstone.core.cautions import Caution
-from torchstone.core.records import Case, Outcome, QuarantineEntry, Rule
+from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, QuarantineEntry, Rule
 from torchstone.core.vocabulary import PASSED, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
@@ -22,8 +22,8 @@ class Remarks(Struct, frozen=True, gc=False):
     """
 
     detail: str = ""
-    place: str = ""
-    expected_place: str = ""
+    place: FilePlace = NOWHERE
+    expected_place: FilePlace = NOWHERE
     quarantine: QuarantineEntry | None = None
     repro: str = ""
 

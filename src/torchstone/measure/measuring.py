@@ -9,14 +9,14 @@ from typing import Any
 
 from torchstone.core.disk import fault_of_file
 from torchstone.core.errors import InputError, printable
-from torchstone.core.records import Case, Run
+from torchstone.core.records import Case, Provenance, Run
 from torchstone.core.run_settings import STRATEGIES, Settings
 from torchstone.core.text.redaction import was_redacted
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.targets import LARGEST_SOURCE
 from torchstone.suites import BUILT_IN
 
-__all__ = ["Settings", "case_file", "leaves_measuring_to", "make_job", "settings_of_run"]
+__all__ = ["Settings", "case_file", "leaves_measuring_to", "make_job", "provenance_of", "settings_of_run"]
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
@@ -115,6 +115,16 @@ def _fault_of_source(source: dict[str, str]) -> str:
 def leaves_measuring_to(settings: Settings, case: Case) -> bool:
     """Whether a case is counted work that measures itself."""
     return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
+
+
+def provenance_of(run: Run, case: Case) -> Provenance | None:
+    """Where a case of a run is measured, as far as the environment says so."""
+    environment = run.environment
+    host, devices = environment.machine.get("host"), environment.accelerators or ()
+    on_device = len(devices) == 1 and not case.variant.device.startswith("cpu")
+    uuid = devices[0].get("uuid") if on_device else None
+    found = Provenance(str(host or ""), device_uuid=str(uuid or ""), shard=run.settings.shard)
+    return None if found == Provenance() else found
 
 
 def make_job(case: Case, settings: Settings, start: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from torchstone.core.vocabulary import COUNTERS, Probe
 from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
 from torchstone.measure.journal import Journal
-from torchstone.measure.measuring import Settings, leaves_measuring_to
+from torchstone.measure.measuring import Settings, leaves_measuring_to, provenance_of
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
 from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
@@ -73,6 +73,7 @@ def prepare_run(request: Request, session: Session) -> Run:
     shard, shards = request.shard
     if shards > 1:
         cases = shard_cases(cases, shard, shards, request.durations)
+        settings = structs.replace(settings, shard=f"{shard}/{shards}")
         if not cases:
             session.cautions.append(make_caution(CautionKind.EMPTY_SHARD, shard=shard, shards=shards))
     settings = structs.replace(
@@ -340,7 +341,11 @@ def measure(
     with closing(execute()) as outcomes:  # ends all workers, however it is left
         for outcome in outcomes:
             journal.secure()  # before its name is given to anyone
-            named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
+            named = structs.replace(
+                outcome,
+                repro=repro_command(journal.path, outcome.case),
+                provenance=provenance_of(run, outcome.case),
+            )
             if outcome.case.probe == Probe.SCALING:
                 named = with_efficiency(named, outcomes_so_far, run.plan)
             outcomes_so_far.append(named)

@@ -59,8 +59,8 @@ def _red(report: Report, row: Row) -> str:
 
 def _location(row: Row) -> dict[str, str]:
     """The baseline's line, for it is in the repository; the result's where there is none."""
-    path, _, line = (row.remarks.expected_place or row.remarks.place).rpartition(":")
-    return {"file": path, "line": line} if path else {}
+    place = row.remarks.expected_place or row.remarks.place
+    return {"file": place.path, "line": str(place.line)} if place.line else {}
 
 
 def annotation(level: str, message: str, **properties: str) -> str:

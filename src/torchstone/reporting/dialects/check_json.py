@@ -56,8 +56,8 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
         record |= {
             "detail": words.finding,
             "rule_text": words.rule,
-            "place": row.remarks.place or None,
-            "expected_place": row.remarks.expected_place or None,
+            "place": str(row.remarks.place) or None,
+            "expected_place": str(row.remarks.expected_place) or None,
             "reproduce": words.repro,
             "accept": words.accept or None,
             "instead": words.instead or None,

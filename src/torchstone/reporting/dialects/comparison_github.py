@@ -47,5 +47,5 @@ def _title(row: ComparedRow, names: Names) -> str:
 
 
 def _location(row: ComparedRow) -> dict[str, str]:
-    path, _, line = (row.new_place or row.base_place).rpartition(":")
-    return {"file": path, "line": line} if path else {}
+    place = row.new_place or row.base_place
+    return {"file": place.path, "line": str(place.line)} if place.line else {}

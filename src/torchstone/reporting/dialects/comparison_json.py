@@ -87,7 +87,7 @@ def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
             "relevance": row.relevance or None,
             "more_trials": row.more,
         }
-    record |= {"base_place": row.base_place or None, "new_place": row.new_place or None}
+    record |= {"base_place": str(row.base_place) or None, "new_place": str(row.new_place) or None}
     if row.verdict is not Verdict.PASS:
         record |= {
             "detail": describe_finding(row, report.confidence),

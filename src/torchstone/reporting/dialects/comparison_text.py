@@ -102,7 +102,7 @@ def _red_block(report: CompareReport, row: ComparedRow, names: Names, page: Page
         "case": printable(row.case.id, 400),
         "by": describe_method(row.comparison) if row.comparison and row.comparison.method else "",
         "so it is": describe_certainty(row, report.compared.alpha),
-        "at": ", base ".join(place for place in (row.new_place or "no result", row.base_place) if place),
+        "at": ", base ".join(str(place) for place in (row.new_place or "no result", row.base_place) if place),
     }
     for field, value in fields.items():
         if value:

@@ -38,7 +38,7 @@ def render_details(row: CaseRow, room: Room) -> Markup:
         _commands(row),
     ]
     known = [_measurements(row, room), *(_extra(outcome, room) if outcome else ())]
-    place = element("span", row.place, class_="place") if row.place else NOTHING
+    place = element("span", str(row.place), class_="place") if row.place else NOTHING
     return join(
         element(
             "p",

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from torchstone.core.cautions import Caution
-from torchstone.core.records import Case, Measurement, Number, Outcome, Reading
+from torchstone.core.records import NOWHERE, Case, FilePlace, Measurement, Number, Outcome, Reading
 from torchstone.core.text.safe_text import quote_word, simple_command
 from torchstone.core.text.units import format_change, format_number, format_value
 from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
@@ -74,11 +74,11 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
         return (self.outcome.status or "(no status)") if self.outcome else MISSING
 
     @property
-    def place(self) -> str:
+    def place(self) -> FilePlace:
         """The file and line it was read from."""
         if self.reading is None:
-            return ""
-        return self.reading.place(self.index) if self.outcome else self.reading.path
+            return NOWHERE
+        return self.reading.place(self.index if self.outcome else None)
 
     @property
     def source(self) -> str:
