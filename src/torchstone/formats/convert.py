@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import structs
 
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
-from torchstone.core.run_settings import NO_ENVIRONMENT, Settings
+from torchstone.core.run_settings import NO_ENVIRONMENT, JsonObject, Settings
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
@@ -144,7 +143,7 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
         yield from _extra_losses(measurement.extra, found.extra)
 
 
-def _extra_losses(extra: dict[str, Any] | None, copy: dict[str, Any] | None) -> Iterator[str]:
+def _extra_losses(extra: JsonObject | None, copy: JsonObject | None) -> Iterator[str]:
     for key, value in (extra or {}).items():
         if (copy or {}).get(key) != value:
             yield "v3 fields" if key.startswith("v3") else printable(key)

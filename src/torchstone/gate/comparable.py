@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from torchstone.core.caution_kinds import CautionKind
@@ -19,6 +17,7 @@ from torchstone.core.records import (
     Outcome,
     Reading,
 )
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.vocabulary import METRICS, Probe
 from torchstone.gate.verdicts import Conditions
 
@@ -178,7 +177,7 @@ def counts_instructions(metric: str) -> bool:
     return known is not None and known.unit == "instructions"
 
 
-def other_counter(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def other_counter(found: JsonObject, wanted: JsonObject) -> str:
     """How two numbers were counted by different counters, where both say by which."""
     ours, theirs = found.get(COUNTER), wanted.get(COUNTER)
     if not ours or not theirs or ours == theirs:
@@ -197,7 +196,7 @@ def _compare(results: Reading, baseline: Reading) -> Apart | None:
     return Apart(results.path, baseline.path, named)
 
 
-def _other_way(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def _other_way(found: JsonObject, wanted: JsonObject) -> str:
     """How two numbers were measured in different ways, where both say how."""
     for key in WAYS:
         way, other = found.get(key), wanted.get(key)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision
-from torchstone.core.run_settings import Environment
+from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import PASSED, SECONDS
 from torchstone.formats.json_text import Fields
@@ -81,7 +79,7 @@ def _environment(machine: Fields) -> Environment:
     )
 
 
-def _family(cpu: dict[str, Any]) -> str | None:
+def _family(cpu: JsonObject) -> str | None:
     """Vendor, family and model number as torchstone's own environments have them."""
     vendor, family, model = (
         cpu.get("vendor_id_raw") or cpu.get("vendor_id"),

@@ -71,7 +71,7 @@ def _environment(report: Fields) -> Environment:
     return Environment(versions=versions) if any(versions.values()) else NO_ENVIRONMENT
 
 
-def _read_model(entry: Fields, path: str, line: int, link: dict[str, Any]) -> list[Outcome]:
+def _read_model(entry: Fields, path: str, line: int, link: JsonObject) -> list[Outcome]:
     model, size = entry.name("model"), entry.value.get("batch_size")
     if not model:
         raise entry.error("no model name", "model")
@@ -85,7 +85,7 @@ def _read_model(entry: Fields, path: str, line: int, link: dict[str, Any]) -> li
     ]
 
 
-def _read_round(entry: Fields, model: str, size: int, link: dict[str, Any] | None) -> Outcome:
+def _read_round(entry: Fields, model: str, size: int, link: JsonObject | None) -> Outcome:
     ranks = entry.items("ranks")
     if not ranks or not all(type(rank) is int and _NUMBER.match(str(rank)) for rank in ranks):
         raise entry.error("expected a list of rank numbers", "ranks")
@@ -150,7 +150,7 @@ def write(run: Run) -> str:
     rounds = reports[0][1].outcomes if reports else ()
     groups = group_by_model(structs.replace(run, outcomes=rounds))
     _refuse_namesakes(groups)
-    results: list[dict[str, Any]] = []
+    results: list[JsonObject] = []
     for model, size, outcomes in groups:
         result = [{"ranks": ranks_of(o.case), "measurements": _samples(o)} for o in outcomes]
         results.append({"model": model, "batch_size": size, "result": result})
@@ -277,7 +277,7 @@ def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
             )
 
 
-def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, Any]:
+def _header(run: Run, rounds: tuple[Outcome, ...]) -> JsonObject:
     """What stands at the head of a report; as it was read, where it was."""
     environment = run.environment
     if run.settings.rest and environment == Environment(versions=environment.versions):

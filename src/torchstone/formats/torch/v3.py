@@ -31,7 +31,7 @@ from torchstone.core.records import (
     brought_up_to_date,
     run_of,
 )
-from torchstone.core.run_settings import NO_ENVIRONMENT, Environment
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -57,10 +57,10 @@ class _Group:
     def __init__(self, line: int) -> None:
         self.line = line
         self.lines: dict[str, int] = {}
-        self.found: dict[str, tuple[tuple[Number, ...], dict[str, Any]]] = {}
-        self.others: list[dict[str, Any]] = []
+        self.found: dict[str, tuple[tuple[Number, ...], JsonObject]] = {}
+        self.others: list[JsonObject] = []
         self.status: str = ""
-        self.extra: dict[str, Any] = {}
+        self.extra: JsonObject = {}
 
 
 def read(path: str, text: str) -> Reading:
@@ -116,7 +116,7 @@ def _environment(record: Fields) -> Environment:
     )
 
 
-def _fact(facts: dict[str, Any], name: str) -> str:
+def _fact(facts: JsonObject, name: str) -> str:
     """A text that can be shown on one line, or nothing."""
     return _plain(facts.get(name))
 
@@ -232,7 +232,7 @@ def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement,
             )
 
 
-def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any], probe: str) -> Measurement:
+def _measurement(metric: str, samples: tuple[Number, ...], extra: JsonObject, probe: str) -> Measurement:
     """A measurement. The runner writes two definitions under one name; which it is follows from the probe.
 
     A name that would not be written again is kept beside the numbers.
@@ -251,7 +251,7 @@ def _written_name(metric: str, probe: str) -> str:
     return "compilation_latency" if metric == COMPILE_SECONDS and probe == Probe.ACCURACY else metric
 
 
-def _of_failure(group: _Group) -> dict[str, Any] | None:
+def _of_failure(group: _Group) -> JsonObject | None:
     """What the records of a failed case say: none of them is a measurement."""
     if list(group.lines) == ["speedup"]:
         return group.found["speedup"][1] or None
@@ -278,7 +278,7 @@ def write(run: Run) -> str:
     )
 
 
-def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
+def _records(run: Run, outcome: Outcome) -> list[JsonObject]:
     case = outcome.case
     common = _merge(_describe_run(run), _describe(case.suite, case.benchmark, case.variant))
     others = _kept(outcome.extra, "v3_others", [])
@@ -305,15 +305,15 @@ def _is_bare_failure(outcome: Outcome) -> bool:
     return outcome.status not in {PASSED, SKIPPED, ""} and not outcome.measurements
 
 
-def _of_metric(name: str, samples: Sequence[Number]) -> dict[str, Any]:
+def _of_metric(name: str, samples: Sequence[Number]) -> JsonObject:
     return {"metric": {"name": name, "benchmark_values": list(samples)}}
 
 
-def _of_status(status: str) -> dict[str, Any]:
+def _of_status(status: str) -> JsonObject:
     return _merge(_of_metric(ACCURACY, []), {"metric": {"extra_info": {"benchmark_values": [status]}}})
 
 
-def _complete(record: dict[str, Any], extra: dict[str, Any] | None) -> dict[str, Any]:
+def _complete(record: JsonObject, extra: JsonObject | None) -> JsonObject:
     """A record with what was kept of it when it was read, and without what it did not have."""
     return _without(_merge(record, _kept(extra, "v3", {})), _kept(extra, "v3_absent", {}))
 
@@ -324,7 +324,7 @@ def _kept(extra: object, key: str, nothing: Any) -> Any:  # noqa: ANN401  (JSON 
     return kept if isinstance(kept, type(nothing)) else nothing
 
 
-def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
+def _describe(suite: str, benchmark: str, variant: Variant) -> JsonObject:
     """The part of a record that names the case, from what is known of it."""
     extra = {
         "device": variant.device,
@@ -337,7 +337,7 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
     return _stated({"benchmark": _stated(of_benchmark), "model": _stated(of_model)})
 
 
-def _describe_run(run: Run) -> dict[str, Any]:
+def _describe_run(run: Run) -> JsonObject:
     """What all records of a run say: the revision, the machine, and the versions of libraries."""
     versions = {name: {"version": version} for name, version in run.environment.versions.items()}
     return _stated(
@@ -350,7 +350,7 @@ def _describe_run(run: Run) -> dict[str, Any]:
     )
 
 
-def _describe_machine(environment: Environment) -> list[dict[str, Any]]:
+def _describe_machine(environment: Environment) -> list[JsonObject]:
     """The machine in the database's words: its name is the kind of device that was measured, its type the device's model."""
     machine, software, devices = environment.machine, environment.software, environment.accelerators or ()
     first = devices[0] if devices else {}
@@ -380,7 +380,7 @@ def _describe_machine(environment: Environment) -> list[dict[str, Any]]:
     return [stated] if stated else []
 
 
-def _dictionary(value: dict[str, Any], name: str) -> dict[str, Any]:
+def _dictionary(value: JsonObject, name: str) -> JsonObject:
     found = value.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -389,19 +389,19 @@ def _gigabytes(value: object) -> int | None:
     return round(value / 10**9) if isinstance(value, int | float) else None
 
 
-def _stated(record: dict[str, Any]) -> dict[str, Any]:
+def _stated(record: JsonObject) -> JsonObject:
     return {key: value for key, value in record.items() if value not in ("", {}, [], None)}
 
 
-def _beyond(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _beyond(record: JsonObject, known: JsonObject) -> JsonObject:
     """What to keep of a record beside what is known: see the top of this module."""
     kept = {"v3": _subtract(record, known), "v3_absent": _absent(record, known)}
     return {key: value for key, value in kept.items() if value}
 
 
-def _absent(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _absent(record: JsonObject, known: JsonObject) -> JsonObject:
     """What is known and ``record`` does not have, as null."""
-    absent: dict[str, Any] = {}
+    absent: JsonObject = {}
     for key, value in known.items():
         if key not in record:
             absent[key] = None
@@ -410,7 +410,7 @@ def _absent(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     return absent
 
 
-def _without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
+def _without(record: JsonObject, absent: JsonObject) -> JsonObject:
     """``record`` less what is null in ``absent``."""
     return {
         key: _without(value, absent[key])
@@ -421,9 +421,9 @@ def _without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _subtract(record: JsonObject, known: JsonObject) -> JsonObject:
     """What ``record`` says beyond ``known``: its leaves that are absent there, or different."""
-    rest: dict[str, Any] = {}
+    rest: JsonObject = {}
     for key, value in record.items():
         if key not in known:
             rest[key] = value
@@ -435,7 +435,7 @@ def _subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _merge(known: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def _merge(known: JsonObject, rest: JsonObject) -> JsonObject:
     """``known`` with all of ``rest`` laid over it."""
     merged = dict(known)
     for key, value in rest.items():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from torchstone.core.records import TRIALS, Failure, Measurement, Outcome
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Verdict
@@ -180,7 +180,7 @@ def _interval(measurement: Measurement, unit: str) -> str:
     return f"{format_number(interval[0])} to {format_value(interval[1], unit)}{share}"
 
 
-def _note(extra: dict[str, Any]) -> str:
+def _note(extra: JsonObject) -> str:
     """What else is said about a measurement, in short."""
     told = [
         count_of(len(value), "trial")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
 from torchstone.reporting.html.case_details import graph_break, render_tree, verdict_badge
@@ -351,7 +351,7 @@ def _facts(facts: Facts, limit: int) -> Markup:
     )
 
 
-def _blocks(common: dict[str, Any], limit: int) -> Iterator[Markup]:
+def _blocks(common: JsonObject, limit: int) -> Iterator[Markup]:
     """A block for each group of facts: what the environment says about the machine is apart from the software."""
     for name, part in common.items():
         groups = {key: below for key, below in part.items() if isinstance(below, dict | list) and below}
