@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from torchstone.cli.commands.measuring.repro import show
+from torchstone.core.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.caution_kinds import WORDING, CautionKind, caution_message
 from torchstone.core.cautions import Caution, make_caution, merge_cautions, merged, recorded
 from torchstone.core.records import Case, Outcome
@@ -78,6 +80,18 @@ def test_a_workers_cautions_become_those_of_the_outcome() -> None:
 def test_credentials_are_hidden() -> None:
     message = caution_message(CautionKind.OUTPUTS_NOT_SAVED, problem="https://me:geheim@example.com/x")
     assert "geheim" not in _outcome({"cautions": [message]}).cautions[0].text
+
+
+def test_graph_breaks_of_another_form_are_kept_and_disturb_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    entry = {"reason": "branch", "count": 2, "place": "a.py:3", "source": "if x:"}
+    outcome = _outcome({"extra": {"graph_breaks": [entry], "recompile_reasons": [1]}})
+    assert outcome.capture == CaptureDetails((GraphBreak("branch", "a.py:3", "if x:", 2),))
+    assert outcome.extra == {"recompile_reasons": [1]}
+    for garbage in ([1], 5, [{"reason": 5}], [{"reason": "a", "count": "b"}]):
+        outcome = _outcome({"extra": {"graph_breaks": garbage}})
+        assert (outcome.capture, outcome.extra) == (None, {"graph_breaks": garbage})
+        show(outcome)
+        assert "graph break" not in capsys.readouterr().out
 
 
 def _outcome(told: dict[str, object]) -> Outcome:

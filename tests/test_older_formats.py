@@ -84,6 +84,10 @@ def test_a_failure() -> None:
     passed, failed = read("failed").outcomes
     assert (passed.status, failed.status) == ("pass", "eager_fail_to_run")
     assert failed.failure is not None
+    assert passed.capture is not None
+    (graph_break,) = passed.capture.graph_breaks
+    assert (graph_break.count, graph_break.source) == (1, "torch._dynamo.graph_break()")
+    assert "graph_breaks" not in (passed.extra or {})
     assert (failed.failure.phase, failed.failure.message) == ("load", "ValueError: no weights")
 
 

@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.capture_details import CaptureDetails, GraphBreak, take_capture
 from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
@@ -151,6 +152,7 @@ def measurements(chance: random.Random, level: float, samples: int = 30) -> tupl
 
 def passed(case: Case, chance: random.Random, level: float) -> Outcome:
     compiling = chance.uniform(5, 40)
+    stated: dict[str, Any] = {}
     extra: dict[str, Any] = {
         "duration": compiling + 16.4,
         "phases": {"load": 3.2, "eager": 4.1, "compile": compiling, "run": 6.0, "compare": 0.4},
@@ -160,14 +162,15 @@ def passed(case: Case, chance: random.Random, level: float) -> Outcome:
         found = (Measurement("compile_seconds", (compiling,)), Measurement("graph_breaks", (0,)))
         extra["accuracy"] = {"tolerance": 0.001, "cosine": False, "reference": "float64"}
     if case.benchmark in {"AllenaiLongformerBase", "XLNetLMHeadModel", "swin_base_patch4_window7_224"}:
-        extra["graph_breaks"] = BREAKS[: 1 + len(case.benchmark) % 3]
-        extra["recompile_reasons"] = [
+        stated["graph_breaks"] = BREAKS[: 1 + len(case.benchmark) % 3]
+        stated["recompile_reasons"] = [
             "tensor 'L['input_ids']' size mismatch at index 1. expected 512, actual 384"
         ]
     noisy = "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
     is_noisy = case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE
     cautions = (recorded(noisy),) if is_noisy else ()
-    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions)
+    capture, _ = take_capture(stated)
+    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions, capture=capture)
 
 
 def failed(case: Case, status: str) -> Outcome:
@@ -425,7 +428,11 @@ def nasty_run() -> Run:
             "artifacts": {ATTACK: {"bytes": 7}, "portable": ATTACK},
         }
         status = "pass" if number % 2 else ATTACK
-        outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra, (recorded(ATTACK),)))
+        capture = CaptureDetails((GraphBreak(ATTACK, ATTACK, ATTACK),), (ATTACK,))
+        cautions = (recorded(ATTACK),)
+        outcomes.append(
+            Outcome(case, status, measured, failure, f"rm {ATTACK}", extra, cautions, capture=capture)
+        )
     plan = tuple(outcome.case for outcome in outcomes)
     facts = {ATTACK: {ATTACK: ATTACK}, "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"g": ATTACK}}}}}}}}
     return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), environment_from(facts), Settings(rest=facts))  # fmt: skip

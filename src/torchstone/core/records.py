@@ -15,6 +15,7 @@ from itertools import accumulate
 
 from msgspec import Struct, structs
 
+from torchstone.core.capture_details import CaptureDetails
 from torchstone.core.cautions import Caution
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
@@ -241,6 +242,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     extra: JsonObject | None = None
     cautions: tuple[Caution, ...] = ()
     provenance: Provenance | None = None
+    capture: CaptureDetails | None = None
 
     def value(self, metric: str) -> str | Number | None:
         """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""

@@ -7,7 +7,7 @@ worst has half of a last line, which is passed over.
 History of the format:
 
 1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
-2   cautions are values; an outcome may say where it was measured (``provenance``); lines of kind ``control``.
+2   cautions and what was said of capture are values; an outcome may say where it was measured (``provenance``); lines of kind ``control``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from torchstone.core.capture_details import redact_capture, take_capture
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded, redact_caution
 from torchstone.core.disk import BOM
@@ -176,6 +177,7 @@ class _Pool:
             outcome.extra,
             outcome.cautions,
             self._provenances.setdefault(there, there) if there else None,
+            outcome.capture,
         )
 
     def _measurement(self, measured: Measurement) -> Measurement:
@@ -341,17 +343,21 @@ def _without_credentials(outcome: Outcome) -> Outcome:
         repro=redact(outcome.repro),
         extra=redact_values(outcome.extra),
         cautions=tuple(map(redact_caution, outcome.cautions)),
+        capture=redact_capture(outcome.capture),
     )
 
 
 def from_version_1(outcome: Outcome) -> Outcome:
-    """An outcome of format 1 as one of the present format: its cautions were texts in ``extra``."""
-    stated = (outcome.extra or {}).get("cautions")
-    if not isinstance(stated, list):
-        return outcome
-    rest = {key: value for key, value in (outcome.extra or {}).items() if key != "cautions"}
-    told = tuple(recorded(str(text)) for text in stated)
-    return structs.replace(outcome, extra=rest or None, cautions=told)
+    """An outcome of format 1 as one of the present format: cautions, as texts, and capture were in ``extra``.
+
+    In a file of format 1 that was resumed since, an outcome may have the present format already.
+    """
+    capture, rest = take_capture(outcome.extra or {})
+    told = outcome.cautions
+    if isinstance(stated := rest.get("cautions"), list):
+        told = tuple(recorded(str(text)) for text in stated)
+        rest = {key: value for key, value in rest.items() if key != "cautions"}
+    return structs.replace(outcome, extra=rest or None, cautions=told, capture=capture or outcome.capture)
 
 
 def _without_secrets(environment: Environment) -> Environment:

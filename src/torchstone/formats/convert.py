@@ -124,7 +124,7 @@ def _case_losses(case: Case, copy: Case) -> Iterator[str]:
 def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
     if outcome.status not in {"", copy.status}:
         yield f"the status {outcome.status}"
-    for field in ("failure", "repro", "cautions", "provenance"):
+    for field in ("failure", "repro", "cautions", "provenance", "capture"):
         if (value := getattr(outcome, field)) and value != getattr(copy, field):
             yield field
     yield from _extra_losses(outcome.extra, copy.extra)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import MsgspecError, Struct, ValidationError, convert, structs
 
+from torchstone.core.capture_details import redact_capture, take_capture
 from torchstone.core.cautions import Caution, redact_caution
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
@@ -65,6 +66,7 @@ def redact_outcome(outcome: Outcome) -> Outcome:
         failure=failure and Failure(failure.phase, *map(redact, structs.astuple(failure)[1:])),
         extra=redact_values(outcome.extra),
         cautions=tuple(map(redact_caution, outcome.cautions)),
+        capture=redact_capture(outcome.capture),
     )
 
 
@@ -124,7 +126,8 @@ def _of_result(case: Case, result: object, log: str) -> Outcome | None:
         failure = Failure(log=log)
     if failure is None and log:
         extra = {**extra, "log": log[-PASSING_LOG:]}
-    return Outcome(case, status, kept, failure, extra=extra, cautions=cautions)
+    capture, rest = take_capture(extra)
+    return Outcome(case, status, kept, failure, extra=rest, cautions=cautions, capture=capture)
 
 
 def _failure(told: object, log: str) -> Failure | None:

@@ -76,6 +76,7 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
         measurements=_join_measurements(passed),
         extra=_join_extras([each.extra or {} for each in outcomes]),
         cautions=cautions,
+        capture=outcomes[0].capture,
     )
 
 

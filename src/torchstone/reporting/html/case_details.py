@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchstone.core.capture_details import GraphBreak
 from torchstone.core.records import TRIALS, Failure, Measurement, Outcome
 from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import clean_log
@@ -17,7 +18,7 @@ from torchstone.reporting.views.caches import read_reasons, split_metric
 from torchstone.reporting.views.case_row import CaseRow, Finding, as_number, interval_of, unit_of
 from torchstone.reporting.views.facts_of_files import text_of
 from torchstone.reporting.views.page_view import Room
-from torchstone.reporting.views.summary import GraphBreak, graph_breaks
+from torchstone.reporting.views.summary import graph_breaks
 
 DEEPEST = 6
 MOST_ENTRIES = 200
@@ -202,16 +203,13 @@ def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
         extra.pop("duration", None)
         extra.pop("phases", None)
         yield _times(duration, phases, compact=room.compact)
-    if breaks := list(graph_breaks(extra)):
-        extra.pop("graph_breaks")
+    if breaks := graph_breaks(outcome):
         yield element("h3", "Graph breaks")
         yield element("ul", [element("li", graph_break(cause)) for cause in breaks], class_="breaks")
     if read_reasons(outcome):
         extra.pop("not_warm")
-    reasons = extra.get("recompile_reasons")
-    if isinstance(reasons, list) and reasons:
-        extra.pop("recompile_reasons")
-        items = [element("li", long_text(text_of(reason), 2_000), class_="found") for reason in reasons]
+    if outcome.capture and (reasons := outcome.capture.recompile_reasons):
+        items = [element("li", long_text(reason, 2_000), class_="found") for reason in reasons]
         yield join(element("h3", "Recompiled because"), element("ul", items, class_="breaks"))
     if isinstance(log := extra.get("log"), str) and log:
         extra.pop("log")

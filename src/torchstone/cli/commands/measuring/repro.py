@@ -107,9 +107,9 @@ def show(outcome: Outcome, label: str = "") -> None:
         print(clean_log(failure.traceback))
     for caution in outcome.cautions:
         print(f"caution: {printable(caution.text, 1000)}")
-    for cause in (outcome.extra or {}).get("graph_breaks", []):
-        place, source = (printable(str(cause[key]), 1000) for key in ("place", "source"))
-        print(f"graph break ({cause['count']}x) at {place}: {source}")
+    for cause in outcome.capture.graph_breaks if outcome.capture else ():
+        place, source = printable(cause.place, 1000), printable(cause.source, 1000)
+        print(f"graph break ({cause.count}x) at {place}: {source}")
 
 
 def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
