@@ -190,7 +190,7 @@ def _gate_tile(gate: Gate) -> Markup:
     return _tile(
         "Gate",
         "pass" if gate.passed else "fail",
-        gate.headline.partition(": ")[2] or gate.headline,
+        gate.finding,
         counts,
         f"against {', '.join(gate.baselines)}",
         kind="good" if gate.passed else "bad",

@@ -51,17 +51,24 @@ class Report(Struct, frozen=True):
 
     @property
     def headline(self) -> str:
-        """The outcome in one line."""
+        """The outcome in one line, with its label where rows were judged."""
+        if self.scaling and not self.judgement.counts.rows:
+            return self.finding
+        return f"{'FAIL' if self.judgement.exit_code else 'PASS'}: {self.finding}"
+
+    @property
+    def finding(self) -> str:
+        """The outcome in one line, without a label."""
         counts, judgement = self.judgement.counts, self.judgement
         policy = judgement.policy.title
         if self.scaling and not counts.rows:
             return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
         if judgement.exit_code == 0:
-            return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
+            return f"{count_of(counts.judged, 'case')} judged, none red ({policy})"
         parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
         if judgement.expired:
             parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
-        return f"FAIL: {', '.join(parts)} ({policy})"
+        return f"{', '.join(parts)} ({policy})"
 
     @property
     def summary(self) -> dict[str, int]:

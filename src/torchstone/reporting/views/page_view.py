@@ -75,7 +75,7 @@ class Source(Struct, frozen=True):
 class Gate(Struct, frozen=True):
     """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first; of many only the first, and ``more_worse`` counts the others."""
 
-    headline: str
+    finding: str
     passed: bool
     counts: dict[str, int]
     baselines: tuple[str, ...]
@@ -241,7 +241,7 @@ def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
     counted = Counter(row.verdict for row in rows if row.verdict)
     worse = _regressions(report, rows)
     return Gate(
-        report.headline,
+        report.finding,
         judgement.exit_code == 0,
         report.summary,
         tuple(report.context.baselines),
