@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, convert, structs
+from msgspec import Struct, ValidationError, convert, structs
 
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.cautions import Caution, merged
@@ -152,8 +152,16 @@ def _passed(case: Case, reports: Sequence[dict[str, Any]], extra: dict[str, Any]
     extra["ranks"] = [_describe(each) for each in reports]
     if stragglers := find_stragglers(reports):
         extra["stragglers"] = stragglers
-    cautions = [caution for each in reports for caution in convert(each.get("cautions", []), list[Caution])]
-    return Outcome(case, PASSED, tuple(found), extra=extra, cautions=merged(cautions))
+    cautions = merged(caution for each in reports for caution in _cautions(each))
+    return Outcome(case, PASSED, tuple(found), extra=extra, cautions=cautions)
+
+
+def _cautions(report: Mapping[str, Any]) -> list[Caution]:
+    """The cautions of a rank; a report shares its process with the model, and may hold anything."""
+    try:
+        return convert(report.get("cautions", []), list[Caution])
+    except ValidationError:
+        return []
 
 
 def _of_communication(reports: Sequence[dict[str, Any]]) -> list[Measurement]:
