@@ -155,7 +155,7 @@ def test_any_two_runs_can_be_compared_or_are_refused_for_a_reason_that_holds(bas
     if "two cases" in refused.message:  # which differ in what the other side leaves open
         assert any(len({each.benchmark for each in run.plan}) < len(run.plan) for run in (base, new))
     elif isinstance(refused, InputError):
-        assert "stands already in" in refused.message
+        assert "is already in" in refused.message
         assert any(len(cases_of(run)) < len(run.outcomes) for run in (base, new))
     else:
         assert re.match("nothing can be compared: (no outcome|in)|no case can be compared", refused.message)

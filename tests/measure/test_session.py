@@ -56,8 +56,8 @@ def test_a_worker_tells_of_benchmarks_devices_backends_and_environment(
     assert "torch knows no device 'nonsense'" in found["devices"]["nonsense"]
     assert found["devices"]["meta"]
     assert {"inductor", "eager", "none"} <= set(found["backends"])
-    assert found["environment"]["threads"] == 1
-    assert found["environment"]["versions"]["torch"]
+    assert found["environment"].threads == 1
+    assert found["environment"].versions["torch"]
 
 
 BAD_FILES = [
@@ -192,7 +192,7 @@ def test_workers_of_a_library_that_starts_threads_are_spawned_with_a_caution(
     with Session("auto", "cold", lambda _: None) as session:
         session.start_workers([threaded], ["cpu"])
         assert session.launcher.start == "spawn"
-        assert session.cautions == [
+        assert [caution.text for caution in session.cautions] == [
             "workers are spawned, which takes longer: 2 threads are running after the imports"
         ]
         assert session.survey({"sources": [threaded], "torch": False})["sources"][0]["benchmarks"] == []

@@ -16,7 +16,8 @@ def test_sample_that_is_no_number_is_no_measurement(samples: float | list[float]
     result = Result()
     result.add("speedup", samples, pairs=3)
     assert result.measurements == []
-    assert result.extra == {"cautions": ["speedup could not be measured"]}
+    assert result.extra == {}
+    assert result.cautions == [{"kind": "not_measured", "numbers": {}, "names": {"metric": "speedup"}}]
 
 
 def test_measurement_is_added_as_it_is() -> None:

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from torchstone.analyze.scaling_curves import RoundChange
 from torchstone.analyze.two_samples import EXACT, Comparison, Mean, more_trials
-from torchstone.core.records import Case, Outcome
+from torchstone.core.cautions import Caution
+from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
 
@@ -41,8 +42,8 @@ class ComparedRow(Struct, frozen=True, gc=False):
     relevance: str = ""
     levels: tuple[float, float] | None = None
     detail: str = ""
-    base_place: str = ""
-    new_place: str = ""
+    base_place: FilePlace = NOWHERE
+    new_place: FilePlace = NOWHERE
     blocks: bool = False
 
     @property
@@ -121,7 +122,7 @@ class Compared(Struct, frozen=True):
     pass_rate: PassRate
     environment: list[str]
     is_held_back: bool
-    cautions: list[str]
+    cautions: list[Caution]
     header_keys: list[str] | None = None
     ddp: list[RoundChange] | None = None
 

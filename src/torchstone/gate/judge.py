@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Rule, Run, matches_metric
 from torchstone.core.vocabulary import (
@@ -349,7 +350,7 @@ class _Judging:
                 self._near.append((case, metric, found.value, value, edge))
         return verdict
 
-    def near_edges(self) -> list[str]:
+    def near_edges(self) -> list[Caution]:
         """The cautions about values that passed, but only just."""
         if not self._near:
             return []
@@ -423,12 +424,12 @@ class _Judging:
         self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None
     ) -> Row:
         """The same row, with the places that a person will look for."""
-        place = "" if reading is None else reading.path if index is None else reading.place(index, row.metric)
+        place = (reading or _NO_READING).place(index, row.metric)
         source = reading or self._only_reading
         fits = row.case.probe in {"", source.kind} and (reading or _is_measured_alike(row.case, source))
         told, repro = row.remarks, source.repro if fits else ""
-        expected_place = expected.place_of(row.metric) if expected else ""
-        remarks = Remarks(told.detail, place, expected_place, told.quarantine, repro)
+        where = expected.place_of(row.metric) if expected else _NO_READING.place(None)
+        remarks = Remarks(told.detail, place, where, told.quarantine, repro)
         return Row(row.verdict, row.case, row.metric, row.actual, row.expected, row.rule, row.blocks, remarks)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.two_samples import Side
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, Measurement, Outcome, Reading
+from torchstone.core.records import COUNTER, PAIRS, TRIALS, Case, FilePlace, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
@@ -30,7 +30,7 @@ class Gathered(Struct, frozen=True):
     readings: tuple[Reading, ...]
     index: int
 
-    def place_of(self, metric: str = "") -> str:
+    def place_of(self, metric: str = "") -> FilePlace:
         """Where the first of the trials, or a metric of it, stands."""
         return self.readings[0].place(self.index, metric)
 

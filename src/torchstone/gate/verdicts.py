@@ -6,7 +6,8 @@ from datetime import date
 
 from msgspec import Struct
 
-from torchstone.core.records import Case, Outcome, QuarantineEntry, Rule
+from torchstone.core.cautions import Caution
+from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, QuarantineEntry, Rule
 from torchstone.core.vocabulary import PASSED, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
@@ -21,8 +22,8 @@ class Remarks(Struct, frozen=True, gc=False):
     """
 
     detail: str = ""
-    place: str = ""
-    expected_place: str = ""
+    place: FilePlace = NOWHERE
+    expected_place: FilePlace = NOWHERE
     quarantine: QuarantineEntry | None = None
     repro: str = ""
 
@@ -101,7 +102,7 @@ class Judgement(Struct, frozen=True):
     counts: Counts
     expired: list[QuarantineEntry]
     releases: list[Release]
-    cautions: list[str]
+    cautions: list[Caution]
     ignored: list[Row]
 
     @property
@@ -138,5 +139,5 @@ class Conditions(Struct, frozen=True):
     keep_quiet: bool = (
         True  # whether rows that pass are kept, or only counted: a million of them take their room
     )
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
     """What is to be said about the conditions themselves."""

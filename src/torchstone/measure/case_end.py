@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from msgspec import MsgspecError, Struct, structs
+from msgspec import MsgspecError, Struct, ValidationError, convert, structs
 
+from torchstone.core.capture_details import redact_capture, take_capture
+from torchstone.core.cautions import Caution, redact_caution
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
 from torchstone.core.run_file import decode_run, encode_run
@@ -69,6 +71,8 @@ def redact_outcome(outcome: Outcome) -> Outcome:
         measurements=tuple(_redact_extra(each) if each.extra else each for each in outcome.measurements),
         failure=failure and Failure(failure.phase, *map(redact, structs.astuple(failure)[1:])),
         extra=redact_values(outcome.extra),
+        cautions=tuple(map(redact_caution, outcome.cautions)),
+        capture=redact_capture(outcome.capture),
     )
 
 
@@ -111,6 +115,10 @@ def _of_result(case: Case, result: object, log: str) -> Outcome | None:
     if not isinstance(result, dict):
         return None
     status, measurements, extra = (result.get(key) for key in ("status", "measurements", "extra"))
+    try:
+        cautions = convert(result.get("cautions", []), tuple[Caution, ...])
+    except ValidationError:
+        return None
     if not isinstance(status, str) or not is_known_status(status):
         return None
     if not isinstance(measurements, list) or not isinstance(extra, dict):
@@ -124,7 +132,8 @@ def _of_result(case: Case, result: object, log: str) -> Outcome | None:
         failure = Failure(log=log)
     if failure is None and log:
         extra = {**extra, "log": log[-PASSING_LOG:]}
-    return Outcome(case, status, kept, failure, extra=extra)
+    capture, rest = take_capture(extra)
+    return Outcome(case, status, kept, failure, extra=rest, cautions=cautions, capture=capture)
 
 
 def _failure(told: object, log: str) -> Failure | None:

@@ -11,8 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from msgspec import ValidationError
+
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
+from torchstone.core.run_settings import environment_from
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
 from torchstone.measure.answers import answer_of
 from torchstone.measure.launcher import CannotMeasureError, KeptLauncher, Launcher, Spawner
@@ -61,7 +66,7 @@ class Session:
         self._is_primed = False
         self._sources: list[Message] = []
         self._simulated_template = ""
-        self.cautions: list[str] = []
+        self.cautions: list[Caution] = []
         self.trusts_artifacts = False
         self.crew = Crew(Room(1, 1, ""), (socket.gethostname(),))
 
@@ -113,7 +118,7 @@ class Session:
                 return
             if self._start == "fork":
                 raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
-            self.cautions.append(f"workers are spawned, which takes longer: {problem}")
+            self.cautions.append(make_caution(CautionKind.WORKERS_SPAWNED, problem=problem))
         self._start_keeper("spawn", variables, {})
 
     def spawn_instead(self) -> None:
@@ -145,7 +150,8 @@ class Session:
         answer = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if "broken" in answer:
             raise self._broken(str(answer["broken"]), log_path)
-        self.cautions += [str(note) for note in answer.get("notes", [])]
+        notes = answer.get("notes", [])
+        self.cautions += [make_caution(CautionKind.STARTING_WORKERS, note=str(note)) for note in notes]
         if answer.get("blocked"):
             self._end_launcher(keeper)
             return str(answer["blocked"])
@@ -208,6 +214,11 @@ class Session:
                 raise no_torch(self.world.python)
             raise source_error(told)
         found: dict[str, Any] = answer["survey"]
+        try:
+            if "environment" in found:
+                found["environment"] = environment_from(found["environment"])
+        except ValidationError as error:
+            raise CannotMeasureError(f"a worker describes the environment wrongly: {error}") from None
         return found
 
     def preload(self, libraries: Sequence[str]) -> None:

@@ -135,6 +135,7 @@ def _measure(job: Message, reporter: WorkerReporter) -> Message:
         "status": result.status,
         "measurements": result.measurements,
         "extra": result.extra,
+        "cautions": result.cautions,
         "failure": failure,
     }
 

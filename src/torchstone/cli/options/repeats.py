@@ -71,7 +71,7 @@ def _measure(
         _refuse_changes(differences(found["environment"], run.environment))
         session.cautions += unknowns(found["environment"], run.environment)
     for caution in session.cautions:
-        display.say(f"caution: {caution}")
+        display.say(f"caution: {caution.text}")
     supervisor = session.supervisor(settings, choose_limits(settings, run), display)
     with display.showing(planned):
         for outcome in supervisor.execute(run.plan):

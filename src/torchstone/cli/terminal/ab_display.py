@@ -15,10 +15,11 @@ from torchstone.cli.terminal.case_label import Labels
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_display import Display, clock_text
 from torchstone.cli.terminal.tables import print_table
+from torchstone.core.cautions import merge_cautions
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.safe_text import escape_line
-from torchstone.core.text.units import count_of, format_change, format_share, format_value, join_alike
+from torchstone.core.text.units import count_of, format_change, format_share, format_value
 from torchstone.measure.ab.experiment import Contest, Match, Terms
 
 if TYPE_CHECKING:
@@ -247,10 +248,10 @@ def print_result(contests: Sequence[Contest], display: AbDisplay, terms: Terms, 
 
 def cautions_of(contests: Sequence[Contest], match: Match, display: AbDisplay) -> list[str]:
     """What a person should know about the verdicts: what workers have said, each once, and of which cases; and whether the code that differs was there at all."""
-    told = [(text, display.name(contest.case)) for contest in contests for text in contest.cautions]
+    told = [(caution, display.name(contest.case)) for contest in contests for caution in contest.cautions]
     notes = [
-        f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
-        for text, places in join_alike(text for text, _ in told)
+        f"{caution.text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
+        for caution, places in merge_cautions(caution for caution, _ in told)
     ]
     notes += [match.caution()] if match.caution() else []
     return [f"caution: {printable(note, 400)}" for note in notes]

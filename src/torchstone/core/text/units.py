@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-
-_COUNT = re.compile(r"(?<![\w.])\d+(?![\w.])")
-
 
 def format_number(value: float) -> str:
     """Format a number: whole numbers with grouped digits, others with four significant digits.
@@ -100,22 +95,3 @@ def count_of(number: int, noun: str) -> str:
         return f"{number:,} {noun}"
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {plural}"
-
-
-def join_alike(texts: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Merge texts that differ only in counts into one with ranges; return each with the indices it stands for.
-
-    >>> join_alike(["only 5 pairs", "no model", "only 8 pairs"])
-    [('only 5 to 8 pairs', [0, 2]), ('no model', [1])]
-    """
-    given = list(texts)
-    alike: dict[str, list[int]] = {}
-    for place, text in enumerate(given):
-        alike.setdefault(_COUNT.sub("#", text), []).append(place)
-    return [(_with_ranges([given[place] for place in places]), places) for places in alike.values()]
-
-
-def _with_ranges(texts: Sequence[str]) -> str:
-    counts = zip(*(map(int, _COUNT.findall(text)) for text in texts), strict=True)
-    ranges = iter([f"{min(of)} to {max(of)}" if min(of) < max(of) else f"{of[0]}" for of in counts])
-    return _COUNT.sub(lambda _: next(ranges), texts[0])

@@ -12,6 +12,8 @@ from contextlib import closing
 from msgspec import Struct, structs
 
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.errors import UsageError
 from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED
@@ -63,7 +65,7 @@ class Contest:
         self._failures = 0  # in a row
         self._failed_pairs = [0, 0]  # in all, by side
         self._tried = 0
-        self._cautions: tuple[dict[str, None], dict[str, None]] = ({}, {})
+        self._cautions: tuple[list[Caution], list[Caution]] = ([], [])
 
     @property
     def pairs(self) -> int:
@@ -79,7 +81,7 @@ class Contest:
         """Take a pair, and look whether it decides."""
         self._last = played.outcomes
         for side, outcome in enumerate(played.outcomes):
-            self._cautions[side].update(dict.fromkeys((outcome.extra or {}).get("cautions", [])))
+            self._cautions[side].extend(outcome.cautions)
         failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
         self._tried += 1
         self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
@@ -151,9 +153,9 @@ class Contest:
             self.reason = f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
 
     @property
-    def cautions(self) -> list[str]:
-        """What workers of either side have said that one should know."""
-        return list(self._cautions[0] | self._cautions[1])
+    def cautions(self) -> tuple[Caution, ...]:
+        """The cautions of the workers of both sides."""
+        return merged((*self._cautions[0], *self._cautions[1]))
 
     def cost(self, side: int) -> float | None:
         """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
@@ -167,15 +169,15 @@ class Contest:
 
     def outcome(self, side: int, repro: str) -> Outcome:
         """What one side has measured, over all its trials, if anything was begun."""
-        extra = {"duration": round(self.seconds, 3), "cautions": list(self._cautions[side])}
-        if not extra["cautions"]:
-            del extra["cautions"]
         last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
         if self.verdict and last and last.status != PASSED:
             told = {name: value for name, value in (last.extra or {}).items() if name != "code"}
             return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=told)
-        return Outcome(self.case, PASSED, measured, repro=repro, extra=extra)
+        extra = {"duration": round(self.seconds, 3)}
+        return Outcome(
+            self.case, PASSED, measured, repro=repro, extra=extra, cautions=merged(self._cautions[side])
+        )
 
     def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
         """All samples of a side, with what makes trials and pairs of them again."""
@@ -197,17 +199,21 @@ def _why(outcome: Outcome) -> str:
     return f"{outcome.status}: {said}" if said else outcome.status
 
 
-def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], list[str]]:
+def make_contests(sides: Sequence[Side], terms: Terms) -> tuple[list[Contest], list[Caution]]:
     """The cases that both sides have, and in words those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
     cautions = []
     for plan, other, side in ((plans[0], plans[1], sides[0]), (plans[1], plans[0], sides[1])):
         cautions += [
-            f"only {side.name} has {case.id}, so it is not compared" for case in plan if case not in other
+            make_caution(CautionKind.ONLY_ON_ONE_SIDE, side=side.name, case=case.id)
+            for case in plan
+            if case not in other
         ]
     if not both:
-        raise UsageError("A and B have no case in common", advice="; ".join(cautions[:4]))
+        raise UsageError(
+            "A and B have no case in common", advice="; ".join(caution.text for caution in cautions[:4])
+        )
     contests = [
         Contest(case, (plans[0][case], plans[1][case]), number, terms) for number, case in enumerate(both)
     ]
@@ -261,7 +267,7 @@ class Match:
         return self._changes.caution(self._imported) if self._imported is not None else ""
 
     def _jobs(self, contest: Contest, *, fresh: bool) -> list[dict[str, object]]:
-        threads = int(self.sides[0].run.settings.get("threads") or 1)
+        threads = self.sides[0].run.settings.threads or 1
         cores = choose_cores(contest.planned[0].variant.device, threads)
         return [
             side.job(case, contest.number, cores, fresh=fresh) | {"layout": self._chance.getrandbits(31)}

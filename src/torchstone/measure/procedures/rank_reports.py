@@ -10,9 +10,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, ValidationError, convert, structs
 
 from torchstone.analyze.scaling_curves import percentile
+from torchstone.core.cautions import Caution, merged
 from torchstone.core.records import RANKS, Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
 from torchstone.measure.launcher import describe_exit
@@ -151,10 +152,16 @@ def _passed(case: Case, reports: Sequence[dict[str, Any]], extra: dict[str, Any]
     extra["ranks"] = [_describe(each) for each in reports]
     if stragglers := find_stragglers(reports):
         extra["stragglers"] = stragglers
-    cautions = dict.fromkeys(text for each in reports for text in each.get("cautions", []))
-    if cautions:
-        extra["cautions"] = [*extra.get("cautions", []), *cautions]
-    return Outcome(case, PASSED, tuple(found), extra=extra)
+    cautions = merged(caution for each in reports for caution in _cautions(each))
+    return Outcome(case, PASSED, tuple(found), extra=extra, cautions=cautions)
+
+
+def _cautions(report: Mapping[str, Any]) -> list[Caution]:
+    """The cautions of a rank; a report shares its process with the model, and may hold anything."""
+    try:
+        return convert(report.get("cautions", []), list[Caution])
+    except ValidationError:
+        return []
 
 
 def _of_communication(reports: Sequence[dict[str, Any]]) -> list[Measurement]:

@@ -30,7 +30,7 @@ def render_github(report: Report) -> str:
         lines.append(
             annotation("error", text, title="expired quarantine", file=entry.path, line=str(entry.line))
         )
-    lines += [annotation("warning", caution, title="torchstone") for caution in judgement.cautions]
+    lines += [annotation("warning", caution.text, title="torchstone") for caution in judgement.cautions]
     for verdict in [verdict for verdict in Verdict if verdict not in QUIET]:
         level = "notice" if verdict is Verdict.IMPROVEMENT else "warning"
         rows = report.of_verdict(verdict)
@@ -59,8 +59,8 @@ def _red(report: Report, row: Row) -> str:
 
 def _location(row: Row) -> dict[str, str]:
     """The baseline's line, for it is in the repository; the result's where there is none."""
-    path, _, line = (row.remarks.expected_place or row.remarks.place).rpartition(":")
-    return {"file": path, "line": line} if path else {}
+    place = row.remarks.expected_place or row.remarks.place
+    return {"file": place.path, "line": str(place.line)} if place.line else {}
 
 
 def annotation(level: str, message: str, **properties: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from torchstone.core.records import QuarantineEntry
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_json
 from torchstone.gate.policy import upstream_label
 from torchstone.gate.verdicts import QUIET, Release, Row
@@ -19,7 +18,7 @@ def render_json(report: Report) -> str:
     """Everything, with all rows; what a row has is in docs/formats.md."""
     judgement = report.judgement
     upstream = judgement.policy.is_upstream
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "format": FORMAT,
         "policy": judgement.policy.name,
         **({"upstream_version": judgement.policy.upstream_version} if upstream else {}),
@@ -30,7 +29,7 @@ def render_json(report: Report) -> str:
         "ignored": [_row(row, report.context, upstream) for row in judgement.ignored],
         "expired_quarantine": [_entry(entry) for entry in judgement.expired],
         "could_be_released": [_release(release) for release in judgement.releases],
-        "cautions": judgement.cautions,
+        "cautions": [caution.text for caution in judgement.cautions],
     }
     if report.scaling:
         document["header_keys"] = report.scaling.header_keys
@@ -38,8 +37,8 @@ def render_json(report: Report) -> str:
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
-def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _row(row: Row, context: Context, upstream: bool) -> JsonObject:
+    record: JsonObject = {
         "name": row.case.benchmark,
         "case": row.case.id,
         "metric": row.metric,
@@ -56,8 +55,8 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
         record |= {
             "detail": words.finding,
             "rule_text": words.rule,
-            "place": row.remarks.place or None,
-            "expected_place": row.remarks.expected_place or None,
+            "place": str(row.remarks.place) or None,
+            "expected_place": str(row.remarks.expected_place) or None,
             "reproduce": words.repro,
             "accept": words.accept or None,
             "instead": words.instead or None,
@@ -67,7 +66,7 @@ def _row(row: Row, context: Context, upstream: bool) -> dict[str, Any]:
     return record
 
 
-def _entry(entry: QuarantineEntry) -> dict[str, Any]:
+def _entry(entry: QuarantineEntry) -> JsonObject:
     stated = {
         "case": entry.case,
         "reason": entry.reason,
@@ -81,7 +80,7 @@ def _entry(entry: QuarantineEntry) -> dict[str, Any]:
     }
 
 
-def _release(release: Release) -> dict[str, Any]:
+def _release(release: Release) -> JsonObject:
     return {
         "name": release.case.benchmark,
         "passed": release.passed,

@@ -36,7 +36,7 @@ def render_junit(report: Report) -> str:
             f'      <failure type="expired" message={xml_attribute(f"the quarantine ended {entry.expires} ({entry.place})")}/>'
         )
         lines.append("    </testcase>")
-    if notes := "\n".join([report.headline, *judgement.cautions]):
+    if notes := "\n".join([report.headline, *(caution.text for caution in judgement.cautions)]):
         lines.append(f"    <system-out>{xml_text(notes)}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"

@@ -102,7 +102,7 @@ def render_text(report: Report, *, color: bool = False, width: int = 80) -> str:
         lines += ["", *_expired_block(entry, page)]
     lines += _others(report, page)
     for caution in judgement.cautions:
-        lines += page.wrap(caution, "caution: ", " " * 9)
+        lines += page.wrap(caution.text, "caution: ", " " * 9)
     if report.scaling:
         lines += ["", *scaling_lines(report.scaling)]
     if len(red) > 3:

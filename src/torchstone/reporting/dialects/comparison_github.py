@@ -27,7 +27,7 @@ def render_compare_github(report: CompareReport) -> str:
         lines.append(annotation("error", text, title=_title(row, names), **_location(row)))
     if (left := len(report.red) - MOST_RED) > 0:
         lines.append(annotation("error", f"{left:,} more red rows; {ALL_RED}", title="torchstone"))
-    lines += [annotation("warning", caution, title="torchstone") for caution in report.compared.cautions]
+    lines += [annotation("warning", caution.text, title="torchstone") for caution in report.compared.cautions]
     for verdict in [verdict for verdict in Verdict if verdict is not Verdict.PASS]:
         rows = report.of_verdict(verdict)
         for row in rows[:MOST_OF_ONE]:
@@ -47,5 +47,5 @@ def _title(row: ComparedRow, names: Names) -> str:
 
 
 def _location(row: ComparedRow) -> dict[str, str]:
-    path, _, line = (row.new_place or row.base_place).rpartition(":")
-    return {"file": path, "line": line} if path else {}
+    place = row.new_place or row.base_place
+    return {"file": place.path, "line": str(place.line)} if place.line else {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import msgspec
 
 from torchstone.analyze.two_samples import Side
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.compared import ComparedRow
@@ -25,7 +25,7 @@ FORMAT = 1
 def render_compare_json(report: CompareReport) -> str:
     """Everything, with all rows; what a row has is in docs/compare.md. A limit that is not there is null."""
     compared, rate = report.compared, report.compared.pass_rate
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "format": FORMAT,
         "policy": compared.policy.name,
         "exit_code": compared.exit_code,
@@ -50,7 +50,7 @@ def render_compare_json(report: CompareReport) -> str:
             for row in compared.status_changes
         ],
         "rows": [_row(row, report) for row in report.ordered],
-        "cautions": compared.cautions,
+        "cautions": [caution.text for caution in compared.cautions],
     }
     if compared.ddp is not None:
         document["header_keys"] = compared.header_keys
@@ -58,8 +58,8 @@ def render_compare_json(report: CompareReport) -> str:
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
-def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _row(row: ComparedRow, report: CompareReport) -> JsonObject:
+    record: JsonObject = {
         "name": row.case.benchmark,
         "case": row.case.id,
         "metric": row.metric,
@@ -87,7 +87,7 @@ def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
             "relevance": row.relevance or None,
             "more_trials": row.more,
         }
-    record |= {"base_place": row.base_place or None, "new_place": row.new_place or None}
+    record |= {"base_place": str(row.base_place) or None, "new_place": str(row.new_place) or None}
     if row.verdict is not Verdict.PASS:
         record |= {
             "detail": describe_finding(row, report.confidence),
@@ -97,5 +97,5 @@ def _row(row: ComparedRow, report: CompareReport) -> dict[str, Any]:
     return record
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: Side) -> JsonObject:
     return {"trials": len(side.values), "samples": side.samples, "trial_values": side.values}

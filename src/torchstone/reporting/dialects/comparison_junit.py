@@ -34,7 +34,7 @@ def render_compare_junit(report: CompareReport) -> str:
     ]
     for row in rows:
         lines += _testcase(report, row)
-    notes = [report.headline, report.environment, *report.compared.cautions]
+    notes = [report.headline, report.environment, *(caution.text for caution in report.compared.cautions)]
     lines.append(f"    <system-out>{xml_text(chr(10).join(note for note in notes if note))}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"

@@ -56,7 +56,7 @@ def render_compare_text(report: CompareReport, *, color: bool = False, width: in
     lines += _reasons(report, names, page)
     lines += _tables(report, names, page)
     for caution in compared.cautions:
-        lines += page.wrap(caution, "caution: ", " " * 9)
+        lines += page.wrap(caution.text, "caution: ", " " * 9)
     if compared.ddp is not None:
         lines += ["", *scaling_lines(ScalingTable(compared.header_keys or [], compared.ddp))]
     if len(report.red) > 3:
@@ -102,7 +102,7 @@ def _red_block(report: CompareReport, row: ComparedRow, names: Names, page: Page
         "case": printable(row.case.id, 400),
         "by": describe_method(row.comparison) if row.comparison and row.comparison.method else "",
         "so it is": describe_certainty(row, report.compared.alpha),
-        "at": ", base ".join(place for place in (row.new_place or "no result", row.base_place) if place),
+        "at": ", base ".join(str(place) for place in (row.new_place or "no result", row.base_place) if place),
     }
     for field, value in fields.items():
         if value:

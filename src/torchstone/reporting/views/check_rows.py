@@ -51,17 +51,24 @@ class Report(Struct, frozen=True):
 
     @property
     def headline(self) -> str:
-        """The outcome in one line."""
+        """The outcome in one line, with its label where rows were judged."""
+        if self.scaling and not self.judgement.counts.rows:
+            return self.finding
+        return f"{'FAIL' if self.judgement.exit_code else 'PASS'}: {self.finding}"
+
+    @property
+    def finding(self) -> str:
+        """The outcome in one line, without a label."""
         counts, judgement = self.judgement.counts, self.judgement
         policy = judgement.policy.title
         if self.scaling and not counts.rows:
             return f"{count_of(len(self.scaling.rows), 'round')} compared; the {policy} judges none of them"
         if judgement.exit_code == 0:
-            return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
+            return f"{count_of(counts.judged, 'case')} judged, none red ({policy})"
         parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
         if judgement.expired:
             parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
-        return f"FAIL: {', '.join(parts)} ({policy})"
+        return f"{', '.join(parts)} ({policy})"
 
     @property
     def summary(self) -> dict[str, int]:
@@ -101,7 +108,7 @@ def describe(row: Row, context: Context) -> Words:
         describe_finding(row),
         describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none",
         ", baseline ".join(
-            place for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
+            str(place) for place in (row.remarks.place or "no result", row.remarks.expected_place) if place
         ),
         repro_command(row, context),
         _accept_command(row, context, offer),
@@ -161,8 +168,7 @@ def repro_command(row: Row, context: Context) -> str:
 
 
 def _offer(row: Row, context: Context) -> Offer:
-    results = row.remarks.place.rpartition(":")[0]
-    return find_offer(row, context.terms, _baseline_of(row, context), results)
+    return find_offer(row, context.terms, _baseline_of(row, context), row.remarks.place.path)
 
 
 def _accept_command(row: Row, context: Context, offer: Offer) -> str:
@@ -179,7 +185,7 @@ def _accept_command(row: Row, context: Context, offer: Offer) -> str:
 def _baseline_of(row: Row, context: Context) -> str:
     """The baseline file that the row is in, or would have to be added to."""
     if row.remarks.expected_place:
-        return row.remarks.expected_place.rpartition(":")[0]
+        return row.remarks.expected_place.path
     fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
     return fitting[0] if fitting else ""
 
@@ -187,7 +193,7 @@ def _baseline_of(row: Row, context: Context) -> str:
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
     from_one = row.actual is not None and row.remarks.place
-    return [row.remarks.place.rpartition(":")[0]] if from_one else context.results
+    return [row.remarks.place.path] if from_one else context.results
 
 
 def _pattern(row: Row, context: Context) -> str:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.device import is_out_of_memory
@@ -52,7 +53,7 @@ def take_turns(
             code = look_at_code(job)
             _play(call, target.device.synchronize, exchange, {"each": each, **code})
         if read_capture().has_compiled_since(captured):
-            result.caution("it was compiled again while it was timed, so some samples hold compile time")
+            result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
 
 
 def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, message: dict[str, Any]) -> None:

@@ -116,7 +116,7 @@ def _convert(
             raise no_match(only, given)
         text, losses = convert(run, to, raw_cells=raw_cells)
     for caution in (caution for reading in readings for caution in reading.cautions):
-        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
+        sys.stderr.write(f"caution: {printable(caution.text, 2000)}\n")
     if losses and not lossy:
         raise UsageError(
             f"the format {to} cannot hold: {'; '.join(losses)}", advice="add --lossy to write it without them"

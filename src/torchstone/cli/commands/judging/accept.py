@@ -16,6 +16,7 @@ from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.shared import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience, read_results
 from torchstone.cli.terminal.tables import print_table
+from torchstone.core.cautions import Caution, merged
 from torchstone.core.config import load_settings, parse_rule
 from torchstone.core.disk import read_text, replace_text, try_file
 from torchstone.core.errors import InputError, UsageError, printable
@@ -139,14 +140,14 @@ def accept(
     _show(proposal, path)
     cautions = [*_unknown_variables(old, readings), *cautions]
     for caution in (*(caution for reading in (*readings, old) for caution in reading.cautions), *cautions):
-        print(f"caution: {printable(caution, 2000)}")
+        print(f"caution: {printable(caution.text, 2000)}")
     return _carry_out(proposal, old, text, diff=diff, dry_run=dry_run, yes=yes)
 
 
-def _unknown_variables(old: Reading, readings: Sequence[Reading]) -> list[str]:
+def _unknown_variables(old: Reading, readings: Sequence[Reading]) -> tuple[Caution, ...]:
     """The variables of which nobody can say whether they are what they were when the baseline was measured."""
     told = (unknowns(reading.run.environment, old.run.environment) for reading in readings)
-    return list(dict.fromkeys(caution for found in told for caution in found))
+    return merged(caution for found in told for caution in found)
 
 
 def _require_sense(
@@ -228,7 +229,7 @@ def _learn(
     false_alarms: str | None,
     kind: str | None,
     assignments: Sequence[str],
-) -> tuple[Wish, list[str]]:
+) -> tuple[Wish, list[Caution]]:
     """The wish with what --learn-margins finds in past runs, and what is to be said about them."""
     if not names:
         if false_alarms is not None:

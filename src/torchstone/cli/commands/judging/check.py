@@ -30,6 +30,8 @@ from torchstone.cli.options.shared import (
     read_results,
 )
 from torchstone.cli.terminal.show import REPORT_OPTIONS, parse_reports, refuse_overwriting, render, show
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.config import POLICIES, QUARANTINE_NAME, Settings, load_settings, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import QuarantineEntry, Reading
@@ -263,7 +265,7 @@ def _look_back(
     told = tell_drifts(judgement.rows, results, past.readings, apart)
     left_out = past.tell_apart("times and memory are ") if apart else []
     if not past.cases & {outcome.case for _, _, outcome in results}:
-        left_out.append("--history has none of the cases that were judged: nothing was looked for")
+        left_out.append(make_caution(CautionKind.NO_COMMON_PAST))
     return structs.replace(judgement, cautions=[*judgement.cautions, *told, *past.cautions, *left_out])
 
 
@@ -292,7 +294,7 @@ def _policy(settings: Settings, request: Request) -> Policy:
     return make_policy(name, blocked, allowed, version.name)
 
 
-def _quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[str, ...]]:
+def _quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[Caution, ...]]:
     """The entries of the named files, else those of quarantine.toml, and what is to be said about them.
 
     The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.
@@ -324,5 +326,5 @@ def _scaling(readings: Sequence[Reading], expected: Sequence[Reading]) -> Scalin
             for model, size, outcomes in group_by_model(reading.run)
         ]
 
-    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings})
+    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings.to_mapping()})
     return ScalingTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))

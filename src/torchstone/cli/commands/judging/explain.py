@@ -110,7 +110,7 @@ def explain(arguments: tuple[str, ...], *, top: str | None, style: str | None, o
             write_text(path, render(explanation, written, most))
     for side in (sides.base, sides.new):
         for caution in side.reading.cautions:
-            sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
+            sys.stderr.write(f"caution: {printable(caution.text, 2000)}\n")
     printed = "text" if path else written
     write = sys.stdout.write if printed == "text" else write_data
     write(render(explanation, printed, most, terminal=sys.stdout.isatty()))
@@ -182,7 +182,8 @@ def _explanation(
     sides: Sides, found: Sequence[tuple[Case, Explained]], notes: Sequence[str], *, one: bool
 ) -> Explanation:
     differing = differences(sides.new.run.environment, sides.base.run.environment)
-    notes = [*notes, *unknowns(sides.new.run.environment, sides.base.run.environment)]
+    hidden = unknowns(sides.new.run.environment, sides.base.run.environment)
+    notes = [*notes, *(caution.text for caution in hidden)]
     cases, explained = zip(*found, strict=True)
     return Explanation(
         sides.base.path, sides.new.path, tuple(differing), tuple(notes), tuple(cases), tuple(explained), one

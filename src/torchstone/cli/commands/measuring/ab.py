@@ -33,6 +33,8 @@ from torchstone.cli.terminal.ab_display import (
 )
 from torchstone.cli.terminal.run_display import clock_text
 from torchstone.cli.terminal.run_outputs import refuse_taken
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.fingerprint import differences, unknowns
@@ -220,7 +222,7 @@ def _measure(
         terms = structs.replace(terms, budget=SECONDS_A_CASE * len(contests) + renewing)
     _say_first(sides, terms, cautions, display)
     settings = sides[0].run.settings
-    limits = Limits(settings.get("timeout", 1800.0), settings.get("memory_limit"))
+    limits = Limits(settings.timeout, settings.memory_limit)
     match = Match(sides, terms, limits, display)
     with ExitStack() as stack:
         journals = _journals(stack, sides, contests, terms, _command(targets, given), given, display)
@@ -232,7 +234,7 @@ def _measure(
             raise
 
 
-def _say_first(sides: Sequence[Side], terms: Terms, cautions: Sequence[str], display: AbDisplay) -> None:
+def _say_first(sides: Sequence[Side], terms: Terms, cautions: Sequence[Caution], display: AbDisplay) -> None:
     """What a person should know before the first verdict."""
     a, b = sides
     display.say(f"seed {terms.seed}, at most {clock_text(terms.budget)}")
@@ -241,9 +243,9 @@ def _say_first(sides: Sequence[Side], terms: Terms, cautions: Sequence[str], dis
     own = [caution for side in sides for caution in side.session.cautions]
     own += unknowns(b.run.environment, a.run.environment)
     if _are_the_same(a, b):
-        own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
-    for caution in dict.fromkeys((*cautions, *own)):
-        display.say(f"caution: {caution}")
+        own.append(make_caution(CautionKind.SIDES_ARE_EQUAL))
+    for caution in merged((*cautions, *own)):
+        display.say(f"caution: {caution.text}")
 
 
 def _are_the_same(a: Side, b: Side) -> bool:
@@ -279,7 +281,7 @@ def _journals(
             "alpha": terms.alpha,
             "command": command,
         }
-        settings = {**side.run.settings, "pairing": pairing}
+        settings = structs.replace(side.run.settings, pairing=pairing)
         run = structs.replace(side.run, id=f"{terms.session}-{letter}", plan=plan, settings=settings)
         path = given[f"output_{letter}"] or os.path.join(RUNS, f"{run.id}.jsonl")
         try:
@@ -374,7 +376,8 @@ def _page(
         f"B differs from A: {each}"
         for each in differences(sides[1].run.environment, sides[0].run.environment)
     ]
-    notes += [*unknowns(sides[1].run.environment, sides[0].run.environment), *cautions]
+    hidden = unknowns(sides[1].run.environment, sides[0].run.environment)
+    notes += [*(caution.text for caution in hidden), *cautions]
     headline = f"B against A: {headline_of(contests)}"
     return AbPage(headline, tuple(told), tuple(rows), terms.margin, tuple(notes))
 

@@ -75,7 +75,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
         for difference in differences(found["environment"], run.environment):
             display.say(f"caution: not as it was: {difference}")
         for unknown in unknowns(found["environment"], run.environment):
-            display.say(f"caution: {unknown}")
+            display.say(f"caution: {unknown.text}")
         limits = Limits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))
     return 0 if all(outcome.status in {PASSED, SKIPPED} for outcome in outcomes) else 1
@@ -107,11 +107,11 @@ def show(outcome: Outcome, label: str = "") -> None:
     print(f"now:  {result_line(outcome, len(outcome.case.benchmark), label)}", flush=True)
     if failure and failure.traceback:
         print(clean_log(failure.traceback))
-    for caution in (outcome.extra or {}).get("cautions", []):
-        print(f"caution: {printable(str(caution), 1000)}")
-    for cause in (outcome.extra or {}).get("graph_breaks", []):
-        place, source = (printable(str(cause[key]), 1000) for key in ("place", "source"))
-        print(f"graph break ({cause['count']}x) at {place}: {source}")
+    for caution in outcome.cautions:
+        print(f"caution: {printable(caution.text, 1000)}")
+    for cause in outcome.capture.graph_breaks if outcome.capture else ():
+        place, source = printable(cause.place, 1000), printable(cause.source, 1000)
+        print(f"graph break ({cause.count}x) at {place}: {source}")
 
 
 def find_cases(run: Run, wanted: str, path: str) -> list[Case]:

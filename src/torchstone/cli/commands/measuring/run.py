@@ -215,7 +215,7 @@ _RESUMABLE = {
 
 def _show_cautions(session: Session, display: Display) -> None:
     for caution in session.cautions:
-        display.say(f"caution: {caution}")
+        display.say(f"caution: {caution.text}")
 
 
 def _carry_out(

@@ -136,7 +136,7 @@ def _try_all(
     display.say(
         f"seed {terms.seed}; {count_of(total, 'comparison')}, at most {clock_text(total * terms.budget)}"
     )
-    limits = Limits(run.settings.get("timeout", 1800.0), run.settings.get("memory_limit"))
+    limits = Limits(run.settings.timeout, run.settings.memory_limit)
     with display.showing(run):
         display.expect(total)
         for each in try_verdicts(sides, terms, shares, repeat, limits, display):
