@@ -10,6 +10,7 @@ from typing import Any
 
 from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import environment_from
 
 VARIANT = Variant(device="cpu", backend="inductor", mode="inference", dtype="float32", batch_size=8)
 
@@ -60,6 +61,6 @@ def write_run(
 ) -> str:
     """A run file in the folder that commands run in; its name."""
     plan = (*(outcome.case for outcome in outcomes), *further_plan)
-    run = Run(name, plan, tuple(outcomes), environment=dict(environment or {}))
+    run = Run(name, plan, tuple(outcomes), environment=environment_from(dict(environment or {})))
     (folder / name).write_text(encode_run(run))
     return name

@@ -6,7 +6,10 @@ import re
 import unicodedata
 from typing import Any
 
+from torchstone.core.capture_details import CaptureDetails, GraphBreak
+from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_settings import Settings, environment_from
 
 COLOR = "\x1b[35;7m"  # none of ours: where it comes out, foreign text has colored the terminal
 HOSTILE = {
@@ -66,9 +69,6 @@ def hostile_outcome(name: str, text: str, *, passes: bool) -> Outcome:
     """An outcome in which whatever can be said is hostile."""
     case = Case(name, "performance", "smoke", Variant("cpu", "inductor", "inference"))
     extra: dict[str, Any] = {
-        "cautions": [text],
-        "graph_breaks": [{"reason": text, "count": 1, "place": text, "source": text}],
-        "recompile_reasons": [text],
         "counters": {text: {text: 1}},
         "log": text,
         text: text,
@@ -77,8 +77,18 @@ def hostile_outcome(name: str, text: str, *, passes: bool) -> Outcome:
         Measurement("speedup", (2.0 if passes else 1.0,) * 3, {"counter": text, "cache": text, text: text}),
         Measurement("graph_breaks", (0 if passes else 5,)),
     )
+    capture = CaptureDetails((GraphBreak(text, text, text),), (text,))
     failure = None if passes else Failure(text, text, text, text)
-    return Outcome(case, "pass" if passes else "fail_to_run", measured, failure, text, extra)
+    return Outcome(
+        case,
+        "pass" if passes else "fail_to_run",
+        measured,
+        failure,
+        text,
+        extra,
+        (recorded(text),),
+        capture=capture,
+    )
 
 
 def hostile_run(*, passes: bool) -> Run:
@@ -93,4 +103,6 @@ def hostile_run(*, passes: bool) -> Run:
     }
     revision = Revision(everything, everything, True, everything)
     plan = tuple(outcome.case for outcome in outcomes)
-    return Run(everything, plan, outcomes, revision, facts, {"label": everything})
+    return Run(
+        everything, plan, outcomes, revision, environment_from(facts), Settings(rest={"label": everything})
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import environment_from
 
 Json = dict[str, Any]
 ENVIRONMENT: Json = {"versions": {"torch": "2.13.0"}, "software": {"python": {"version": "3.11.7"}}}
@@ -140,7 +141,9 @@ def outcome_of(case: Case, stated: object, status: str = "pass") -> Outcome:
 
 
 def run_of(*outcomes: Outcome, name: str = "run", environment: Json = ENVIRONMENT) -> Run:
-    return Run(name, tuple(outcome.case for outcome in outcomes), outcomes, environment=environment)
+    return Run(
+        name, tuple(outcome.case for outcome in outcomes), outcomes, environment=environment_from(environment)
+    )
 
 
 def sample_run(*, changed: bool) -> Run:

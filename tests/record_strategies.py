@@ -7,7 +7,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from torchstone.core.records import Case, Failure, Measurement, Number, Outcome, Revision, Run, Variant
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution, recorded
+from torchstone.core.records import (
+    Case,
+    Failure,
+    Measurement,
+    Number,
+    Outcome,
+    Provenance,
+    Revision,
+    Run,
+    Variant,
+)
+from torchstone.core.run_settings import Settings, environment_from
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import CAPTURE_METRICS, FAILED, METRICS, PASSED, SKIPPED, STATUSES, Probe
 from torchstone.formats.torch.expected_csv import DTYPES
@@ -64,6 +77,14 @@ _PERFORMANCE_METRICS = (
     "dynamo_peak_mem",
     "cache_lookup_latency",
 )
+
+
+CAUTIONS = st.builds(recorded, TEXTS) | st.builds(
+    lambda pairs: make_caution(CautionKind.FEW_PAIRS, pairs=pairs), st.integers(0, 10**6)
+)
+
+
+PROVENANCES = st.builds(Provenance, NAMES, NAMES, NAMES, st.integers(1, 9), st.just("2/8"), NAMES)
 
 
 def run_with(outcomes: Sequence[Outcome]) -> Run:
@@ -227,7 +248,7 @@ def ddp_runs(draw: st.DrawFn) -> Run:
         st.dictionaries(TEXTS.filter(lambda key: key != "benchmark_results"), JSON_VALUES, max_size=3)
     )
     run = run_with(outcomes)
-    return Run(run.id, run.plan, run.outcomes, settings=settings)
+    return Run(run.id, run.plan, run.outcomes, settings=Settings(rest=settings))
 
 
 @st.composite
@@ -266,11 +287,19 @@ def full_runs(draw: st.DrawFn) -> Run:
             draw(st.none() | failures),
             draw(TEXTS),
             draw(st.none() | JSON_OBJECTS),
+            tuple(draw(st.lists(CAUTIONS, max_size=2))),
+            draw(st.none() | PROVENANCES),
         )
         for case in measured
     ]
     revision = draw(st.builds(Revision, TEXTS, TEXTS, st.none() | st.booleans(), TEXTS))
     environment, settings = draw(JSON_OBJECTS), draw(JSON_OBJECTS)
     return Run(
-        draw(TEXTS), tuple(cases), tuple(outcomes), revision, environment, settings, draw(st.booleans())
+        draw(TEXTS),
+        tuple(cases),
+        tuple(outcomes),
+        revision,
+        environment_from(environment),
+        Settings(rest=settings),
+        draw(st.booleans()),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.run_settings import environment_from, settings_from
 
 ENVIRONMENT = {"software": {"torch": {"version": "2.13.0+cu130", "cuda": "13.0"}}}
 SETTINGS = {"sources": {"scaling": {"kind": "suite", "name": "scaling"}}, "threads": 1}
@@ -62,7 +63,9 @@ def failed_round(case: Case, status: str = "timeout") -> Outcome:
 def scaling_run(*outcomes: Outcome) -> Run:
     """A run that torchstone measured."""
     plan = tuple(outcome.case for outcome in outcomes)
-    return Run("r", plan, outcomes, environment=ENVIRONMENT, settings=SETTINGS)
+    return Run(
+        "r", plan, outcomes, environment=environment_from(ENVIRONMENT), settings=settings_from(SETTINGS)
+    )
 
 
 def sweep(benchmark: str = "mlp", seconds: float = 0.1, **changes: Any) -> list[Outcome]:  # noqa: ANN401  (as above)

@@ -142,7 +142,7 @@ DDP_REPORT: dict[str, Any] = {
 }
 DDP = json.dumps(DDP_REPORT) + "\n"
 RUN = (
-    '{"kind":"run","format":1,"id":"nightly","plan":[{"benchmark":"sam","probe":"accuracy","suite":"torchbench",'
+    '{"kind":"run","format":2,"id":"nightly","plan":[{"benchmark":"sam","probe":"accuracy","suite":"torchbench",'
     '"variant":{"device":"cuda","dynamic":false,"batch_size":4,"further":[["tag","a"]]}},'
     '{"benchmark":"moco","probe":"performance"}],"revision":{"commit":"0123abc","dirty":true},'
     '"environment":{"versions":{"torch":"2.9.0"}},"settings":{"repeat":30}}\n'

@@ -14,6 +14,7 @@ from typing import Any
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import environment_from
 
 STRAGGLER = "rank 3 on b: its own work takes 34% longer than that of the middle rank"
 LOST = "rank 2 on b: no answer for 60 s in all_reduce; the link to b is gone"
@@ -114,7 +115,11 @@ def round_failed(case: Case, status: str = "timeout", message: str = LOST) -> Ou
 def run_of_rounds(*outcomes: Outcome, name: str = "scaling") -> Run:
     plan = tuple(outcome.case for outcome in outcomes)
     return Run(
-        name, plan, outcomes, Revision("9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "main"), ENVIRONMENT
+        name,
+        plan,
+        outcomes,
+        Revision("9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "main"),
+        environment_from(ENVIRONMENT),
     )
 
 

@@ -37,7 +37,7 @@ def test_a_baseline_becomes_one_of_the_new_environment_as_a_whole(
     assert torchstone("check", new, "--baseline", base).code == 1
     assert torchstone("accept", new, "--baseline", base, "--yes").code == 0
     now = read(base)
-    assert now.environment == NEW
+    assert now.environment.to_mapping() == NEW
     # What moved by less than noise, too: it was measured there, and the old value was not.
     assert [outcome.value("abs_latency") for outcome in now.outcomes] == [5.1, 9.0]
     assert torchstone("check", new, "--baseline", base).code == 0
@@ -63,7 +63,7 @@ def test_new_rows_with_times_are_held_back_too_and_counts_are_not(
     ran = torchstone("accept", new, "--baseline", base, "--yes", "--add-new")
     now = read(base)
     assert "another environment" in " ".join(ran.out.split())
-    assert now.environment == OLD
+    assert now.environment.to_mapping() == OLD
     assert [(outcome.case.benchmark, outcome.value("graph_breaks")) for outcome in now.outcomes] == [
         ("a", 2),
         ("b", 0),
@@ -126,7 +126,7 @@ def test_of_several_files_from_elsewhere_a_row_gets_what_most_of_them_say(
     ran = torchstone("accept", *files, "--baseline", base, "--yes", "--include-unstable")
     assert ran.code == 0
     now = read(base)
-    assert now.environment == NEW
+    assert now.environment.to_mapping() == NEW
     assert [outcome.status for outcome in now.outcomes] == ["pass", "pass"]
     assert (now.outcomes[0].value("graph_breaks"), now.outcomes[1].value("abs_latency")) == (0, 5.0)
     assert torchstone("check", files[2], "--baseline", base).code == 1
@@ -140,7 +140,7 @@ def test_a_file_that_does_not_say_where_it_was_measured_takes_no_environment_awa
     other = write_run(tmp_path, "other.jsonl", [timed("b", 7.0)])
     ran = torchstone("accept", one, other, "--baseline", base, "--yes")
     assert "hold" in ran.out
-    assert read(base).environment == OLD
+    assert read(base).environment.to_mapping() == OLD
 
 
 def test_the_same_numbers_in_another_environment_are_a_change_too(

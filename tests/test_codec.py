@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from record_strategies import full_runs
 from sample_files import RUN, assert_sound
 from torchstone.core.errors import InputError
-from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Provenance, Revision, Run, Variant
 from torchstone.core.run_file import FORMAT, EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.core.run_settings import Environment, Settings
 from torchstone.core.text.redaction import is_hidden
 from torchstone.core.text.safe_text import is_plain
 
@@ -34,7 +35,7 @@ def changed(line: str, **changes: object) -> str:
 def planned(**changes: object) -> str:
     """The head of a run, its only case changed."""
     case: dict[str, Any] = {"benchmark": "a", "probe": "accuracy"}
-    return json.dumps({"kind": "run", "format": 1, "id": "x", "plan": [case | changes]}) + "\n"
+    return json.dumps({"kind": "run", "format": 2, "id": "x", "plan": [case | changes]}) + "\n"
 
 
 def test_a_run_file_says_all_that_a_run_does() -> None:
@@ -57,8 +58,8 @@ def test_a_run_file_says_all_that_a_run_does() -> None:
             Outcome(moco, "pass", (Measurement("speedup", (1.25, 1.5), {"note": "cold"}),)),
         ),
         Revision("0123abc", dirty=True),
-        {"versions": {"torch": "2.9.0"}},
-        {"repeat": 30},
+        Environment(versions={"torch": "2.9.0"}),
+        Settings(rest={"repeat": 30}),
     )
     assert (reading.kind, reading.lines, reading.cautions) == ("run", (2, 3), ())
 
@@ -88,8 +89,10 @@ def test_a_run_cut_off_anywhere_keeps_its_whole_lines() -> None:
         assert len(reading.run.outcomes) == min(RUN[:end].count("\n") - 1, 2)
         assert not reading.run.finished
         assert reading.run.plan == plan
-        assert any("did not finish" in caution for caution in reading.cautions)
-        assert any("cut off" in caution for caution in reading.cautions) == (not RUN[:end].endswith("\n"))
+        assert any("did not finish" in caution.text for caution in reading.cautions)
+        assert any("cut off" in caution.text for caution in reading.cautions) == (
+            not RUN[:end].endswith("\n")
+        )
 
 
 @pytest.mark.parametrize("end", [0, 1, len(HEAD) // 2, len(HEAD) - 1])
@@ -99,7 +102,9 @@ def test_a_run_without_a_whole_head_is_refused(end: int) -> None:
 
 def test_an_unfinished_run_says_how_many_cases_lack_an_outcome() -> None:
     reading = decode_run("file", HEAD + SAM)
-    assert reading.cautions == ("file: the run did not finish: 1 of 2 planned cases have no outcome",)
+    assert [caution.text for caution in reading.cautions] == [
+        "file: the run did not finish: 1 of 2 planned cases have no outcome"
+    ]
 
 
 def test_blank_lines_are_passed_over() -> None:
@@ -114,8 +119,8 @@ def test_blank_lines_are_passed_over() -> None:
         ("5\n", 1, None),
         ("{}\n", 1, None),
         ('{"kind":"other"}\n', 1, "kind"),
-        (HEAD.replace('"format":1', '"format":2'), 1, "format"),
-        (HEAD.replace('"format":1', '"format":"1"'), 1, "format"),
+        (HEAD.replace('"format":2', '"format":3'), 1, "format"),
+        (HEAD.replace('"format":2', '"format":"1"'), 1, "format"),
         (HEAD.replace('"id"', '"name"'), 1, None),
         (HEAD.replace('"sam"', "5"), 1, "plan[0].benchmark"),
         (HEAD.replace('"moco","probe":"performance"', '"moco"'), 1, "plan[1]"),
@@ -178,14 +183,14 @@ def test_an_unknown_field_is_named_on_one_short_line(field: str) -> None:
 
 
 def test_a_format_of_the_future_is_refused_with_advice() -> None:
-    error = refused(planned().replace('"format": 1', f'"format": {FORMAT + 1}, "new": true'))
-    assert f"reads format {FORMAT}" in error.advice
-    assert is_plain(refused(planned().replace('"format": 1', '"format": "a\\nb"')).message)
+    error = refused(planned().replace('"format": 2', f'"format": {FORMAT + 1}, "new": true'))
+    assert f"reads formats 1 and {FORMAT}" in error.advice
+    assert is_plain(refused(planned().replace('"format": 2', '"format": "a\\nb"')).message)
 
 
 def test_a_case_twice_in_a_long_plan_is_found_at_once() -> None:
     cases = [{"benchmark": str(number), "probe": "accuracy"} for number in range(30_000)]
-    head = {"kind": "run", "format": 1, "id": "x", "plan": [*cases, cases[-1]]}
+    head = {"kind": "run", "format": 2, "id": "x", "plan": [*cases, cases[-1]]}
     assert refused(json.dumps(head) + "\n").message == "the plan has 29999::accuracy twice"
 
 
@@ -202,7 +207,7 @@ def test_a_line_is_whole_with_its_end() -> None:
 
 def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read() -> None:
     url = "https://me:geheim@example.com/x?access_token=abcdef"
-    head = json.loads(HEAD)
+    head = json.loads(HEAD) | {"format": 1}
     variables = {"TORCH_HUB_PASS": "geheim", "OMP_NUM_THREADS": "2", "TORCH_LOGS_OUT": url}
     head |= {
         "environment": {"variables": variables},
@@ -213,6 +218,38 @@ def test_secrets_that_an_earlier_version_recorded_are_hidden_when_a_file_is_read
     run = decode_run("old.jsonl", json.dumps(head) + "\n" + sam + MOCO + END).run
     assert "geheim" not in encode_run(run)
     assert "abcdef" not in encode_run(run)
-    assert is_hidden(run.environment["variables"]["TORCH_HUB_PASS"])
-    assert run.environment["variables"]["OMP_NUM_THREADS"] == "2"
+    assert is_hidden((run.environment.variables or {})["TORCH_HUB_PASS"])
+    assert (run.environment.variables or {})["OMP_NUM_THREADS"] == "2"
     assert run.revision.label == "from https://***@example.com/x?access_token=***"
+
+
+def test_an_outcome_says_where_it_was_measured() -> None:
+    stated = {
+        "host": "node17",
+        "machine_class": "h200",
+        "attempt": 2,
+        "shard": "3/8",
+        "scheduler_job": "4711",
+    }
+    sam = changed(SAM, provenance={**stated, "device_uuid": "8f1c"})
+    run = decode_run("file", HEAD + sam + MOCO + END).run
+    assert run.outcomes[0].provenance == Provenance("node17", "h200", "8f1c", 2, "3/8", "4711")
+    assert run.outcomes[1].provenance is None
+    assert decode_run("again", encode_run(run)).run == run
+    for wrong in ({"host": "a\nb"}, {"attempt": -1}):
+        (field,) = wrong
+        error = refused(HEAD + changed(SAM, provenance=wrong) + MOCO + END)
+        assert (error.line, error.column) == (2, f"outcome.provenance.{field}")
+
+
+def test_control_cases_are_kept_beside_the_plan() -> None:
+    case = {"benchmark": "steady", "probe": "performance"}
+    measured = [{"metric": "abs_latency", "samples": [1.5]}]
+    control = {"kind": "control", "outcome": {"case": case, "status": "pass", "measurements": measured}}
+    line = json.dumps(control) + "\n"
+    run = decode_run("file", HEAD + line + SAM + line + MOCO + END).run
+    assert [outcome.case.benchmark for outcome in run.controls] == ["steady", "steady"]
+    assert (len(run.plan), len(run.outcomes), run.finished) == (2, 2, True)
+    assert decode_run("again", encode_run(run)).run == run
+    damaged = {**control, "outcome": {**control["outcome"], "status": "a\nb"}}  # type: ignore[dict-item]
+    assert refused(HEAD + json.dumps(damaged) + "\n" + SAM + MOCO + END).column == "outcome.status"

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchstone.core.fingerprint import differences, fingerprint, unknowns
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, environment_from, settings_from
 
-ENVIRONMENT: dict[str, Any] = {
+FACTS: dict[str, Any] = {
     "machine": {
         "host": "ci-17",
         "kernel": "6.1.0",
@@ -26,15 +27,16 @@ ENVIRONMENT: dict[str, Any] = {
     "variables": {"OMP_NUM_THREADS": "8", "CUDA_HOME": "/usr/local/cuda", "CUDA_VISIBLE_DEVICES": "3"},
     "threads": 8,
 }
+ENVIRONMENT = environment_from(FACTS)
 
 
-def changed(value: object, *path: str) -> dict[str, Any]:
-    environment = copy.deepcopy(ENVIRONMENT)
+def changed(value: object, *path: str) -> Environment:
+    environment = copy.deepcopy(FACTS)
     inner: Any = environment
     for name in path[:-1]:
         inner = inner[name]
     inner[path[-1]] = value
-    return environment
+    return environment_from(environment)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +56,7 @@ def changed(value: object, *path: str) -> dict[str, Any]:
         (changed({}, "variables"), "OMP_NUM_THREADS is not set, was 8"),
     ],
 )
-def test_what_decides_times_changes_the_fingerprint_and_is_named(
-    environment: dict[str, Any], told: str
-) -> None:
+def test_what_decides_times_changes_the_fingerprint_and_is_named(environment: Environment, told: str) -> None:
     assert differences(environment, ENVIRONMENT) == [told]
     assert fingerprint(environment) != fingerprint(ENVIRONMENT)
 
@@ -74,15 +74,15 @@ def test_what_decides_times_changes_the_fingerprint_and_is_named(
         changed([{"name": "NVIDIA H200", "sm_clock_max_mhz": 1000}] * 2, "accelerators"),
     ],
 )
-def test_what_does_not_decide_times_leaves_the_fingerprint_alone(environment: dict[str, Any]) -> None:
+def test_what_does_not_decide_times_leaves_the_fingerprint_alone(environment: Environment) -> None:
     assert differences(environment, ENVIRONMENT) == []
     assert fingerprint(environment) == fingerprint(ENVIRONMENT)
 
 
 def test_a_fingerprint_is_twelve_hexadecimal_digits_that_do_not_depend_on_order() -> None:
-    backwards = dict(reversed(ENVIRONMENT.items()))
+    backwards = environment_from(dict(reversed(FACTS.items())))
     assert fingerprint(backwards) == fingerprint(ENVIRONMENT)
-    assert len(fingerprint({})) == 12
+    assert len(fingerprint(NO_ENVIRONMENT)) == 12
     assert int(fingerprint(ENVIRONMENT), 16) >= 0
 
 
@@ -97,7 +97,8 @@ def test_two_hidden_values_are_unknown_and_neither_equal_nor_different(marker: s
     shown = changed({"OMP_NUM_THREADS": "8", "TORCH_X": "1"}, "variables")
     told = ["TORCH_X is set in both environments, but its value is hidden: it may differ"]
     for other in (hidden, shown):
-        assert unknowns(hidden, other) == unknowns(other, hidden) == told
+        assert unknowns(hidden, other) == unknowns(other, hidden)
+        assert [caution.text for caution in unknowns(hidden, other)] == told
         assert differences(hidden, other) == []
     assert unknowns(shown, shown) == []
 
@@ -108,7 +109,7 @@ def test_of_many_environments_each_unknown_variable_is_named_once() -> None:
     told = [
         "TORCH_X and TORCH_Y are set in several environments, but their values are hidden: they may differ"
     ]
-    assert unknowns(one, other, ENVIRONMENT, other) == told
+    assert [caution.text for caution in unknowns(one, other, ENVIRONMENT, other)] == told
     assert unknowns(one, ENVIRONMENT, ENVIRONMENT) == []
 
 
@@ -124,15 +125,32 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-PARTS = ["machine", "accelerators", "software", "versions", "variables", "threads"]
-
-
-@given(
-    st.dictionaries(st.sampled_from(PARTS), JSON, max_size=6),
-    st.dictionaries(st.sampled_from(PARTS), JSON, max_size=6),
+OBJECTS = st.dictionaries(st.sampled_from(["cpu", "cores", "python", "torch", "name", "X"]), JSON, max_size=3)
+ENVIRONMENTS = st.builds(
+    Environment,
+    machine=OBJECTS,
+    accelerators=st.none() | st.lists(OBJECTS, max_size=2).map(tuple),
+    software=OBJECTS,
+    versions=OBJECTS,
+    variables=st.none() | OBJECTS,
+    threads=st.none() | st.integers(1, 64),
 )
-def test_environments_of_any_shape_are_compared(one: dict[str, Any], other: dict[str, Any]) -> None:
+
+
+@given(ENVIRONMENTS, ENVIRONMENTS)
+def test_environments_of_any_shape_are_compared(one: Environment, other: Environment) -> None:
     assert differences(one, one) == []
     if differences(one, other):
         assert fingerprint(one) != fingerprint(other)
     assert len(differences(one, other)) == len(differences(other, one))
+
+
+def test_keys_of_another_version_are_kept() -> None:
+    facts = FACTS | {"rack": {"row": 3}, "fingerprint": "abc"}
+    environment = environment_from(facts)
+    assert environment.rest == {"rack": {"row": 3}}
+    assert environment.to_mapping() == facts
+    sources = {"smoke": {"kind": "suite", "name": "smoke"}}
+    settings = settings_from({"sources": sources, "repeat": 3, "colour": "red"})
+    assert (settings.repeat, settings.rest) == (3, {"colour": "red"})
+    assert settings.to_mapping() == {"sources": sources, "repeat": 3, "colour": "red"}

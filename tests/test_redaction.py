@@ -12,6 +12,7 @@ from torchstone.cli.options.run_options import OPTIONS, make_request
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
 from torchstone.core.run_file import decode_run
+from torchstone.core.run_settings import settings_from
 from torchstone.core.text.redaction import redact, redact_values, was_redacted
 from torchstone.measure.executors.worker_handle import LOG_KEPT, Worker
 from torchstone.measure.journal import create_journal
@@ -83,7 +84,9 @@ def test_an_option_is_used_as_it_is_and_recorded_without_its_credentials(tmp_pat
     sources = {"smoke": {"kind": "suite", "name": "smoke"}}
     settings = {"sources": sources, "options": request.settings.options}
     path = str(tmp_path / "run.jsonl")
-    create_journal(path, Run("x", (Case("mlp", "performance", "smoke"),), (), settings=settings)).close()
+    create_journal(
+        path, Run("x", (Case("mlp", "performance", "smoke"),), (), settings=settings_from(settings))
+    ).close()
     text = Path(path).read_text()
     assert "geheim" not in text
     with pytest.raises(InputError, match="the value of the option url was not kept"):

@@ -9,6 +9,7 @@ import pytest
 from conftest import Command, WriteFile
 from torchstone.core.records import Case, Measurement, Outcome, Run
 from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.run_settings import settings_from
 
 CALLS = "python_calls"
 BENCHMARKS = '''
@@ -93,7 +94,7 @@ def counted_run(**values: int) -> str:
         for name, value in values.items()
     )
     settings = {"sources": {"suite": {"kind": "suite", "name": "smoke"}}, "counter": "python"}
-    return encode_run(Run("run", tuple(o.case for o in outcomes), outcomes, settings=settings))
+    return encode_run(Run("run", tuple(o.case for o in outcomes), outcomes, settings=settings_from(settings)))
 
 
 @pytest.mark.parametrize(

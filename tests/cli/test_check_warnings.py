@@ -10,6 +10,7 @@ import pytest
 from conftest import Command, WriteFile
 from torchstone.core.records import Case, Measurement, Outcome, Run
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import environment_from
 
 COUNT = "instruction_count"
 HERE: dict[str, Any] = {"versions": {"torch": "2.13.0"}}
@@ -97,7 +98,9 @@ def latency_run(
 ) -> str:
     case = Case("Bert", "performance", "suite")
     outcome = Outcome(case, "pass", (Measurement(metric, (latency,)),))
-    return encode_run(Run(f"202611{day:02d}T030000-abcdef", (case,), (outcome,), environment=environment))
+    return encode_run(
+        Run(f"202611{day:02d}T030000-abcdef", (case,), (outcome,), environment=environment_from(environment))
+    )
 
 
 def look_back(torchstone: Command, *options: str) -> Any:  # noqa: ANN401  (what the fixture gives)

@@ -12,6 +12,7 @@ import pytest
 from conftest import Command, WriteFile
 from torchstone.core.records import Case, Measurement, Number, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.run_settings import environment_from
 
 HERE: dict[str, Any] = {"machine": {"cpu": {"model": "EPYC"}}, "versions": {"torch": "2.13.0"}}
 OTHER_TORCH = HERE | {"versions": {"torch": "2.11.0"}}
@@ -28,7 +29,9 @@ def performance_run(
 ) -> str:
     case = Case("Bert", "performance", "suite", Variant(device="cpu", batch_size=4))
     outcome = Outcome(case, status, (Measurement(metric, (latency,), extra),) if status == "pass" else ())
-    return encode_run(Run(f"202611{day:02d}T030000-abcdef", (case,), (outcome,), environment=environment))
+    return encode_run(
+        Run(f"202611{day:02d}T030000-abcdef", (case,), (outcome,), environment=environment_from(environment))
+    )
 
 
 @pytest.fixture
@@ -52,7 +55,9 @@ def counts_run(day: int, **counts: float) -> str:
         for dtype, latency in counts.items()
     ]
     cases = tuple(outcome.case for outcome in outcomes)
-    return encode_run(Run(f"202611{day:02d}T030000-abcdef", cases, tuple(outcomes), environment=HERE))
+    return encode_run(
+        Run(f"202611{day:02d}T030000-abcdef", cases, tuple(outcomes), environment=environment_from(HERE))
+    )
 
 
 def row_in(path: Path) -> Measurement:
@@ -328,7 +333,10 @@ def test_a_row_that_stands_for_any_dtype_learns_from_the_one_that_was_measured(
         write(f"runs/{day}.jsonl", counts_run(day, float32=10 + 0.01 * (day % 3), bfloat16=5 + day % 2))
     case = Case("Bert", "performance")
     stated = Outcome(case, "pass", (Measurement("abs_latency", (10.0,)),))
-    write("base.jsonl", encode_run(Run("20261112T030000-abcdef", (case,), (stated,), environment=HERE)))
+    write(
+        "base.jsonl",
+        encode_run(Run("20261112T030000-abcdef", (case,), (stated,), environment=environment_from(HERE))),
+    )
     write("new.jsonl", counts_run(13, float32=10.01))
     ran = accept(torchstone, "--learn-margins", "runs")
     assert ran.code == 0, ran.err

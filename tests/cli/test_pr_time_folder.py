@@ -94,7 +94,7 @@ def test_run_takes_the_folder_and_its_run_file_names_only_what_was_measured(
     ]
     run = read_run(tmp_path / "run.jsonl").run
     assert [outcome.case.id for outcome in run.outcomes] == ["loop::loop_100[device=cpu]::instructions"]
-    assert list(run.settings["sources"]) == ["loop"]
+    assert list(run.settings.sources) == ["loop"]
 
 
 @pytest.mark.usefixtures("benchmarks")

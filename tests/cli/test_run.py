@@ -90,9 +90,9 @@ def test_the_run_file_knows_revision_environment_and_settings(finished: Finished
     run = read_run(finished.run_file).run
     assert len(run.revision.commit) == 40
     assert (run.revision.branch, run.revision.dirty, run.revision.label) == ("main", False, "first")
-    assert run.environment["versions"]["torch"]
-    assert run.environment["threads"] == 1
-    assert run.settings["repeat"] == 20
+    assert run.environment.versions["torch"]
+    assert run.environment.threads == 1
+    assert run.settings.repeat == 20
 
 
 def test_the_parent_never_imports_torch(finished: Finished) -> None:
@@ -159,9 +159,9 @@ def test_the_v3_records_carry_machine_versions_and_revision(finished: Finished) 
     for record in records:
         assert record["head_sha"] == run.revision.commit
         assert record["head_branch"] == "main"
-        assert record["dependencies"]["torch"]["version"] == run.environment["versions"]["torch"]
+        assert record["dependencies"]["torch"]["version"] == run.environment.versions["torch"]
         assert record["runners"][0]["name"] == "cpu"
-        assert record["runners"][0]["extra_info"]["fingerprint"] == run.environment["fingerprint"]
+        assert record["runners"][0]["extra_info"]["fingerprint"] == run.environment.fingerprint
         assert record["model"]["origins"] == ["bench_mine"]
 
 

@@ -88,7 +88,7 @@ def test_calls_are_counted_in_workers_and_nothing_one_does_is_noticed_by_the_nex
     )
     assert ran.code == 0, ran.err
     run = read_run(tmp_path / "run.jsonl").run
-    assert run.settings["counter"] == "python"
+    assert run.settings.counter == "python"
     found = outcomes(tmp_path / "run.jsonl")
     assert {name: outcome.status for name, outcome in found.items()} == {
         "few": "pass",

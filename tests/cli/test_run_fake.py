@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Command
 from live_processes import read_run
+from torchstone.core.caution_kinds import CautionKind, caution_message
 from torchstone.measure.executors.fake import FakeExecutor, Script, crashes, fails, passes
 from torchstone.measure.executors.selection import using_executor
 from torchstone.worker.protocol.jobs import MeasureJob
@@ -20,7 +21,7 @@ NAMES = ("good", "slow", "wrong", "dead", "garbage")
 def measure(job: MeasureJob) -> Script:
     match job.benchmark:
         case "slow":
-            return passes(0.8, cautions=["the machine was busy"])
+            return passes(0.8, cautions=[caution_message(CautionKind.RECORDED, text="the machine was busy")])
         case "wrong":
             return fails("fail_accuracy", "output: 3 of 4 elements differ", "compare", "last words\n")
         case "dead":
@@ -31,7 +32,7 @@ def measure(job: MeasureJob) -> Script:
 
 
 def garbage() -> Script:
-    yield b'{"result": {"status": "pass", "measurements": [], "extra": {"cautions": 5}}}'
+    yield b'{"result": {"status": "pass", "measurements": [], "extra": {}, "cautions": 5}}'
     return 0
 
 

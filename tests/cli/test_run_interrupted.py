@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from msgspec import to_builtins
 
 from conftest import Command, start_on_terminal
 from live_processes import (
@@ -29,6 +28,7 @@ from live_processes import (
 )
 from torchstone.core.records import Case, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import Environment
 from torchstone.measure.journal import reopen_journal
 from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
@@ -68,8 +68,8 @@ def unfinished(folder: Path) -> Path:
     path = folder / "bench_slow.py"
     source = {"kind": "file", "name": "bench_slow", "path": str(path), "hash": hash_file(str(path))}
     settings = Settings({"bench_slow": source}, str(folder), threads=1, repeat=20)
-    environment = {"versions": {"torch": metadata.version("torch")}}
-    run = Run("id", plan, (Outcome(plan[0], "pass"),), Revision(), environment, to_builtins(settings), False)
+    environment = Environment(versions={"torch": metadata.version("torch")})
+    run = Run("id", plan, (Outcome(plan[0], "pass"),), Revision(), environment, settings, False)
     path = folder / "run.jsonl"
     path.write_text(encode_run(run))
     return path
@@ -306,7 +306,7 @@ def test_a_damaged_file_is_not_gone_on_with(unfinished: Path, tmp_path: Path, to
         "damaged.jsonl:2: ": [head, outcome[:50] + "\n", outcome],
         "damaged.jsonl:1: ": [head.replace('"benchmark"', '"bunchmark"'), outcome],
         "damaged.jsonl:3: a second outcome of": [head, outcome, outcome],
-        "damaged.jsonl:1: column format: ": [head.replace('"format":1', '"format":99'), outcome],
+        "damaged.jsonl:1: column format: ": [head.replace('"format":2', '"format":99'), outcome],
         "damaged.jsonl:1: column settings.repeat: expected": [
             head.replace('"repeat":20', '"repeat":"often"'),
             outcome,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from torchstone.cli.terminal.run_summary import print_summary, result_line
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution, recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
 
 FEW = "only {} pairs of calls were timed: too few for an interval"
@@ -12,10 +14,11 @@ AGAIN = "it was compiled again while it was timed, so some samples hold compile 
 ADDRESS = "https://github.com/pytorch/benchmark/blob/main/" + "deep/" * 8 + "README.md"
 
 
-def timed(name: str, *cautions: str, interval: tuple[float, float] | None = None) -> Outcome:
+def timed(name: str, *cautions: Caution | str, interval: tuple[float, float] | None = None) -> Outcome:
     extra = {"interval": list(interval)} if interval else None
-    told = {"cautions": list(cautions)} if cautions else None
-    return Outcome(Case(name, "performance"), "pass", (Measurement("speedup", (2.0,), extra),), extra=told)
+    told = tuple(each if isinstance(each, Caution) else recorded(each) for each in cautions)
+    measured = (Measurement("speedup", (2.0,), extra),)
+    return Outcome(Case(name, "performance"), "pass", measured, cautions=told)
 
 
 def failed(message: str, status: str = "fail_to_run", phase: str = "compile") -> Outcome:
@@ -37,7 +40,8 @@ class TestCautions:
         assert " ".join(cautions_of(text)).split() == f"- {AGAIN} (2 cases: a, b) - odd (1 case: c)".split()
 
     def test_those_that_differ_only_in_a_count_are_one(self, capsys: pytest.CaptureFixture[str]) -> None:
-        told = [timed(name, FEW.format(count)) for name, count in zip("abcde", (7, 5, 19, 5, 6), strict=True)]
+        counts = zip("abcde", (7, 5, 19, 5, 6), strict=True)
+        told = [timed(name, make_caution(CautionKind.FEW_PAIRS, pairs=count)) for name, count in counts]
         text = " ".join(" ".join(cautions_of(summary(capsys, *told))).split())
         assert text == f"- {FEW.format('5 to 19')} (5 cases: a, b, c, ...)"
 

@@ -11,6 +11,7 @@ from conftest import Command, WriteFile, start_on_terminal
 from torchstone.cli.terminal.run_summary import print_cache_reasons, print_summary, result_line
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import settings_from
 
 NATIVE = "what inductor wrote was compiled again, in {} s (cold: 2.1 s): it is not among what was saved"
 SETTINGS = {"sources": {"smoke": {"kind": "suite", "name": "smoke"}}, "threads": 1}
@@ -195,7 +196,7 @@ class TestCommand:
     def test_a_finished_run_is_explained_by_resuming_it(self, torchstone: Command, write: WriteFile) -> None:
         native = [reason("portable", "all", "native", "miss", NATIVE.format(2.9))]
         one = outcome("mlp", {"cold": 3.0, "warm": 0.2, "portable": 2.5}, reasons=native)
-        path = write("run.jsonl", encode_run(Run("r", (one.case,), (one,), settings=SETTINGS)))
+        path = write("run.jsonl", encode_run(Run("r", (one.case,), (one,), settings=settings_from(SETTINGS))))
         ran = torchstone("run", "--resume", path, "--explain")
         assert ran.code == 0
         assert "portable   native miss, all graphs: what inductor wrote was compiled again" in ran.out

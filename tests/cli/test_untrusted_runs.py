@@ -13,6 +13,7 @@ import pytest
 from conftest import Command, start_on_terminal
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.run_settings import settings_from
 from torchstone.measure.measuring import case_file
 from torchstone.measure.targets import hash_file
 
@@ -35,7 +36,13 @@ class Attack:
         (here / ".torchstone" / "cache").mkdir(parents=True)  # as an archive may bring it along
 
     def write(self, case: Case, settings: dict[str, Any]) -> str:
-        run = Run("attack", (case,), (), settings={"sources": {"smoke": SMOKE}, **settings}, finished=False)
+        run = Run(
+            "attack",
+            (case,),
+            (),
+            settings=settings_from({"sources": {"smoke": SMOKE}, **settings}),
+            finished=False,
+        )
         (self.here / "run.jsonl").write_text(encode_run(run))
         return "run.jsonl"
 
@@ -158,7 +165,7 @@ def test_repeats_for_accepting_ask_the_same(
     monkeypatch.chdir(attack.here)
     _, settings, told = attack.settings("a suite that is another file")
     counted = Outcome(CASE, "pass", (Measurement("compile_time_instruction_count", (1000,)),))
-    run = Run("attack", (CASE,), (counted,), settings=settings)
+    run = Run("attack", (CASE,), (counted,), settings=settings_from(settings))
     Path("run.jsonl").write_text(encode_run(run))
     Path("expected.csv").write_text("mlp,compile_time_instruction_count,900,0.015\n")
     ran = torchstone("accept", "run.jsonl", "--baseline", "expected.csv", "--repeat", "2", "--yes")
@@ -223,7 +230,7 @@ def test_what_one_has_measured_is_measured_again_without_a_question_while_it_is_
     assert ran.returncode == 0, ran.stderr
     run = decode_run("", (tmp_path / "run.jsonl").read_text()).run
     own = [str(tmp_path / name) for name in ("first.py", "helper.py")]
-    assert run.settings["imported"] == {path: hash_file(path) for path in own}
+    assert run.settings.imported == {path: hash_file(path) for path in own}
     ran = call(tmp_path, "repro", "run.jsonl", "linear")
     assert ran.returncode == 0, ran.stderr
     (tmp_path / "helper.py").write_text("WIDTH = 3\n")

@@ -108,8 +108,8 @@ def test_without_samples_the_result_is_the_one_sample_and_a_caution_says_so() ->
     result = json.loads(WITHOUT_SAMPLES)["results"]["bench.time_join"][0]
     assert outcome.measurements[0].samples == tuple(result)
     (caution,) = reading.cautions
-    assert caution.startswith("file: in 1 of 8 cases one number stands for samples")
-    assert "--record-samples" in caution
+    assert caution.text.startswith("file: in 1 of 8 cases one number stands for samples")
+    assert "--record-samples" in caution.text
 
 
 def test_a_tracked_number_may_be_negative() -> None:
@@ -119,7 +119,7 @@ def test_a_tracked_number_may_be_negative() -> None:
 def test_commit_and_environment_have_the_form_of_a_run() -> None:
     run = read_as("asv", CANONICAL["asv"]).run
     assert run.revision == Revision(json.loads(CANONICAL["asv"])["commit_hash"])
-    assert run.environment == {
+    assert run.environment.to_mapping() == {
         "machine": {
             "host": "bench1",
             "os": "Linux 6.1",
@@ -145,7 +145,7 @@ def test_files_of_two_environments_are_told_apart() -> None:
 )
 def test_a_python_that_is_a_path_tells_no_version(python: str | None, version: str | None) -> None:
     environment = read_as("asv", text_of({"time_a": [[1], []]}, python=python)).run.environment
-    assert environment.get("software") == ({"python": {"version": version}} if version else None)
+    assert environment.software == ({"python": {"version": version}} if version else {})
 
 
 def test_variables_and_pinned_libraries_count() -> None:
@@ -155,7 +155,10 @@ def test_variables_and_pinned_libraries_count() -> None:
         env_vars={"OMP_NUM_THREADS": "1"},
     )
     environment = read_as("asv", text).run.environment
-    assert environment == {"versions": {"pip+numpy": "2.1"}, "variables": {"OMP_NUM_THREADS": "1"}}
+    assert environment.to_mapping() == {
+        "versions": {"pip+numpy": "2.1"},
+        "variables": {"OMP_NUM_THREADS": "1"},
+    }
 
 
 def test_texts_lose_their_quotes_unless_two_values_would_become_one() -> None:

@@ -117,7 +117,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "NaN in JSON": (DDP.replace("0.5]", "NaN]").encode(), ":1: "),
     "a key twice in JSON": (b'{"metric": {"name": "a", "name": "b"}}', ":1: "),
     "half a character in JSON": (V3.replace('"sam"', r'"\ud83d"').encode(), ":2: "),
-    "a run file of the future": (RUN.replace('"format":1', '"format":2').encode(), ":1: column format: "),
+    "a run file of the future": (RUN.replace('"format":2', '"format":3').encode(), ":1: column format: "),
     "a run file with a surplus field": (RUN.replace('"status"', '"state"').encode(), ":2: column outcome: "),
     "a run file cut off in its head": (RUN[:100].encode(), ":1: "),
     "prose": (b"This is not a benchmark.\n", ":1: "),

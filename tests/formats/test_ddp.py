@@ -55,7 +55,7 @@ def test_ranks_that_are_not_the_first_ones_are_listed_beside_their_number(ranks:
 
 
 def test_the_head_of_a_report_is_kept_as_settings() -> None:
-    assert read_as("ddp", DDP).run.settings == {
+    assert read_as("ddp", DDP).run.settings.rest == {
         "pytorch_version": "2.9.0",
         "cuda_version": "12.8",
         "distributed_backend": "nccl",

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_settings import environment_from
 from torchstone.core.vocabulary import Probe
 from torchstone.formats import FORMATS
 from torchstone.formats.torch.runner_csv import write_exactly
@@ -43,7 +44,9 @@ def run_with(*outcomes: Outcome) -> Run:
         "fingerprint": "abc",
     }
     revision = Revision("c0ffee", "main", dirty=False)
-    return Run("run", tuple(each.case for each in outcomes), outcomes, revision, environment)
+    return Run(
+        "run", tuple(each.case for each in outcomes), outcomes, revision, environment_from(environment)
+    )
 
 
 def test_a_performance_file_has_the_originals_columns_and_six_decimals() -> None:

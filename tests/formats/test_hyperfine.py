@@ -44,7 +44,7 @@ def test_each_command_is_a_case_and_each_time_a_trial_of_its_own() -> None:
     assert measurement.samples == (0.011499987000000001, 0.01430407, 0.011823128)
     assert measurement.trial_values == measurement.samples
     assert reading.lines == (3, 26)
-    assert (reading.run.environment, reading.cautions) == ({}, ())
+    assert (reading.run.environment.is_stated, reading.cautions) == (False, ())
 
 
 def test_a_command_that_ended_with_an_error_failed_and_keeps_its_times() -> None:
@@ -87,7 +87,9 @@ def test_a_batch_size_that_is_none_stays_a_parameter(value: str) -> None:
 def test_times_of_zero_are_read_with_a_caution() -> None:
     reading = read_as("hyperfine", text_with(times=[0.0, 0.001]))
     assert reading.run.outcomes[0].measurements[0].samples == (0.0, 0.001)
-    assert reading.cautions == ("file: times of 0 in 1 of 1 case: too short for the tool that measured them",)
+    assert [caution.text for caution in reading.cautions] == [
+        "file: times of 0 in 1 of 1 case: too short for the tool that measured them"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_number_without_a_unit_is_tracked_and_may_be_negative() -> None:
 
 
 def test_the_environment_has_the_form_of_a_run() -> None:
-    assert read_as("pyperf", CANONICAL["pyperf"]).run.environment == {
+    assert read_as("pyperf", CANONICAL["pyperf"]).run.environment.to_mapping() == {
         "machine": {
             "host": "host",
             "os": "Linux-6.1.0-x86_64-with-glibc2.36",
@@ -98,7 +98,7 @@ def test_facts_may_stand_with_the_file_the_benchmark_or_the_process() -> None:
     )
     run = read_as("pyperf", text).run
     assert [case.benchmark for case in run.plan] == ["a", "b"]
-    assert run.environment == {"machine": {"cpu": {"model": "M4"}}}
+    assert run.environment.to_mapping() == {"machine": {"cpu": {"model": "M4"}}}
 
 
 def test_a_file_of_two_environments_is_refused() -> None:

@@ -71,8 +71,10 @@ def test_without_data_the_median_is_the_one_sample_and_a_caution_says_so() -> No
     medians = [found["stats"]["median"] for found in json.loads(WITHOUT_DATA)["benchmarks"]]
     assert [outcome.measurements[0].samples for outcome in reading.run.outcomes] == [(m,) for m in medians]
     (caution,) = reading.cautions
-    assert caution.startswith("file: in 2 of 2 cases one number stands for samples that are not in the file")
-    assert "--benchmark-save-data" in caution
+    assert caution.text.startswith(
+        "file: in 2 of 2 cases one number stands for samples that are not in the file"
+    )
+    assert "--benchmark-save-data" in caution.text
 
 
 def test_without_a_median_it_is_the_mean() -> None:
@@ -82,7 +84,7 @@ def test_without_a_median_it_is_the_mean() -> None:
 def test_commit_and_machine_have_the_form_of_a_run() -> None:
     run = read_as(KIND, CANONICAL[KIND]).run
     assert run.revision == Revision(json.loads(CANONICAL[KIND])["commit_info"]["id"], "master", dirty=False)
-    assert run.environment == {
+    assert run.environment.to_mapping() == {
         "machine": {
             "host": "host",
             "os": "Linux",

@@ -13,6 +13,7 @@ from record_strategies import JSON_OBJECTS, JSON_VALUES, NAMES, STATUS_WORDS, v3
 from sample_files import V3, V3_RECORDS, assert_sound, read_as, rewrite
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Revision, Run, Variant
+from torchstone.core.run_settings import environment_from
 from torchstone.formats import FORMATS
 
 Record = dict[str, Any]
@@ -319,7 +320,7 @@ def test_many_keys_with_one_repeated_are_refused_at_once() -> None:
 def test_a_run_writes_its_revision_and_versions() -> None:
     case = Case("a", "performance", variant=Variant(batch_size=4))
     outcome = Outcome(case, "pass", (Measurement("speedup", (1.5,)),))
-    environment = {"versions": {"torch": "2.9.0"}}
+    environment = environment_from({"versions": {"torch": "2.9.0"}})
     run = Run("x", (case,), (outcome,), Revision("0123abc", "main"), environment)
     assert json.loads(FORMATS["v3"].write(run)) == {
         "head_sha": "0123abc",
@@ -342,7 +343,10 @@ def test_a_run_writes_the_machine_that_it_was_measured_on() -> None:
         "fingerprint": "0123abc",
     }
     run = Run(
-        "x", (case,), (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),), environment=environment
+        "x",
+        (case,),
+        (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),),
+        environment=environment_from(environment),
     )
     (runner,) = json.loads(FORMATS["v3"].write(run))["runners"]
     assert runner == {
@@ -356,20 +360,25 @@ def test_a_run_writes_the_machine_that_it_was_measured_on() -> None:
         "avail_gpu_mem_in_gb": 150,
         "extra_info": {"fingerprint": "0123abc", "driver": "580", "python": "3.12.1", "threads": "8"},
     }
-    on_cpu = structs.replace(run, environment={"device": "cpu", "machine": {"cpu": {"model": "EPYC"}}})
+    on_cpu = structs.replace(
+        run, environment=environment_from({"device": "cpu", "machine": {"cpu": {"model": "EPYC"}}})
+    )
     (runner,) = json.loads(FORMATS["v3"].write(on_cpu))["runners"]
     assert runner == {"name": "cpu", "type": "EPYC", "cpu_info": "EPYC"}
 
 
 @pytest.mark.parametrize(
-    "environment", [{"machine": 5, "accelerators": {}, "software": [], "versions": "x"}, {}]
+    "environment", [{"machine": {"cpu": 5}, "accelerators": [], "software": {"python": []}}, {}]
 )
 def test_an_environment_that_says_nothing_of_use_does_not_stop_the_writer(
     environment: dict[str, Any],
 ) -> None:
     case = Case("a", "performance")
     run = Run(
-        "x", (case,), (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),), environment=environment
+        "x",
+        (case,),
+        (Outcome(case, "pass", (Measurement("speedup", (1.5,)),)),),
+        environment=environment_from(environment),
     )
     assert json.loads(FORMATS["v3"].write(run)).keys() == {"model", "metric"}
 

@@ -45,7 +45,8 @@ def pair(write: WriteFile) -> Pair:
             ("base.jsonl", baseline_environment, 1),
         ):
             outcome = Outcome(case, "pass" if which else status, tuple(both[which] for both in measured))
-            write(name, encode_run(Run("nightly", (case,), (outcome,), environment=stated)))
+            head, *lines = encode_run(Run("nightly", (case,), (outcome,))).splitlines(keepends=True)
+            write(name, json.dumps(json.loads(head) | {"environment": stated}) + "\n" + "".join(lines))
         return "run.jsonl", "--baseline", "base.jsonl"
 
     return call

@@ -10,7 +10,7 @@ import pytest
 from junitparser import JUnitXml
 
 from torchstone.api.measuring.ab_request import AbRequest, make_ab_policy
-from torchstone.core.records import Case, Failure, Outcome, QuarantineEntry
+from torchstone.core.records import Case, Failure, FilePlace, Outcome, QuarantineEntry
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement
@@ -65,7 +65,7 @@ def judged(
         policy,
         exemptions,
         lambda each: f"torchstone ab x --only {each.case.id}",
-        ("a.jsonl", "b.jsonl"),
+        (FilePlace("a.jsonl"), FilePlace("b.jsonl")),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from conftest import Command
 from live_processes import (
@@ -701,7 +701,7 @@ def test_artifacts_that_are_gone_are_told_before_a_run_file_is_measured_again(
 ) -> None:
     source = {"kind": "file", "name": "bench_trouble", "path": str(trouble), "hash": hash_file(str(trouble))}
     settings = Settings(sources={"bench_trouble": source}, load_artifacts=str(tmp_path), repeat=1)
-    run = Run("r", (case_of("plain", "eager"),), (), settings=to_builtins(settings), finished=False)
+    run = Run("r", (case_of("plain", "eager"),), (), settings=settings, finished=False)
     (tmp_path / "run.jsonl").write_text(encode_run(run))
     ran = torchstone(*command)
     assert (ran.code, ran.out) == (2, "")

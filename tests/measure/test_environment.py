@@ -12,6 +12,7 @@ import pytest
 
 import torchstone
 from torchstone.core.fingerprint import fingerprint
+from torchstone.core.run_settings import environment_from
 from torchstone.worker.machine import accelerators
 from torchstone.worker.machine import recorded_environment as environment
 from torchstone.worker.machine.accelerators import (
@@ -52,7 +53,9 @@ def test_an_environment_can_be_written_as_json_and_has_all_parts() -> None:
     assert found["machine"]["cores"]["allowed"] >= 1
     assert found["accelerators"] == []
     assert found["software"]["python"]["version"].startswith(f"3.{sys.version_info.minor}.")
-    assert fingerprint(found) == fingerprint(probe_environment(["pytest"], "cpu"))
+    assert fingerprint(environment_from(found)) == fingerprint(
+        environment_from(probe_environment(["pytest"], "cpu"))
+    )
 
 
 def test_torch_is_described_where_there_is_one() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from conftest import Command
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
+from torchstone.core.run_settings import environment_from, settings_from
 from torchstone.core.vocabulary import COUNTERS, SCENARIOS
 from torchstone.define.benchmarks import SIZES
 from torchstone.measure.measuring import Settings, settings_of_run
@@ -46,8 +47,8 @@ def run(tmp_path: Path) -> Run:
         plan,
         (Outcome(plan[0], "pass"),),
         Revision(),
-        environment,
-        to_builtins(settings),
+        environment_from(environment),
+        settings,
         finished=False,
     )
 
@@ -166,7 +167,7 @@ def test_a_plan_that_lacks_an_axis_which_its_benchmark_needs_is_refused(
         "id",
         (Case("mlp", "performance", "smoke", lacking),),
         (),
-        settings=to_builtins(settings),
+        settings=settings,
         finished=False,
     )
     text = encode_run(run)
@@ -235,7 +236,7 @@ def test_a_suite_of_ours_with_a_hash_but_no_path_is_no_edited_file(
 ) -> None:
     suite = {"kind": "suite", "name": "smoke", "hash": "x"}
     settings = {"sources": {"bench_a": suite}, "imports": ["this"]}  # which is asked about next
-    foreign = structs.replace(run, settings=settings)
+    foreign = structs.replace(run, settings=settings_from(settings))
     assert find_edited_files(foreign) == []
     (tmp_path / "bad.jsonl").write_text(encode_run(foreign))
     code, _, err = torchstone("run", "--resume", "bad.jsonl")
@@ -248,7 +249,7 @@ def test_a_run_is_not_finished_with_a_module_that_was_edited_since(
 ) -> None:
     helper = tmp_path / "helper.py"
     helper.write_text("WIDTH = 2\n")
-    recorded = {**run.settings, "imported": {str(helper): hash_file(str(helper))}}
+    recorded = structs.replace(run.settings, imported={str(helper): hash_file(str(helper))})
     (tmp_path / "run.jsonl").write_text(encode_run(structs.replace(run, settings=recorded)))
     helper.write_text("WIDTH = 3\n")
     for trust in ((), ("--trust",)):

@@ -71,7 +71,6 @@ RESULT: dict[str, Any] = {
     "extra": {
         "duration": 3.25,
         "phases": {"load": 0.5, "run": 2},
-        "cautions": ["the machine was busy"],
         "left_out": {"compilation_latency": "too short"},
         "accuracy": {"tolerance": 0.001, "cosine": False},
         "graph_breaks": [{"reason": "print", "count": 2, "place": "a.py:3", "source": "print(x)"}],
@@ -82,6 +81,7 @@ RESULT: dict[str, Any] = {
         "code": {"strays": [], "imported": ["a.py"]},
     },
     "failure": {"phase": "run", "message": "boom", "traceback": "Traceback ..."},
+    "cautions": [{"kind": "busy_machine", "numbers": {"rate": 12.5, "share": 0.25}, "names": {}}],
 }
 EVENT = {
     "cache": "fx_graph",
@@ -109,12 +109,12 @@ CACHED: dict[str, Any] = {
         "events": [EVENT, {**EVENT, "state": "bypass", "reason": "no cache"}],
         "artifacts": {"bytes": 5, "inductor": 1},
         "unsaved": "nothing recorded",
-        "cautions": ["2 more look-ups"],
     },
+    "cautions": [{"kind": "look_ups_not_listed", "numbers": {"more": 2}, "names": {}}],
 }
 RANK: dict[str, Any] = {
     "rank": 0, "local_rank": 0, "host": "a", "device": "cpu", "status": "pass", "samples": [0.1, 0.2, 0.3],
-    "peak": 2_000_000_000, "own": [0.1, 0.1], "communication": [0.5, 0.5], "cautions": ["unused"],
+    "peak": 2_000_000_000, "own": [0.1, 0.1], "communication": [0.5, 0.5], "cautions": [{"kind": "unused_parameters", "numbers": {"parameters": 2}, "names": {}}],
 }  # fmt: skip
 FAILED_RANK: dict[str, Any] = {
     "rank": 0, "status": "fail_to_run", "cause": "own", "phase": "run", "iteration": 3, "message": "m", "traceback": "t",
@@ -176,7 +176,9 @@ def result_with(**extra: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (result_with(cautions=5), "result.extra.cautions: expected a list, found 5"),
+        (result_with(cautions=5), "result.extra: unknown field 'cautions'"),
+        ({"result": {**RESULT, "cautions": 5}}, "result.cautions: expected a list, found 5"),
+        ({"result": {**RESULT, "cautions": [5]}}, "result.cautions[0]: expected an object, found 5"),
         (result_with(graph_breaks=[1]), "result.extra.graph_breaks[0]: expected an object, found 1"),
         (result_with(phases=5), "result.extra.phases: expected an object, found 5"),
         (result_with(other=5), "result.extra: unknown field 'other'"),

@@ -19,6 +19,7 @@ from live_processes import read_run
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Failure, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import Settings
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import create_journal, reopen_journal
 from torchstone.measure.runner import repro_command
@@ -27,7 +28,7 @@ CASES = tuple(
     Case(name, "performance", "bench", Variant("cpu", "eager", "inference", "float32"))
     for name in ("one", "zwölf", "🔥")
 )
-RUN = Run("id", CASES, (), settings={"sources": {}}, finished=False)
+RUN = Run("id", CASES, (), settings=Settings(rest={"sources": {}}), finished=False)
 OUTCOMES = [Outcome(case, "pass", failure=Failure("load", "größer als 🔥\n")) for case in CASES]
 
 
@@ -46,7 +47,9 @@ def test_every_outcome_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path) 
 
 
 def test_a_file_that_was_torn_anywhere_is_read_and_goes_on_where_it_was_whole(tmp_path: Path) -> None:
-    whole = encode_run(Run("id", CASES, tuple(OUTCOMES), settings={"sources": {}}, finished=False)).encode()
+    whole = encode_run(
+        Run("id", CASES, tuple(OUTCOMES), settings=Settings(rest={"sources": {}}), finished=False)
+    ).encode()
     head = whole.index(b"\n") + 1
     for length in range(head, len(whole) + 1, 7):
         path = tmp_path / f"{length}.jsonl"

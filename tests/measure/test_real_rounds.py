@@ -89,7 +89,7 @@ def test_what_cannot_be_trained_says_why_and_what_straggles_is_named(tmp_path: P
     straggling = found["straggling"].extra
     assert straggling is not None
     assert straggling["stragglers"][0].startswith("rank 1 on ")
-    assert "2 parameters get no gradient" in straggling["cautions"][0]
+    assert "2 parameters get no gradient" in found["straggling"].cautions[0].text
 
 
 @pytest.mark.slow

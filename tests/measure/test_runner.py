@@ -62,8 +62,8 @@ def test_a_run_is_planned_with_both_probes_on_the_machines_own_device(prepare: P
         for probe in ("performance", "accuracy")
     ]
     assert run.plan[0].variant == Variant("cpu", "inductor", "inference", "float32", None, 4)
-    assert run.environment["fingerprint"]
-    assert run.settings["threads"] == run.environment["threads"]
+    assert run.environment.fingerprint
+    assert run.settings.threads == run.environment.threads
     assert not run.finished
 
 
@@ -202,7 +202,9 @@ def test_a_run_may_be_gone_on_with_only_in_its_own_world(
     check_same_world(run, bench.session, "run.jsonl")
     monkeypatch.chdir(tmp_path.parent)  # where a run is gone on with from is of no account
     check_same_world(run, bench.session, "run.jsonl")
-    other = structs.replace(run, environment=run.environment | {"versions": {"torch": "1.0"}, "threads": 77})
+    other = structs.replace(
+        run, environment=structs.replace(run.environment, versions={"torch": "1.0"}, threads=77)
+    )
     with pytest.raises(
         UsageError, match=r"the run was begun elsewhere: torch is .*, was 1\.0; number of threads"
     ):
@@ -234,7 +236,7 @@ def test_as_many_cases_run_at_once_as_have_cores_of_their_own(monkeypatch: pytes
 def test_a_shard_without_cases_is_said_and_is_no_failure(prepare: Prepare, bench: Bench) -> None:
     shards = [prepare("bench_it.py::fixed", probes=("accuracy",), shard=f"{part}/2") for part in (1, 2)]
     assert sorted(len(run.plan) for run in shards) == [0, 1]
-    assert any("has no cases: all are in others" in caution for caution in bench.session.cautions)
+    assert any("has no cases: all are in others" in caution.text for caution in bench.session.cautions)
     assert exit_code_of([]) == 0
 
 
@@ -255,7 +257,7 @@ def round_of(ranks: int) -> Case:
 def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(
     host_group: HostGroup, fits: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Run("id", (round_of(8), round_of(16)), (), settings={"layout": [2, 8]})
+    run = Run("id", (round_of(8), round_of(16)), (), settings=Settings(layout=(2, 8)))
     monkeypatch.setattr(bench.session, "host_group", host_group)
     if fits:
         check_hosts(run, run.plan, bench.session)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from live_processes import run_torchstone
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution, recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.formats import read_file
 from torchstone.measure.procedures.trials import join_trials
@@ -63,11 +65,16 @@ def test_a_status_that_is_only_a_part_of_pass_has_not_passed(status: str) -> Non
 
 
 def test_cautions_of_trials_that_differ_only_in_counts_are_one() -> None:
-    told = ("it waited 20 times, for 12% of the time", "it waited 7 times, for 31% of the time", "another")
-    trials = [structs.replace(passed(abs_latency=[1.0]), extra={"cautions": [text]}) for text in told]
-    extra = join_trials(trials).extra
-    assert extra is not None
-    assert extra["cautions"] == ["it waited 7 to 20 times, for 12 to 31% of the time", "another"]
+    busy = [
+        make_caution(CautionKind.BUSY_MACHINE, rate=rate, share=share)
+        for rate, share in ((20, 0.12), (7, 0.31))
+    ]
+    trials = [
+        structs.replace(passed(abs_latency=[1.0]), cautions=(each,)) for each in (*busy, recorded("another"))
+    ]
+    first, second = join_trials(trials).cautions
+    assert (first.numbers, second.text) == ({"rate": (7, 20), "share": (0.12, 0.31)}, "another")
+    assert "took the processor away 7 to 20 times a second, for 12% to 31% of the time" in first.text
 
 
 def test_a_metric_that_a_trial_lacks_is_left_out() -> None:
@@ -80,8 +87,7 @@ def test_a_trial_that_fails_is_the_cases_status_and_what_was_measured_before_is_
     joined = join_trials([passed(abs_latency=[1.0]), passed(abs_latency=[2.0]), failed])
     assert (joined.status, joined.failure) == ("timeout", failed.failure)
     assert joined.measurements[0].trial_values == (1.0, 2.0)
-    assert joined.extra is not None
-    assert "of 3 trials the last ended as timeout" in joined.extra["cautions"][0]
+    assert "of 3 trials the last ended as timeout" in joined.cautions[0].text
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=9))

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec import convert
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
+from torchstone.core.cautions import Caution
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
@@ -47,6 +49,11 @@ class Recorder:
         self.heard.append("end")
 
 
+def cautions_in(result: Result) -> list[str]:
+    """What a worker's cautions say, as the parent shows them."""
+    return [caution.text for caution in convert(result.cautions, list[Caution])]
+
+
 @dataclass
 class Ended:
     """How a case ended."""
@@ -59,8 +66,7 @@ class Ended:
 
     @property
     def cautions(self) -> list[str]:
-        found: list[str] = self.result.extra.get("cautions", [])
-        return found
+        return cautions_in(self.result)
 
     @property
     def told(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from probe_steps import TORCH_WARNINGS, Recorder
+from probe_steps import TORCH_WARNINGS, Recorder, cautions_in
 
 from torchstone.define.counted import Counted, CountedFunction
 from torchstone.worker.probes.counting.counted_work import WARM_UP_ITERATIONS, counting_compiler
@@ -223,7 +223,7 @@ def test_threads_that_are_started_are_cautioned_about() -> None:
 
     result = count(CountedFunction(starting, "starting"))
     ends.set()
-    assert result.extra["cautions"] == ["it started threads, whose work is not counted"]
+    assert cautions_in(result) == ["it started threads, whose work is not counted"]
 
 
 def test_processes_that_are_started_are_cautioned_about() -> None:
@@ -233,8 +233,8 @@ def test_processes_that_are_started_are_cautioned_about() -> None:
         return lambda: subprocess.run(command, check=True)
 
     result = count(CountedFunction(starting, "starting"), iterations=1)
-    assert result.extra["cautions"] == ["it started processes: what these do is not in its count"]
-    assert "cautions" not in count(steps()).extra
+    assert cautions_in(result) == ["it started processes: what these do is not in its count"]
+    assert count(steps()).cautions == []
 
 
 def test_torch_is_left_as_it_was() -> None:

@@ -7,6 +7,7 @@ import math
 import pytest
 from probe_steps import Recorder
 
+from torchstone.core.caution_kinds import CautionMessage
 from torchstone.worker.probes import reply
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 
@@ -16,7 +17,8 @@ def test_sample_that_is_no_number_is_no_measurement(samples: float | list[float]
     result = Result()
     result.add("speedup", samples, pairs=3)
     assert result.measurements == []
-    assert result.extra == {"cautions": ["speedup could not be measured"]}
+    assert result.extra == {}
+    assert result.cautions == [CautionMessage("not_measured", {}, {"metric": "speedup"})]
 
 
 def test_measurement_is_added_as_it_is() -> None:

@@ -12,8 +12,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.capture_details import CaptureDetails, GraphBreak, take_capture
+from torchstone.core.cautions import recorded
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import Settings, environment_from, settings_from
 from torchstone.core.vocabulary import Probe
 
 NAMES = (
@@ -149,6 +152,7 @@ def measurements(chance: random.Random, level: float, samples: int = 30) -> tupl
 
 def passed(case: Case, chance: random.Random, level: float) -> Outcome:
     compiling = chance.uniform(5, 40)
+    stated: dict[str, Any] = {}
     extra: dict[str, Any] = {
         "duration": compiling + 16.4,
         "phases": {"load": 3.2, "eager": 4.1, "compile": compiling, "run": 6.0, "compare": 0.4},
@@ -158,15 +162,15 @@ def passed(case: Case, chance: random.Random, level: float) -> Outcome:
         found = (Measurement("compile_seconds", (compiling,)), Measurement("graph_breaks", (0,)))
         extra["accuracy"] = {"tolerance": 0.001, "cosine": False, "reference": "float64"}
     if case.benchmark in {"AllenaiLongformerBase", "XLNetLMHeadModel", "swin_base_patch4_window7_224"}:
-        extra["graph_breaks"] = BREAKS[: 1 + len(case.benchmark) % 3]
-        extra["recompile_reasons"] = [
+        stated["graph_breaks"] = BREAKS[: 1 + len(case.benchmark) % 3]
+        stated["recompile_reasons"] = [
             "tensor 'L['input_ids']' size mismatch at index 1. expected 512, actual 384"
         ]
-    if case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE:
-        extra["cautions"] = [
-            "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
-        ]
-    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra)
+    noisy = "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
+    is_noisy = case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE
+    cautions = (recorded(noisy),) if is_noisy else ()
+    capture, _ = take_capture(stated)
+    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions, capture=capture)
 
 
 def failed(case: Case, status: str) -> Outcome:
@@ -190,6 +194,7 @@ ENVIRONMENT: dict[str, Any] = {
 }  # fmt: skip
 REVISION = Revision("9f8e7d6c5b4a39281706f5e4d3c2b1a098765432", "main", dirty=True)
 SETTINGS: dict[str, Any] = {"timeout": 900, "samples": 30, "seed": 1337, "isolation": "fork"}
+STATED_ENVIRONMENT, STATED_SETTINGS = environment_from(ENVIRONMENT), settings_from(SETTINGS)
 
 
 ENDS: dict[tuple[str, str], str] = {
@@ -236,7 +241,7 @@ def make_run(
             outcomes.append(passed(case, chance, level * later))
         else:
             outcomes.append(failed(case, end))
-    return Run(name, tuple(plan), tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS, not absent)
+    return Run(name, tuple(plan), tuple(outcomes), REVISION, STATED_ENVIRONMENT, STATED_SETTINGS, not absent)
 
 
 COMPILING = {"dynamo": 0.11, "guards": 0.03, "aot_autograd": 0.16, "inductor": 0.12, "codegen": 0.09, "native": 0.42, "loading": 0.0}  # fmt: skip
@@ -357,7 +362,13 @@ def cache_run() -> Run:
     plan = [outcome.case for outcome in outcomes]
     plan.append(Case("DistillGPT2", Probe.COMPILE_CACHE.value, "huggingface", variant(8)))
     return Run(
-        "2026-11-15T22-00-00-caches", tuple(plan), outcomes, REVISION, ENVIRONMENT, SETTINGS, finished=False
+        "2026-11-15T22-00-00-caches",
+        tuple(plan),
+        outcomes,
+        REVISION,
+        STATED_ENVIRONMENT,
+        STATED_SETTINGS,
+        finished=False,
     )
 
 
@@ -365,7 +376,7 @@ def mixed_run() -> Run:
     """Performance, accuracy and compile caches in one run."""
     first, second = sample_run(), cache_run()
     plan, outcomes = (*first.plan, *second.plan), (*first.outcomes, *second.outcomes)
-    return Run("mixed", plan, outcomes, REVISION, ENVIRONMENT, SETTINGS, finished=False)
+    return Run("mixed", plan, outcomes, REVISION, STATED_ENVIRONMENT, STATED_SETTINGS, finished=False)
 
 
 ATTACK = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -421,7 +432,6 @@ def nasty_run() -> Run:
             "graph_breaks": breaks,
             "phases": ATTACK,
             "duration": ATTACK,
-            "cautions": [ATTACK],
             "recompile_reasons": [ATTACK, {"a": 1}],
             "log": ATTACK,
             "scenarios": {"warm": {"status": ATTACK, "reason": ATTACK}, ATTACK: ATTACK, "cold": ATTACK},
@@ -429,10 +439,14 @@ def nasty_run() -> Run:
             "artifacts": {ATTACK: {"bytes": 7}, "portable": ATTACK},
         }
         status = "pass" if number % 2 else ATTACK
-        outcomes.append(Outcome(case, status, measured, failure, f"rm {ATTACK}", extra))
+        capture = CaptureDetails((GraphBreak(ATTACK, ATTACK, ATTACK),), (ATTACK,))
+        cautions = (recorded(ATTACK),)
+        outcomes.append(
+            Outcome(case, status, measured, failure, f"rm {ATTACK}", extra, cautions, capture=capture)
+        )
     plan = tuple(outcome.case for outcome in outcomes)
     facts = {ATTACK: {ATTACK: ATTACK}, "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"g": ATTACK}}}}}}}}
-    return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), facts, facts)  # fmt: skip
+    return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), environment_from(facts), Settings(rest=facts))  # fmt: skip
 
 
 def large_run(cases: int) -> Run:
@@ -449,7 +463,7 @@ def large_run(cases: int) -> Run:
                 Outcome(case, "fail_to_run", (), Failure("compile", f"error {number}", TRACEBACK * 40, LOG * 20), repro_of(case))
             )  # fmt: skip
     plan = tuple(outcome.case for outcome in outcomes)
-    return Run("large", plan, tuple(outcomes), REVISION, ENVIRONMENT, SETTINGS)
+    return Run("large", plan, tuple(outcomes), REVISION, STATED_ENVIRONMENT, STATED_SETTINGS)
 
 
 def main(folder: Path) -> None:

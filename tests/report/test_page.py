@@ -477,7 +477,7 @@ class TestCommand:
     ) -> None:
         run = old_run()
         for name, outcomes, driver in (("a", run.outcomes[:20], "570"), ("b", run.outcomes[20:], "575")):
-            environment = run.environment | {"machine": {"cpu": "EPYC", "driver": driver}}
+            environment = structs.replace(run.environment, machine={"cpu": "EPYC", "driver": driver})
             plan = tuple(outcome.case for outcome in outcomes)
             part = structs.replace(run, id=name, plan=plan, outcomes=outcomes, environment=environment)
             write(f"{name}.jsonl", encode_run(part))

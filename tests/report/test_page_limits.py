@@ -12,6 +12,7 @@ from test_page import Seen, html_of
 from conftest import Command, WriteFile
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run
 from torchstone.core.run_file import encode_run
+from torchstone.core.run_settings import environment_from
 from torchstone.formats.merge import merge
 from torchstone.reporting.dialects.text_report import MOST_RED
 from torchstone.reporting.html import case_table as page_table
@@ -81,7 +82,12 @@ def test_the_page_is_bounded_in_bytes_whatever_a_case_says_of_itself(monkeypatch
         )
         for n in range(400)
     ]
-    run = Run("wide", tuple(each.case for each in outcomes), tuple(outcomes), environment=ENVIRONMENT)
+    run = Run(
+        "wide",
+        tuple(each.case for each in outcomes),
+        tuple(outcomes),
+        environment=environment_from(ENVIRONMENT),
+    )
     page, lines = fit_page(page_of(run, 400))
     html = render_page(page, lines)
     assert sum(map(len, lines)) <= MOST_ROWS * 200

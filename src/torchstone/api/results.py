@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from torchstone.api.showing import show_html, show_text
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Outcome, Reading, Revision, Run
 from torchstone.core.text.units import count_of
@@ -53,7 +54,7 @@ class RunResult(Struct, frozen=True):
         return self.run.revision
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def cautions(self) -> tuple[Caution, ...]:
         """Warnings about the input."""
         return self.reading.cautions
 

@@ -94,7 +94,7 @@ def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: 
     elsewhere = "; ".join(dict.fromkeys(told))
     last = readings[-1].run
     is_one_place = all(
-        reading.run.environment and not differences(reading.run.environment, last.environment)
+        reading.run.environment.is_stated and not differences(reading.run.environment, last.environment)
         for reading in readings
     )
     is_whole = not (wish.only or wish.metrics or wish.margins or wish.lessons) and all(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct, structs
 
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Variant, run_of
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.units import exact_text
 from torchstone.core.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
 from torchstone.formats import FORMATS
@@ -52,7 +52,7 @@ class Change(Struct, frozen=True):
     margin: float | None = None
     old_margin: float | None = None
     spread: float | None = None
-    ways: dict[str, Any] | None = None
+    ways: JsonObject | None = None
     """How the new number was measured, if differently from the old one."""
 
 

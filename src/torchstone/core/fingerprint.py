@@ -1,7 +1,6 @@
 """Which facts of an environment decide whether times may be compared, and in which of them two environments differ.
 
-Standard library only, and nothing slow to import: workers use it where nothing else is installed, and the gate where every
-millisecond counts.
+Nothing slow to import: the gate uses it, where every millisecond counts.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import printable
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.redaction import is_hidden
 
 # Where something lies or which of several equal devices is used decides no time.
 _PLACES = ("_DIR", "_HOME", "_PATH", "_ROOT", "VISIBLE_DEVICES")
 _NOT_SET = "not set"
-
-Environment = Mapping[str, Any]
 
 
 def fingerprint(environment: Environment) -> str:
@@ -40,11 +40,11 @@ def differences(one: Environment, other: Environment) -> list[str]:
     What only one of the two states is no difference, except for variables: one that is not listed was not set. Variables of which a value is hidden are
     left to ``unknowns``.
 
-    >>> differences({"versions": {"torch": "2.13.0"}}, {"versions": {"torch": "2.11.0", "timm": "1.0"}})
+    >>> differences(Environment(versions={"torch": "2.13.0"}), Environment(versions={"torch": "2.11.0", "timm": "1.0"}))
     ['torch is 2.13.0, was 2.11.0']
     """
     facts, before = _deciding(one), _deciding(other)
-    if isinstance(one.get("variables"), Mapping) and isinstance(other.get("variables"), Mapping):
+    if one.variables is not None and other.variables is not None:
         variables = dict.fromkeys((*_variables(one), *_variables(other)), _NOT_SET)
         facts, before = facts | (variables | _variables(one)), before | (variables | _variables(other))
     unknown = _unknown(one, other)
@@ -55,22 +55,20 @@ def differences(one: Environment, other: Environment) -> list[str]:
     ]
 
 
-def unknowns(*environments: Environment) -> list[str]:
-    """What cannot be compared, in words: variables that are set in both environments, or in several of more, but whose values were not recorded in all of these.
+def unknowns(*environments: Environment) -> list[Caution]:
+    """Cautions about variables that are set in both environments, or in several of more, but whose values were not recorded in all of these.
 
-    >>> unknowns({"variables": {"TORCH_X": "(hidden)"}}, {"variables": {"TORCH_X": "(hidden)"}})
+    >>> [caution.text for caution in unknowns(*2 * [Environment(variables={"TORCH_X": "(hidden)"})])]
     ['TORCH_X is set in both environments, but its value is hidden: it may differ']
     """
     names = _unknown(*environments)
     where = "both" if len(environments) == 2 else "several"
+    if not names:
+        return []
     if len(names) == 1:
-        return [f"{_told(names[0])} is set in {where} environments, but its value is hidden: it may differ"]
-    listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}" if names else ""
-    return (
-        [f"{listed} are set in {where} environments, but their values are hidden: they may differ"]
-        if names
-        else []
-    )
+        return [make_caution(CautionKind.HIDDEN_VARIABLE, variables=_told(names[0]), where=where)]
+    listed = f"{', '.join(map(_told, names[:-1]))} and {_told(names[-1])}"
+    return [make_caution(CautionKind.HIDDEN_VARIABLES, variables=listed, where=where)]
 
 
 def _unknown(*environments: Environment) -> list[str]:
@@ -83,28 +81,27 @@ def _unknown(*environments: Environment) -> list[str]:
     return [name for name, count in times.items() if count > 1 and name in hidden]
 
 
-def _deciding(environment: Environment) -> dict[str, Any]:
+def _deciding(environment: Environment) -> dict[str, object]:
     """The facts that count, by the name a person knows them by; what is not known is left out."""
     facts = {
-        "cpu": _at(environment, "machine", "cpu", "model"),
-        "cpu family": _at(environment, "machine", "cpu", "family"),
-        "architecture": _at(environment, "machine", "architecture"),
+        "cpu": _at(environment.machine, "cpu", "model"),
+        "cpu family": _at(environment.machine, "cpu", "family"),
+        "architecture": _at(environment.machine, "architecture"),
         "number of cores allowed": _cores(environment),
         "accelerator": _accelerators(environment),
-        "instruction set": _at(environment, "software", "torch", "cpu_capability"),
+        "instruction set": _at(environment.software, "torch", "cpu_capability"),
         "python": _python(environment),
-        "number of threads": _at(environment, "threads"),
+        "number of threads": environment.threads,
     }
-    versions = environment.get("versions")
-    libraries = dict(versions) if isinstance(versions, Mapping) else {}
+    libraries = dict(environment.versions)
     first = {"torch": libraries.pop("torch", None)}
     known = {name: value for name, value in (first | facts | libraries).items() if value not in (None, "")}
     return known | _variables(environment)
 
 
-def _at(environment: Environment, *names: str) -> Any:  # noqa: ANN401  (JSON is anything)
+def _at(facts: object, *names: str) -> Any:  # noqa: ANN401  (JSON is anything)
     """A fact some levels down, or None where there is no such thing."""
-    value: Any = environment
+    value: Any = facts
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -112,7 +109,7 @@ def _at(environment: Environment, *names: str) -> Any:  # noqa: ANN401  (JSON is
 
 def _cores(environment: Environment) -> int | float | None:
     """The cores that may be used: by affinity, or fewer by the quota of a container."""
-    cores = _at(environment, "machine", "cores")
+    cores = _at(environment.machine, "cores")
     known = [value for name in ("allowed", "quota") if isinstance(value := _at(cores, name), int | float)]
     if not known and isinstance(there := _at(cores, "logical"), int):
         known = [there]  # all that the files of other tools say
@@ -122,7 +119,7 @@ def _cores(environment: Environment) -> int | float | None:
 
 def _python(environment: Environment) -> str | None:
     """Python's minor version, and whose Python it is if it is not the usual one."""
-    python = _at(environment, "software", "python")
+    python = _at(environment.software, "python")
     version, whose = _at(python, "version"), _at(python, "implementation")
     if not version:
         return None
@@ -132,17 +129,15 @@ def _python(environment: Environment) -> str | None:
 
 def _accelerators(environment: Environment) -> str | None:
     """The distinct names, as one text; how many there are decides nothing."""
-    listed = environment.get("accelerators")
-    if not isinstance(listed, list):
+    if environment.accelerators is None:
         return None
-    names = {str(_at(each, "name")) for each in listed if isinstance(each, Mapping)}
+    names = {str(_at(each, "name")) for each in environment.accelerators}
     return ", ".join(sorted(names)) or "none"
 
 
-def _variables(environment: Environment) -> dict[str, Any]:
-    stated = environment.get("variables")
-    listed = stated.items() if isinstance(stated, Mapping) else ()
-    return {name: value for name, value in listed if not name.endswith(_PLACES)}
+def _variables(environment: Environment) -> dict[str, object]:
+    listed = environment.variables or {}
+    return {name: value for name, value in listed.items() if not name.endswith(_PLACES)}
 
 
 def _told(value: object) -> str:

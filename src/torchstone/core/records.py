@@ -12,10 +12,12 @@ from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
 
 from msgspec import Struct, structs
 
+from torchstone.core.capture_details import CaptureDetails
+from torchstone.core.cautions import Caution
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,
     COMPILE_SECONDS,
@@ -147,7 +149,7 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
 
     metric: str
     samples: tuple[Number, ...]
-    extra: dict[str, Any] | None = None
+    extra: JsonObject | None = None
 
     @property
     def margin(self) -> float | None:
@@ -214,6 +216,21 @@ class Failure(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     log: str = ""
 
 
+class Provenance(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """Where and in which part of a job an outcome was measured; what is not known is left at its default.
+
+    ``machine_class`` names machines whose times may be compared; ``device_uuid`` is the accelerator's own; ``attempt`` counts from 1;
+    ``shard`` is ``2/8``; ``scheduler_job`` is the job's name in a cluster's scheduler.
+    """
+
+    host: str = ""
+    machine_class: str = ""
+    device_uuid: str = ""
+    attempt: int = 0
+    shard: str = ""
+    scheduler_job: str = ""
+
+
 class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """The one result of one planned case. ``repro`` is a command that measures just this case again."""
 
@@ -222,7 +239,10 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     measurements: tuple[Measurement, ...] = ()
     failure: Failure | None = None
     repro: str = ""
-    extra: dict[str, Any] | None = None
+    extra: JsonObject | None = None
+    cautions: tuple[Caution, ...] = ()
+    provenance: Provenance | None = None
+    capture: CaptureDetails | None = None
 
     def value(self, metric: str) -> str | Number | None:
         """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
@@ -250,15 +270,19 @@ class Revision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
 
 class Run(Struct, frozen=True):
-    """All outcomes of one plan, of one revision in one environment. ``plan`` names every case that was to be measured."""
+    """All outcomes of one plan, of one revision in one environment. ``plan`` names every case that was to be measured.
+
+    ``controls`` are outcomes of control cases, which show how steady the machine was: no part of the plan, and never judged.
+    """
 
     id: str
     plan: tuple[Case, ...]
     outcomes: tuple[Outcome, ...]
     revision: Revision = Revision()
-    environment: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    environment: Environment = NO_ENVIRONMENT
+    settings: Settings = Settings()
     finished: bool = True
+    controls: tuple[Outcome, ...] = ()
 
 
 def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
@@ -268,6 +292,24 @@ def run_of(path: str, outcomes: Sequence[Outcome]) -> Run:
         tuple(outcome.case for outcome in outcomes),
         tuple(outcomes),
     )
+
+
+class FilePlace(Struct, frozen=True, gc=False):
+    """Where something stands: a file, and a line of it from 1; 0 is the file as a whole. Without a file it is nowhere, and false."""
+
+    path: str = ""
+    line: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether it is anywhere."""
+        return bool(self.path)
+
+    def __str__(self) -> str:
+        """The place as people write it: ``file:line``."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+NOWHERE = FilePlace()
 
 
 class Reading(Struct, frozen=True):
@@ -283,14 +325,16 @@ class Reading(Struct, frozen=True):
     kind: str
     run: Run
     lines: Sequence[int]
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
     repro: str = ""
     metric_lines: dict[tuple[int, str], int] = {}
 
-    def place(self, index: int, metric: str = "") -> str:
-        """Where outcome ``index``, or a metric of it, was read, as ``file:line``."""
+    def place(self, index: int | None, metric: str = "") -> FilePlace:
+        """Where outcome ``index``, or a metric of it, was read; without one, the file as a whole."""
+        if index is None:
+            return FilePlace(self.path)
         line = self.lines[index]
-        return f"{self.path}:{self.metric_lines.get((line, metric), line)}"
+        return FilePlace(self.path, self.metric_lines.get((line, metric), line))
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

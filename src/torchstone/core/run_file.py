@@ -1,12 +1,13 @@
 """The run file: a run as strict JSON Lines, with a format version.
 
 The lines, each an object with a ``kind``: one ``run`` (format version, id, revision, environment, settings, the full plan), one
-``outcome`` a case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
+``outcome`` a case, one ``control`` for each measurement of a control case, one ``end``. A line is written whole before the next case starts, so a run that was killed lacks its end, and at
 worst has half of a last line, which is passed over.
 
 History of the format:
 
-1   the first: records as in ``model``, unknown fields refused.
+1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
+2   cautions and what was said of capture are values; an outcome may say where it was measured (``provenance``); lines of kind ``control``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from torchstone.core.capture_details import redact_capture, take_capture
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution, recorded, redact_caution
 from torchstone.core.disk import BOM
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, printable
@@ -32,18 +36,27 @@ from torchstone.core.records import (
     Measurement,
     Number,
     Outcome,
+    Provenance,
     Reading,
     Revision,
     Run,
     Variant,
     brought_up_to_date,
 )
-from torchstone.core.run_settings import fault_of_environment, fault_of_settings
+from torchstone.core.run_settings import (
+    Environment,
+    JsonObject,
+    Settings,
+    environment_from,
+    fault_of,
+    settings_from,
+)
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import FORMER_NAMES
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
 
 
 class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_unknown_fields=True):
@@ -53,12 +66,18 @@ class RunLine(msgspec.Struct, frozen=True, tag_field="kind", tag="run", forbid_u
     id: str
     plan: tuple[Case, ...]
     revision: Revision = Revision()
-    environment: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    environment: JsonObject = {}
+    settings: JsonObject = {}
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", forbid_unknown_fields=True):
     """One outcome."""
+
+    outcome: Outcome
+
+
+class ControlLine(msgspec.Struct, frozen=True, tag_field="kind", tag="control", forbid_unknown_fields=True):
+    """One outcome of a control case, which is not in the plan; there may be several of one case."""
 
     outcome: Outcome
 
@@ -78,23 +97,25 @@ class _Version(msgspec.Struct):
 _OUTDATED = frozenset(FORMER_NAMES) | REDEFINED
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[RunLine | OutcomeLine | EndLine] = msgspec.json.Decoder(
-    RunLine | OutcomeLine | EndLine
-)
+Line = RunLine | OutcomeLine | ControlLine | EndLine
+_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 def encode_run(run: Run) -> str:
     """A run as the text of a run file."""
-    head = RunLine(FORMAT, run.id, run.plan, run.revision, run.environment, run.settings)
+    head = RunLine(
+        FORMAT, run.id, run.plan, run.revision, run.environment.to_mapping(), run.settings.to_mapping()
+    )
     lines = [encode_line(head), *(encode_line(OutcomeLine(outcome)) for outcome in run.outcomes)]
+    lines += [encode_line(ControlLine(outcome)) for outcome in run.controls]
     if run.finished:
         lines.append(encode_line(EndLine(len(run.outcomes))))
     return "".join(lines)
 
 
-def encode_line(line: RunLine | OutcomeLine | EndLine) -> str:
+def encode_line(line: Line) -> str:
     """One line of a run file, in ASCII: half a line is then still text. A number that is not finite has no place in one."""
-    if isinstance(line, OutcomeLine):
+    if isinstance(line, OutcomeLine | ControlLine):
         for measurement in line.outcome.measurements:
             if not all(map(isfinite, measurement.samples)):
                 raise ValueError(f"{measurement.metric} of {line.outcome.case.id} is not finite")
@@ -134,6 +155,7 @@ class _Pool:
         self._texts: dict[str, str] = {}
         self._variants: dict[Variant, Variant] = {}
         self._counts: dict[tuple[str, Number], Measurement] = {}
+        self._provenances: dict[Provenance, Provenance] = {}
 
     def case(self, case: Case) -> Case:
         """The same case, of parts that other cases have too."""
@@ -144,10 +166,18 @@ class _Pool:
 
     def outcome(self, case: Case, outcome: Outcome) -> Outcome:
         """The same outcome, of ``case`` and of parts that other outcomes have too."""
-        text, status = self._texts.setdefault, outcome.status
+        text, status, there = self._texts.setdefault, outcome.status, outcome.provenance
         measurements = tuple(map(self._measurement, outcome.measurements))
         return Outcome(
-            case, text(status, status), measurements, outcome.failure, outcome.repro, outcome.extra
+            case,
+            text(status, status),
+            measurements,
+            outcome.failure,
+            outcome.repro,
+            outcome.extra,
+            outcome.cautions,
+            self._provenances.setdefault(there, there) if there else None,
+            outcome.capture,
         )
 
     def _measurement(self, measured: Measurement) -> Measurement:
@@ -163,6 +193,7 @@ class _State:
     def __init__(self, path: str, head: RunLine) -> None:
         self._path = path
         self._head = structs.replace(head, plan=())
+        self._environment, self._settings = _read_facts(path, head)
         self._pool = _Pool()
         self._plan = tuple(map(self._pool.case, head.plan))
         self._planned = {case: case for case in self._plan}
@@ -172,6 +203,7 @@ class _State:
         _check_plan(path, head.plan)
         self._at: dict[Case, int] = {}
         self._outcomes: list[Outcome] = []
+        self._controls: list[Outcome] = []
         self._ended = 0
 
     def add(self, number: int, line: str) -> None:
@@ -189,8 +221,14 @@ class _State:
                 )
             return
         outcome = _brought_up_to_date(decoded.outcome)
+        if self._head.format == 1 and outcome.extra:
+            outcome = from_version_1(outcome)
         if "://" in line or "?" in line:
             outcome = _without_credentials(outcome)
+        if isinstance(decoded, ControlLine):
+            _check_outcome(self._path, number, outcome)
+            self._controls.append(outcome)
+            return
         case = self._planned.get(outcome.case)
         if case is None:
             raise self._error(number, f"{printable(outcome.case.id)} is not in the plan")
@@ -205,21 +243,23 @@ class _State:
         """The whole run."""
         cautions = []
         if torn:
-            cautions.append(f"{self._path}: the last line is cut off and was passed over")
+            cautions.append(make_caution(CautionKind.LAST_LINE_CUT_OFF, path=self._path))
         if not self._ended:
-            left = len(self._planned) - len(self._outcomes)
+            planned = len(self._planned)
+            left = planned - len(self._outcomes)
             cautions.append(
-                f"{self._path}: the run did not finish: {left} of {len(self._planned)} planned cases have no outcome"
+                make_caution(CautionKind.RUN_UNFINISHED, path=self._path, left=left, planned=planned)
             )
         head = self._head
         run = Run(
             head.id,
             self._plan,
             tuple(self._outcomes),
-            head.revision,
-            head.environment,
-            head.settings,
+            structs.replace(head.revision, label=redact(head.revision.label)),
+            self._environment,
+            self._settings,
             bool(self._ended),
+            tuple(self._controls),
         )
         return Reading(self._path, "run", run, tuple(self._at.values()), tuple(cautions))
 
@@ -229,21 +269,30 @@ class _State:
 
 def _decode_head(path: str, line: str) -> RunLine:
     version = _format_of(line)
-    if version is not None and version != FORMAT:
-        advice = f"this torchstone reads format {FORMAT}: a newer one may be needed"
+    if version is not None and (type(version) is not int or version not in READABLE):
+        advice = (
+            f"this torchstone reads formats {' and '.join(map(str, READABLE))}: a newer one may be needed"
+        )
         problem = f"a run file of format {printable(str(version), 40)}"
         raise InputError(problem, path=path, line=1, column="format", advice=advice)
     decoded = _decode_line(path, 1, line)
     if not isinstance(decoded, RunLine):
         raise InputError("the first line is not the head of a run", path=path, line=1, column="kind")
-    for name, (field, problem) in (
-        ("settings", fault_of_settings(decoded.settings)),
-        ("environment", fault_of_environment(decoded.environment)),
-    ):
-        if problem:
-            column = f"{name}.{field}".rstrip(".")
-            raise InputError(printable(problem), path=path, line=1, column=column)
-    return _without_secrets(decoded)
+    return decoded
+
+
+def _read_facts(path: str, head: RunLine) -> tuple[Environment, Settings]:
+    """The environment and the settings that the head of a run file states, without secrets."""
+    name = "settings"
+    try:
+        settings = settings_from(redact_values(head.settings))
+        name = "environment"
+        environment = environment_from(redact_values(head.environment))
+    except msgspec.ValidationError as error:
+        field, problem = fault_of(error)
+        column = f"{name}.{field}".rstrip(".")
+        raise InputError(printable(problem), path=path, line=1, column=column) from None
+    return _without_secrets(environment), settings
 
 
 def _format_of(line: str) -> object:
@@ -253,7 +302,7 @@ def _format_of(line: str) -> object:
         return None
 
 
-def _decode_line(path: str, number: int, line: str) -> RunLine | OutcomeLine | EndLine:
+def _decode_line(path: str, number: int, line: str) -> Line:
     try:
         return _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
@@ -288,23 +337,38 @@ def _without_credentials(outcome: Outcome) -> Outcome:
     if failure is not None:
         texts = (redact(text) for text in (failure.phase, failure.message, failure.traceback, failure.log))
         failure = Failure(*texts)
-    extra = redact_values(outcome.extra)
-    return structs.replace(outcome, failure=failure, repro=redact(outcome.repro), extra=extra)
-
-
-def _without_secrets(head: RunLine) -> RunLine:
-    """The head of a run as it would be recorded today; earlier versions kept the values of more variables."""
-    environment = redact_values(head.environment)
-    if variables := environment.get("variables"):
-        known = {
-            name: shown_value(name, value) if isinstance(value, str) else value
-            for name, value in variables.items()
-        }
-        environment = environment | {"variables": known}
-    revision = structs.replace(head.revision, label=redact(head.revision.label))
     return structs.replace(
-        head, environment=environment, settings=redact_values(head.settings), revision=revision
+        outcome,
+        failure=failure,
+        repro=redact(outcome.repro),
+        extra=redact_values(outcome.extra),
+        cautions=tuple(map(redact_caution, outcome.cautions)),
+        capture=redact_capture(outcome.capture),
     )
+
+
+def from_version_1(outcome: Outcome) -> Outcome:
+    """An outcome of format 1 as one of the present format: cautions, as texts, and capture were in ``extra``.
+
+    In a file of format 1 that was resumed since, an outcome may have the present format already.
+    """
+    capture, rest = take_capture(outcome.extra or {})
+    told = outcome.cautions
+    if isinstance(stated := rest.get("cautions"), list):
+        told = tuple(recorded(str(text)) for text in stated)
+        rest = {key: value for key, value in rest.items() if key != "cautions"}
+    return structs.replace(outcome, extra=rest or None, cautions=told, capture=capture or outcome.capture)
+
+
+def _without_secrets(environment: Environment) -> Environment:
+    """An environment as it would be recorded today; earlier versions kept the values of more variables."""
+    if not environment.variables:
+        return environment
+    known = {
+        name: shown_value(name, value) if isinstance(value, str) else value
+        for name, value in environment.variables.items()
+    }
+    return structs.replace(environment, variables=known)
 
 
 def _brought_up_to_date(outcome: Outcome) -> Outcome:
@@ -318,6 +382,8 @@ def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
     """Refuse an outcome that could not be judged or shown."""
     if not _is_plain_word(outcome.status):
         raise InputError("invalid status", path=path, line=line, column="outcome.status")
+    if outcome.provenance is not None:
+        _check_provenance(path, line, outcome.provenance)
     seen: set[str] = set()
     for number, measurement in enumerate(outcome.measurements):
         field = _field_at_fault(measurement, seen)
@@ -329,6 +395,14 @@ def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
             column = f"outcome.measurements[{number}].{field}"
             raise InputError(problem, path=path, line=line, column=column)
         seen.add(measurement.metric)
+
+
+def _check_provenance(path: str, line: int, provenance: Provenance) -> None:
+    """Refuse what could not be shown on one line, and an attempt before the first."""
+    for name, value in structs.asdict(provenance).items():
+        if not (_is_plain_word(value) if isinstance(value, str) else value >= 0):
+            column = f"outcome.provenance.{name}"
+            raise InputError("expected a text on one line, or a count", path=path, line=line, column=column)
 
 
 _is_plain_word = lru_cache(maxsize=1024)(is_plain)

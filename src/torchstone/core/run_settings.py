@@ -1,14 +1,19 @@
-"""The settings of a run as its file keeps them, and what they may be: a run file may come from anywhere."""
+"""The settings and the environment of a run, as records, and the values they may have: a run file may come from anywhere.
+
+Keys of another version, or of another tool, are kept in ``rest`` and written back.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
-from torchstone.core.records import Case
-from torchstone.core.vocabulary import COUNTERS, SCENARIOS, Probe
+from torchstone.core.vocabulary import COUNTERS, SCENARIOS
+
+JsonObject = dict[str, Any]
+"""An object of JSON whose keys are not ours to name."""
 
 STARTS = ("auto", "fork", "spawn")
 CACHES = ("cold", "warm")
@@ -36,13 +41,13 @@ Counter = Annotated[str, _one_of("", *COUNTERS)]
 
 
 class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a run was asked for. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
+    """What a run was asked for. ``rest`` holds keys that are not known: of a later version, or the head of another tool's file. ``sources`` says, by suite, where its benchmarks come from; ``folder`` is where paths start.
 
     ``imported`` are the user's own modules that the sources and ``imports`` import, each with the SHA-256 of its content.
     ``ranks`` to ``rank_threads`` are those of the scaling probe, ``rank_threads`` filled in by the machine where nobody says it.
     ``layout`` is what rounds were planned for: how many hosts, and ranks on each. ``self_measured`` names counted work, as ``suite::name``, that measures itself.
     ``broken`` are files that were asked for and could not be imported: where, and why.
-    ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
+    ``shard`` is the part of the plan that was measured, as ``2/8``. ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
     sources: dict[str, dict[str, str]] = {}
@@ -63,7 +68,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     size: Size = "full"
     compile_mode: str | None = None
     fullgraph: bool = False
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     save_outputs: str = ""
     compare_outputs: str = ""
     batch_invariant: bool = False
@@ -72,7 +77,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     load_artifacts: str = ""
     counter: Counter = ""
     profile: bool = False
-    pairing: dict[str, Any] = {}
+    pairing: JsonObject = {}
     ranks: tuple[Few, ...] = ()
     strategies: tuple[Strategy, ...] = ()
     buckets: tuple[Amount, ...] = ()
@@ -83,54 +88,69 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     layout: tuple[Few, Few] | None = None
     self_measured: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    shard: str = ""
+    rest: JsonObject = {}
 
-    def leaves_measuring_to(self, case: Case) -> bool:
-        """Whether a case is counted work that measures itself."""
-        return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in self.self_measured
-
-
-class _Environment(Struct):
-    """The shape of what is looked up in an environment; whatever else one says is only shown."""
-
-    versions: dict[str, Any] = {}
-    variables: dict[str, Any] = {}
-    machine: dict[str, Any] = {}
-    software: dict[str, Any] = {}
-    accelerators: list[dict[str, Any]] | None = None
-    device: str | None = None
-    threads: Few | None = None
+    def to_mapping(self) -> JsonObject:
+        """The settings as a run file has them: what is at its default is left out."""
+        return _to_mapping(self)
 
 
-def fault_of_settings(settings: dict[str, Any]) -> tuple[str, str]:
-    """The first setting that cannot be meant, and what was expected; both empty if there is none.
+class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The machine and the software that a run was measured with. ``variables`` and ``accelerators`` are None where nobody looked.
 
-    Keys that are not known may be those of a later version. A file without sources was not measured by torchstone: its settings are another tool's.
+    ``machine``, ``software`` and each accelerator are facts as they were found; they differ from system to system.
     """
-    if not settings.get("sources"):
-        return "", ""
-    known = {name: settings[name] for name in Settings.__struct_fields__ if name in settings}
-    return _fault(known, Settings)
+
+    machine: JsonObject = {}
+    device: str | None = None
+    accelerators: tuple[JsonObject, ...] | None = None
+    software: JsonObject = {}
+    versions: JsonObject = {}
+    variables: JsonObject | None = None
+    threads: Few | None = None
+    fingerprint: str = ""
+    rest: JsonObject = {}
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether anything is known of it."""
+        return self != NO_ENVIRONMENT
+
+    def to_mapping(self) -> JsonObject:
+        """The environment as a run file has it."""
+        return _to_mapping(self)
 
 
-def fault_of_environment(environment: dict[str, Any]) -> tuple[str, str]:
-    """The first fact of an environment that has another shape than it must, and what was expected; both empty if there is none."""
-    return _fault(environment, _Environment)
+NO_ENVIRONMENT = Environment()
+
+
+def settings_from(settings: JsonObject) -> Settings:
+    """Settings as a run file has them; a value that cannot be meant is a ValidationError.
+
+    A file without sources was not measured by torchstone: its settings are another tool's.
+    """
+    return _from_mapping(settings, Settings) if settings.get("sources") else Settings(rest=settings)
+
+
+def environment_from(environment: JsonObject) -> Environment:
+    """An environment as a run file or a worker has it; a fact of another shape than it must have is a ValidationError."""
+    return _from_mapping(environment, Environment)
 
 
 def fault_of_record(settings: Settings) -> tuple[str, str]:
-    """The same for settings that were made here, from a command line."""
-    return _fault(to_builtins(settings), Settings)
-
-
-def _fault(values: object, kind: type[Struct]) -> tuple[str, str]:
+    """The first setting from a command line that cannot be meant, and what was expected; both empty if there is none."""
     try:
-        convert(values, kind)
+        convert(to_builtins(settings), Settings)
     except ValidationError as error:
-        problem, _, field = describe_fault(error).rpartition(" - at `$")
-        return (
-            (field.rstrip("`").lstrip("."), problem[0].lower() + problem[1:]) if problem else ("", str(error))
-        )
+        return fault_of(error)
     return "", ""
+
+
+def fault_of(error: ValidationError) -> tuple[str, str]:
+    """The field that a value does not fit, and what was expected."""
+    problem, _, field = describe_fault(error).rpartition(" - at `$")
+    return (field.rstrip("`").lstrip("."), problem[0].lower() + problem[1:]) if problem else ("", str(error))
 
 
 def describe_fault(error: ValidationError) -> str:
@@ -141,3 +161,19 @@ def describe_fault(error: ValidationError) -> str:
 def _list_words(found: re.Match[str]) -> str:
     *others, last = filter(None, found[1].split("|"))
     return f"Expected {', '.join(others)} or {last}"
+
+
+_Record = TypeVar("_Record", Settings, Environment)
+
+
+def _from_mapping(values: JsonObject, kind: type[_Record]) -> _Record:
+    fields = [name for name in kind.__struct_fields__ if name != "rest"]
+    known = {name: values[name] for name in fields if name in values}
+    rest = {name: value for name, value in values.items() if name not in known}
+    return convert({**known, "rest": rest}, kind)
+
+
+def _to_mapping(record: Settings | Environment) -> JsonObject:
+    known: JsonObject = to_builtins(record)
+    rest: JsonObject = known.pop("rest", {})
+    return {name: list(value) if type(value) is tuple else value for name, value in known.items()} | rest

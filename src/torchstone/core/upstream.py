@@ -8,6 +8,8 @@ from functools import cache
 
 from msgspec import Struct
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import QuarantineEntry, matches_name
 
@@ -105,11 +107,17 @@ def without_removed(
     return kept, idle
 
 
-def tell_idle(removal: Removal, version: str) -> str:
-    """What is to be said about a removal that removes nothing."""
+def tell_idle(removal: Removal, version: str) -> Caution:
+    """The caution about a removal that removes nothing."""
     where = f" on {removal.platform}" if removal.platform else ""
     of_what = f" for {', '.join(removal.metrics)}" if removal.metrics else ""
-    return f"{removal.place}: not_flaky {removal.case} removes nothing: the flaky list {version} has no such model{of_what}{where}"
+    return make_caution(
+        CautionKind.REMOVAL_WITHOUT_USE,
+        place=removal.place,
+        case=removal.case,
+        version=version,
+        scope=f"{of_what}{where}",
+    )
 
 
 def platforms_of(expected: Sequence[str]) -> frozenset[str]:

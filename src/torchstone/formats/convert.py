@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import structs
 
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
+from torchstone.core.run_settings import NO_ENVIRONMENT, JsonObject, Settings
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
@@ -63,9 +63,15 @@ def _one_probe(run: Run) -> str:
 
 def _losses(run: Run, back: Run) -> Iterator[str]:
     """Yield what the run states and the copy does not. Every format keeps the order of outcomes."""
-    for field, nothing in (("revision", Revision()), ("environment", {}), ("settings", {})):
+    for field, nothing in (
+        ("revision", Revision()),
+        ("environment", NO_ENVIRONMENT),
+        ("settings", Settings()),
+    ):
         if getattr(run, field) not in (nothing, getattr(back, field)):
             yield field
+    if run.controls and not back.controls:
+        yield "control cases"
     if back.finished and not run.finished:
         yield "that the run did not finish"
     if (unmeasured := len(run.plan) - len(run.outcomes)) and back.plan != run.plan:
@@ -124,7 +130,7 @@ def _case_losses(case: Case, copy: Case) -> Iterator[str]:
 def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
     if outcome.status not in {"", copy.status}:
         yield f"the status {outcome.status}"
-    for field in ("failure", "repro"):
+    for field in ("failure", "repro", "cautions", "provenance", "capture"):
         if (value := getattr(outcome, field)) and value != getattr(copy, field):
             yield field
     yield from _extra_losses(outcome.extra, copy.extra)
@@ -143,7 +149,7 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
         yield from _extra_losses(measurement.extra, found.extra)
 
 
-def _extra_losses(extra: dict[str, Any] | None, copy: dict[str, Any] | None) -> Iterator[str]:
+def _extra_losses(extra: JsonObject | None, copy: JsonObject | None) -> Iterator[str]:
     for key, value in (extra or {}).items():
         if (copy or {}).get(key) != value:
             yield "v3 fields" if key.startswith("v3") else printable(key)
@@ -169,7 +175,8 @@ def merge_runs(readings: list[Reading], *, with_repro: bool) -> Run:
         for outcome in reading.run.outcomes
     )
     finished = all(reading.run.finished for reading in readings)
-    return structs.replace(first, plan=plan, outcomes=outcomes, finished=finished)
+    controls = tuple(control for reading in readings for control in reading.run.controls)
+    return structs.replace(first, plan=plan, outcomes=outcomes, finished=finished, controls=controls)
 
 
 def _with_repro(outcome: Outcome, reading: Reading) -> Outcome:

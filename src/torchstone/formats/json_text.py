@@ -15,6 +15,7 @@ from typing import Any
 
 from torchstone.core.disk import BOM
 from torchstone.core.errors import InputError, printable
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import is_plain
 
 MOST_NESTED = 100
@@ -31,7 +32,7 @@ def _refuse_constant(name: str) -> None:
     raise _RefusedError(f"{name} is not a valid JSON number")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
     record = dict(pairs)
     if len(record) < len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
@@ -73,7 +74,7 @@ def read_records(path: str, text: str) -> Iterator[tuple[int, Any]]:
         start = following
 
 
-def read_object(path: str, text: str) -> tuple[int, dict[str, Any]]:
+def read_object(path: str, text: str) -> tuple[int, JsonObject]:
     """Parse the text as one object, and return its line. NaN and Infinity are allowed; the reader checks them."""
     text = text.removeprefix(BOM)
     start = _skip_space(text, 0)
@@ -204,7 +205,7 @@ class Fields:
         self._name = name
         if not isinstance(value, dict):
             raise self.error(f"expected an object, found {_noun(value)}")
-        self.value: dict[str, Any] = value
+        self.value: JsonObject = value
 
     def error(self, problem: str, field: str = "", advice: str = "") -> InputError:
         """Return an error about this object or one of its fields."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from torchstone.core.errors import InputError, UsageError
-from torchstone.core.records import Case, Outcome, Reading, Variant
+from torchstone.core.records import Case, FilePlace, Outcome, Reading, Variant
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 from torchstone.formats.merge import SETTABLE, is_selected, select
 
@@ -27,12 +27,12 @@ class ExpectedRow(Struct, frozen=True, gc=False):
     number: int
 
     @property
-    def place(self) -> str:
-        """Where it was read, as ``file:line``."""
+    def place(self) -> FilePlace:
+        """Where it was read."""
         return self.place_of("")
 
-    def place_of(self, metric: str) -> str:
-        """Where a metric of it was read, as ``file:line``."""
+    def place_of(self, metric: str) -> FilePlace:
+        """Where a metric of it was read."""
         return self.reading.place(self.index, metric)
 
 
@@ -334,4 +334,4 @@ def _differences(expected: Case, actual: Case) -> Iterator[str]:
 
 def _told(row: ExpectedRow) -> str:
     axes = ", ".join(f"{axis} {value}" for axis, value in row.outcome.case.variant.axes().items())
-    return f"{row.place} ({axes})" if axes else row.place
+    return f"{row.place} ({axes})" if axes else str(row.place)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Rule, matches_metric
 from torchstone.core.vocabulary import (
@@ -350,7 +351,7 @@ class _Checking:
         why = self.comparability.obstacle(apart, metric, found, wanted)
         return f"not comparable: {why}" if why else ""
 
-    def near_edges(self) -> list[str]:
+    def near_edges(self) -> list[Caution]:
         """The cautions about values that passed, but only just."""
         if not self._near:
             return []

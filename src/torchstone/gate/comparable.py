@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.errors import printable
 from torchstone.core.records import (
     BY_CALLS,
@@ -17,6 +17,7 @@ from torchstone.core.records import (
     Outcome,
     Reading,
 )
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.vocabulary import METRICS, Probe
 from torchstone.gate.verdicts import Conditions
 
@@ -74,13 +75,13 @@ class Comparability:
         self._across = conditions.cross_environment
         self._anyway = conditions.compare_anyway
         self._pairs: dict[tuple[int, int], Apart | None] = {}
-        self._unstated: dict[tuple[str, str], None] = {}
+        self._unstated: list[Caution] = []
         self._met: dict[Apart, None] = {}
-        self._unknown: dict[str, None] = {}
+        self._unknown: list[Caution] = []
 
     def between(self, results: Reading, baseline: Reading) -> Apart | None:
         """How the environments of two files differ; None if they do not, or one of the files does not state its own."""
-        if not results.run.environment or not baseline.run.environment or self._upstream:
+        if self._upstream or not (results.run.environment.is_stated and baseline.run.environment.is_stated):
             return None
         pair = id(results), id(baseline)
         if pair not in self._pairs:
@@ -88,7 +89,13 @@ class Comparability:
 
             self._pairs[pair] = _compare(results, baseline)
             for unknown in unknowns(results.run.environment, baseline.run.environment):
-                self._unknown[f"{results.path} and {baseline.path}: {unknown}"] = None
+                told = make_caution(
+                    CautionKind.HIDDEN_VARIABLES_OF_FILES,
+                    results=results.path,
+                    baseline=baseline.path,
+                    what=unknown.text,
+                )
+                self._unknown.append(told)
         return self._pairs[pair]
 
     def obstacle(self, apart: Apart | None, metric: str, found: Measurement, wanted: Measurement) -> str:
@@ -118,26 +125,31 @@ class Comparability:
                 continue
             ours, theirs = counter_of(measurement), counter_of(other)
             if ours and not theirs:
-                self._unstated[baseline.path, f"these are from the {printable(ours, 40)} one"] = None
+                counter = printable(ours, 40)
+                self._note(make_caution(CautionKind.COUNTER_NOT_STATED, path=baseline.path, counter=counter))
             elif theirs and not ours:
-                told = f"those of {baseline.path} are from the {printable(theirs, 40)} one"
-                self._unstated[results.path, told] = None
+                counter = printable(theirs, 40)
+                self._note(
+                    make_caution(
+                        CautionKind.COUNTER_STATED_BY_OTHER,
+                        path=results.path,
+                        other=baseline.path,
+                        counter=counter,
+                    )
+                )
 
-    def cautions(self) -> list[str]:
-        """What is to be said about environments that differ and counters that are not stated: once for each pair of files, not once a row."""
-        so_what = (
-            "compared all the same (--cross-environment)"
-            if self._across
-            else "times and memory were not compared; --cross-environment compares them all the same"
-        )
+    def _note(self, caution: Caution) -> None:
+        if caution not in self._unstated:
+            self._unstated.append(caution)
+
+    def cautions(self) -> list[Caution]:
+        """Environments that differ and counters that are not stated: once for each pair of files, not once a row."""
+        kind = CautionKind.ENVIRONMENTS_DIFFER_ANYWAY if self._across else CautionKind.ENVIRONMENTS_DIFFER
         apart = (
-            f"{apart.results} and {apart.baseline} are of different environments ({apart.why}): {so_what}"
-            for apart in self._met
+            make_caution(kind, results=each.results, baseline=each.baseline, why=each.why)
+            for each in self._met
         )
-        unstated = (
-            f"{path} does not say which counter its counts are from; {told}" for path, told in self._unstated
-        )
-        return [*apart, *self._unknown, *unstated]
+        return [*merged((*apart, *self._unknown)), *self._unstated]
 
 
 def depends_on_environment(metric: str) -> bool:
@@ -165,7 +177,7 @@ def counts_instructions(metric: str) -> bool:
     return known is not None and known.unit == "instructions"
 
 
-def other_counter(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def other_counter(found: JsonObject, wanted: JsonObject) -> str:
     """How two numbers were counted by different counters, where both say by which."""
     ours, theirs = found.get(COUNTER), wanted.get(COUNTER)
     if not ours or not theirs or ours == theirs:
@@ -184,7 +196,7 @@ def _compare(results: Reading, baseline: Reading) -> Apart | None:
     return Apart(results.path, baseline.path, named)
 
 
-def _other_way(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def _other_way(found: JsonObject, wanted: JsonObject) -> str:
     """How two numbers were measured in different ways, where both say how."""
     for key in WAYS:
         way, other = found.get(key), wanted.get(key)

@@ -10,6 +10,8 @@ from msgspec import structs
 
 from torchstone.analyze.evidence import Comparison
 from torchstone.analyze.two_samples import mean_effect
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Rule, matches_metric
@@ -111,11 +113,11 @@ class _Comparing:
     def _claim(self, number: int, base: Gathered, new: Gathered) -> None:
         first = self._claimed.setdefault(number, new.outcome.case)
         if first != new.outcome.case:
-            path, _, line = new.place_of().rpartition(":")
+            place = new.place_of()
             raise InputError(
                 f"{new.outcome.case.name}: {base.place_of()} would have to be compared with two cases, {first.id} too",
-                path=path,
-                line=int(line),
+                path=place.path,
+                line=place.line,
                 advice="compare one of them with --only, or state the axis that tells them apart with --set",
             )
 
@@ -308,16 +310,16 @@ class _Comparing:
                 found |= {f"{difference} (both are {name})": None for difference in told}
         return list(found)
 
-    def _unknown_variables(self) -> list[str]:
+    def _unknown_variables(self) -> list[Caution]:
         """The variables that are set in the environments of several files, and whose values not all of these show."""
         files = (*self._base.readings, *self._new.readings)
         return unknowns(*(reading.run.environment for reading in files))
 
-    def _cautions(self) -> list[str]:
+    def _cautions(self) -> list[Caution]:
         files = (*self._base.readings, *self._new.readings)
         cautions = [caution for reading in files for caution in reading.cautions]
         cautions += [
-            f"{new.path} is the same run as {base.path}: it is compared with itself"
+            make_caution(CautionKind.COMPARED_WITH_ITSELF, new=new.path, base=base.path)
             for base in self._base.readings
             for new in self._new.readings
             if is_same_run(base, new)
@@ -326,7 +328,7 @@ class _Comparing:
         cautions += self._counters.cautions()
         if self._only_new:
             named = ", ".join(f"{metric} ({count_of(n, 'case')})" for metric, n in self._only_new.items())
-            cautions.append(f"only NEW has, and nothing can be said about: {named}")
+            cautions.append(make_caution(CautionKind.ONLY_IN_NEW, metrics=named))
         return cautions
 
     def _refuse_nothing_compared(self, drafts: Sequence[Row]) -> None:
@@ -365,7 +367,7 @@ class _Comparing:
 def _no_outcome(side: Files) -> UsageError:
     """What is wrong with files that only say what was to be measured."""
     paths = " and ".join(reading.path for reading in side.readings)
-    cautions = "; ".join(caution for reading in side.readings for caution in reading.cautions)
+    cautions = "; ".join(caution.text for reading in side.readings for caution in reading.cautions)
     planned = count_of(len(side.unmeasured), "planned case")
     return UsageError(
         f"nothing can be compared: no outcome of {planned} is in {paths}{f' ({cautions})' if cautions else ''}",

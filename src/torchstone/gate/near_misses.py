@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run
 from torchstone.core.text.safe_text import join_words
@@ -24,7 +26,7 @@ Near = tuple[Case, str, Number, Number, float]
 """A case, a metric, what was measured, what was expected, and the limit it came near to."""
 
 
-def tell_not_deterministic(rows: Sequence[Row], version: str) -> list[str]:
+def tell_not_deterministic(rows: Sequence[Row], version: str) -> list[Caution]:
     """A caution for each red status of a model that some version of the original does not compare, because its eager results differ from run to run."""
     unsure = {SKIPPED, "eager_two_runs_differ"}
     told = []
@@ -38,16 +40,20 @@ def tell_not_deterministic(rows: Sequence[Row], version: str) -> list[str]:
             if skipping:
                 mine = "" if version in skipping else f", but {version} does not"
                 told.append(
-                    f"{printable(row.case.name)}: upstream {', '.join(skipping)} compiles it in training without comparing anything "
-                    f"(pass_due_to_skip), because eager differs from run to run{mine}: are results and baseline of one version?"
+                    make_caution(
+                        CautionKind.UPSTREAM_SKIPS,
+                        case=printable(row.case.name),
+                        versions=", ".join(skipping),
+                        but=mine,
+                    )
                 )
-    return _first_few(told, "of models whose eager results differ")
+    return _first_few(told, CautionKind.MORE_UPSTREAM_SKIPS)
 
 
-def tell_near(near: Sequence[Near]) -> list[str]:
+def tell_near(near: Sequence[Near]) -> list[Caution]:
     """A caution for each value near its limit, the nearest first; of many, the rest are only counted."""
     ordered = sorted(near, key=_nearness, reverse=True)
-    return _first_few([_tell_near(each) for each in ordered], "that passed near the edge")
+    return _first_few([_tell_near(each) for each in ordered], CautionKind.MORE_NEAR_EDGE)
 
 
 def _nearness(near: Near) -> float:
@@ -55,19 +61,24 @@ def _nearness(near: Near) -> float:
     return (value - expected) / (edge - expected)
 
 
-def _tell_near(near: Near) -> str:
+def _tell_near(near: Near) -> Caution:
     case, metric, value, expected, edge = near
     unit = METRICS[metric].unit if metric in METRICS else ""
     found, wanted, limit = (format_value(number, unit) for number in (value, expected, edge))
-    used = f"{100 * min(1.0, _nearness(near)):.0f}% of what is allowed, which ends at {limit}"
-    change = format_change(value, expected)
-    return f"near the edge: {_named(case, metric)} is {found}, expected {wanted} ({change}): {used}"
+    return make_caution(
+        CautionKind.NEAR_EDGE,
+        row=_named(case, metric),
+        found=found,
+        wanted=wanted,
+        change=format_change(value, expected),
+        used=100 * min(1.0, _nearness(near)),
+        limit=limit,
+    )
 
 
-def _first_few(told: list[str], which: str) -> list[str]:
+def _first_few(told: list[Caution], rest: CautionKind) -> list[Caution]:
     more = len(told) - MOST_NAMED
-    rest = [f"{more:,} more {'row' if more == 1 else 'rows'} {which}"] if more > 0 else []
-    return told[:MOST_NAMED] + rest
+    return told[:MOST_NAMED] + ([make_caution(rest, rows=more)] if more > 0 else [])
 
 
 def _named(case: Case, metric: str) -> str:
@@ -84,7 +95,7 @@ def day_of(run: Run) -> str:
 
 def tell_drifts(
     rows: Sequence[Row], results: Results, history: Sequence[Reading], apart: Collection[str] = ()
-) -> list[str]:
+) -> list[Caution]:
     """A caution for each row that is not red, but whose small moves since some past run add up to more than its margin.
 
     ``history`` is oldest first; ``apart`` are the paths among it that are of another environment.
@@ -94,16 +105,17 @@ def tell_drifts(
         for outcome in reading.run.outcomes:
             past.setdefault(outcome.case, []).append((reading, outcome))
     paths = {outcome.case: reading.path for reading, _, outcome in results}
-    told: list[tuple[float, str]] = []
+    told: list[tuple[float, Caution]] = []
     for row in rows:
         if row.verdict in {Verdict.PASS, Verdict.IMPROVEMENT} and row.rule and row.rule.kind in SHARES:
             told += _tell_drift(row, past.get(row.case, ()), apart, paths.get(row.case, ""))
-    return _first_few([text for _, text in sorted(told, reverse=True)], "that drifted")
+    worst = sorted(told, key=lambda each: (each[0], each[1].text), reverse=True)
+    return _first_few([caution for _, caution in worst], CautionKind.MORE_DRIFTED)
 
 
 def _tell_drift(
     row: Row, past: Sequence[tuple[Reading, Outcome]], apart: Collection[str], path: str
-) -> Iterator[tuple[float, str]]:
+) -> Iterator[tuple[float, Caution]]:
     """How many margins a row has drifted by, and the caution about it; nothing where it has not."""
     from torchstone.analyze.drift import find_drift  # noqa: PLC0415  (only a history needs it)
 
@@ -121,9 +133,17 @@ def _tell_drift(
     way = "better" if (drift.change < 0) == (better == "lower") else "worse"
     day = day_of(oldest.run)
     since = f"{oldest.path} ({day})" if day else oldest.path
-    text = f"drift: {_named(row.case, row.metric)} has moved by {format_change(1 + drift.change, 1)} since {since}"
-    text += f", for the {way}, in small steps over {len(values) - drift.since} runs; its margin is {100 * margin:.4g}%"
-    yield abs(drift.change) / margin, f"{text}. To see it: {_compare_command(oldest.path, path)}"
+    caution = make_caution(
+        CautionKind.DRIFT,
+        row=_named(row.case, row.metric),
+        change=format_change(1 + drift.change, 1),
+        since=since,
+        way=way,
+        runs=len(values) - drift.since,
+        margin=100 * margin,
+        command=_compare_command(oldest.path, path),
+    )
+    yield abs(drift.change) / margin, caution
 
 
 def _series(

@@ -9,8 +9,11 @@ from datetime import date
 from msgspec import structs
 
 from torchstone.analyze.evidence import Comparison
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import (
+    NOWHERE,
     Case,
     EntriesByCase,
     Measurement,
@@ -149,10 +152,10 @@ class Tally:
         self, row: Row, reading: Reading | None, index: int | None, expected: ExpectedRow | None
     ) -> Row:
         """The same row, with the places that a person will look for."""
-        place = "" if reading is None else reading.path if index is None else reading.place(index, row.metric)
+        place = (reading or _NO_READING).place(index, row.metric)
         source = reading or self._only_reading
         fits = row.case.probe in {"", source.kind} and (reading or _is_measured_alike(row.case, source))
-        base_place = expected.place_of(row.metric) if expected else ""
+        base_place = expected.place_of(row.metric) if expected else NOWHERE
         remarks = Remarks(place, base_place, row.remarks.quarantine, source.repro if fits else "")
         return structs.replace(row, remarks=remarks)
 
@@ -186,7 +189,7 @@ class Tally:
         counts.missing += Verdict.MISSING in verdicts
         counts.new += Verdict.NEW in verdicts
 
-    def finish(self, results: Results, baseline: Baseline, cautions: Sequence[str] = ()) -> Judgement:
+    def finish(self, results: Results, baseline: Baseline, cautions: Sequence[Caution] = ()) -> Judgement:
         """The whole judgement. ``cautions`` are further ones, that only the judging knows of."""
         self._refuse_rules_without_use(results)
         if not self._rows and not self._counts.judged:
@@ -212,7 +215,7 @@ class Tally:
             advice = f"the results have: {', '.join(there)}"
             raise UsageError(f"the rule for '{rule.metric}'{scope} applies to nothing", advice=advice)
 
-    def _cautions(self, results: Results, baseline: Baseline) -> list[str]:
+    def _cautions(self, results: Results, baseline: Baseline) -> list[Caution]:
         """What is worth reading besides the rows."""
         cautions = [c for reading in (*results.readings, *baseline.readings) for c in reading.cautions]
         unruled = Counter(
@@ -220,24 +223,18 @@ class Tally:
         )
         for metric, times in unruled.items():
             if self._conditions.rules.is_unknown(metric):
-                advice = f"add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
-                cautions.append(f"nothing says how to judge '{metric}' ({count_of(times, 'row')}): {advice}")
+                cautions.append(make_caution(CautionKind.NO_RULE, metric=metric, rows=times))
         strange = {row.new.status for row in self._rows if row.new and row.new.status}
         unknown = sorted(status for status in strange if not is_known_status(status))
-        cautions += [
-            f"'{status}' is no status that torchstone knows: it is taken for a failure" for status in unknown
-        ]
+        cautions += [make_caution(CautionKind.UNKNOWN_STATUS, status=status) for status in unknown]
         if unseen := baseline.unmeasured_dtypes():
-            cautions.append(
-                f"no result has the dtype {', '.join(unseen)}, which the baseline has a column for"
-            )
+            cautions.append(make_caution(CautionKind.DTYPES_NOT_MEASURED, dtypes=", ".join(unseen)))
         for why, names in self._unavailable.items():
             named = names[0] if len(names) == 1 else f"{names[0]} and {count_of(len(names) - 1, 'other')}"
             told = f": {why}" if why else ""
-            cautions.append(f"not available here, and no baseline expects it: {named}{told}")
+            cautions.append(make_caution(CautionKind.NOT_AVAILABLE_HERE, cases=f"{named}{told}"))
         if self._ignored:
-            rows = count_of(len(self._ignored), "expected row")
-            cautions.append(f"{rows} without a result; this policy ignores that, as the original does")
+            cautions.append(make_caution(CautionKind.MISSING_ROWS_IGNORED, rows=len(self._ignored)))
         return cautions
 
 

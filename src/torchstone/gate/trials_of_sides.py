@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec import Struct, structs
 
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import COUNTER, TRIALS, Case, Measurement, Outcome, Reading
+from torchstone.core.records import COUNTER, TRIALS, Case, FilePlace, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
@@ -32,7 +32,7 @@ class Gathered(Struct, frozen=True):
     readings: tuple[Reading, ...]
     index: int
 
-    def place_of(self, metric: str = "") -> str:
+    def place_of(self, metric: str = "") -> FilePlace:
         """Where the first of the trials, or a metric of it, stands."""
         return self.readings[0].place(self.index, metric)
 

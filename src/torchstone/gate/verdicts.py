@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from torchstone.analyze.evidence import VALUE, Comparison
-from torchstone.core.records import Case, Outcome, QuarantineEntry, Rule
+from torchstone.core.cautions import Caution
+from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, QuarantineEntry, Rule
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook
@@ -44,8 +45,8 @@ class Remarks(Struct, frozen=True, gc=False):
     ``repro`` has ``{name}`` in place of the name of the case.
     """
 
-    new_place: str = ""
-    base_place: str = ""
+    new_place: FilePlace = NOWHERE
+    base_place: FilePlace = NOWHERE
     quarantine: QuarantineEntry | None = None
     repro: str = ""
 
@@ -220,7 +221,7 @@ class Judgement(Struct, frozen=True):
 
     policy: Policy
     rows: list[Row]
-    cautions: list[str]
+    cautions: list[Caution]
     counts: Counts = field(default_factory=Counts)
     expired: tuple[QuarantineEntry, ...] = ()
     releases: tuple[Release, ...] = ()
@@ -272,4 +273,4 @@ class Conditions(Struct, frozen=True):
     compare_anyway: bool = False
     cross_environment: bool = False
     keep_quiet: bool = True  # whether rows that pass are kept, or only counted: a million of them need memory
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()

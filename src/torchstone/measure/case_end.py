@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
+from torchstone.core.capture_details import redact_capture, take_capture
+from torchstone.core.cautions import caution_of, redact_caution
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED
@@ -79,6 +81,8 @@ def redact_outcome(outcome: Outcome) -> Outcome:
         measurements=tuple(_redact_extra(each) if each.extra else each for each in outcome.measurements),
         failure=failure and Failure(failure.phase, *map(redact, structs.astuple(failure)[1:])),
         extra=redact_values(outcome.extra),
+        cautions=tuple(map(redact_caution, outcome.cautions)),
+        capture=redact_capture(outcome.capture),
     )
 
 
@@ -109,7 +113,9 @@ def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
     if failure is None and log:
         extra["log"] = log[-PASSING_LOG:]
     measurements = tuple(map(_measurement, reply.measurements))
-    return Outcome(case, reply.status, measurements, failure, extra=extra)
+    capture, rest = take_capture(extra)
+    cautions = tuple(map(caution_of, reply.cautions))
+    return Outcome(case, reply.status, measurements, failure, extra=rest, cautions=cautions, capture=capture)
 
 
 def _measurement(measured: Measured) -> Measurement:

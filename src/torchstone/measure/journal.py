@@ -23,6 +23,7 @@ from torchstone.core.disk import (
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Outcome, Reading, Run
 from torchstone.core.run_file import EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.core.run_settings import settings_from
 from torchstone.core.text.redaction import redact_values
 from torchstone.core.text.safe_text import quote_word
 from torchstone.measure.rescue import (
@@ -210,7 +211,8 @@ def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: 
     _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
     make_folder(folder)
-    settings = redact_values(run.settings)  # while the run measures, its options have to be what they are
+    # While the run measures, its options have to be what they are.
+    settings = settings_from(redact_values(run.settings.to_mapping()))
     head = encode_run(structs.replace(run, settings=settings, outcomes=(), finished=False)).encode()
     try:
         handle = create_whole(path, head, lock)

@@ -7,12 +7,10 @@ import os
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
-from torchstone.core.records import Case, Run
-from torchstone.core.run_settings import STRATEGIES, Settings, describe_fault
+from torchstone.core.records import Case, Provenance, Run
+from torchstone.core.run_settings import STRATEGIES, Settings
 from torchstone.core.text.redaction import was_redacted
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, PORTABLE, Probe
@@ -20,21 +18,29 @@ from torchstone.measure.targets import LARGEST_SOURCE
 from torchstone.suites import BUILT_IN
 from torchstone.worker.protocol.jobs import CaseAxes, CountPlan, MeasureJob, MeasureOptions
 
-__all__ = ["Settings", "case_file", "check_artifacts", "make_job", "settings_of_run"]
+__all__ = [
+    "Settings",
+    "case_file",
+    "check_artifacts",
+    "leaves_measuring_to",
+    "make_job",
+    "provenance_of",
+    "settings_of_run",
+]
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
     """The settings that a run file holds; a file that was not measured by torchstone has none to go on with."""
-    if not run.settings.get("sources"):
+    settings = run.settings
+    if not settings.sources:
         raise InputError(
             "it was not measured by 'torchstone run', so there is nothing to measure it again with",
             path=path,
             line=1,
             column="settings",
         )
-    pairing = run.settings.get("pairing")
-    if pairing:
-        command = pairing.get("command") if isinstance(pairing, dict) else None
+    if settings.pairing:
+        command = settings.pairing.get("command")
         raise InputError(
             "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
             path=path,
@@ -42,15 +48,11 @@ def settings_of_run(run: Run, path: str) -> Settings:
             column="settings",
             advice=f"both sides again: {command or 'torchstone ab'}",
         )
-    try:
-        settings = msgspec.convert(run.settings, Settings)
-    except msgspec.ValidationError as error:
+    if settings.rest:
+        unknown = ", ".join(map(printable, settings.rest))
         raise InputError(
-            f"settings that this torchstone does not know: {describe_fault(error)}",
-            path=path,
-            line=1,
-            column="settings",
-        ) from None
+            f"settings that this torchstone does not know: {unknown}", path=path, line=1, column="settings"
+        )
     _check_options(settings, path)
     _check_parts(run, settings, path)
     return settings
@@ -120,6 +122,21 @@ def _fault_of_source(source: dict[str, str]) -> str:
             return f"unknown source kind '{kind}': expected suite, file or package"
 
 
+def leaves_measuring_to(settings: Settings, case: Case) -> bool:
+    """Whether a case is counted work that measures itself."""
+    return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
+
+
+def provenance_of(run: Run, case: Case) -> Provenance | None:
+    """Where a case of a run is measured, as far as the environment says so."""
+    environment = run.environment
+    host, devices = environment.machine.get("host"), environment.accelerators or ()
+    on_device = len(devices) == 1 and not case.variant.device.startswith("cpu")
+    uuid = devices[0].get("uuid") if on_device else None
+    found = Provenance(str(host or ""), device_uuid=str(uuid or ""), shard=run.settings.shard)
+    return None if found == Provenance() else found
+
+
 def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
     """What a worker is told to measure one case."""
     variant = case.variant
@@ -155,7 +172,7 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
         cache=settings.cache,
         # Whoever measures times needs a worker whose clock is right: no simulated one.
         counting=CountPlan(
-            "cpu_time" if settings.leaves_measuring_to(case) else settings.counter or "",
+            "cpu_time" if leaves_measuring_to(settings, case) else settings.counter or "",
             settings.repeat,
             settings.profile,
         ),

@@ -7,13 +7,15 @@ import secrets
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any
 
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, structs
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, fingerprint, unknowns
 from torchstone.core.records import Case, Outcome, Run
+from torchstone.core.run_settings import Environment, environment_from
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.suggestions import did_you_mean
@@ -23,7 +25,7 @@ from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal
-from torchstone.measure.measuring import Settings
+from torchstone.measure.measuring import Settings, leaves_measuring_to, provenance_of
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
 from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
@@ -76,12 +78,13 @@ def prepare_run(request: Request, session: Session, *, keeps_going: bool = False
     shard, shards = request.shard
     if shards > 1:
         cases = shard_cases(cases, shard, shards, request.durations)
+        settings = structs.replace(settings, shard=f"{shard}/{shards}")
         if not cases:
-            session.cautions.append(f"shard {shard}/{shards} has no cases: all are in others")
+            session.cautions.append(make_caution(CautionKind.EMPTY_SHARD, shard=shard, shards=shards))
     environment = environment_of(found)
     settings = structs.replace(
         settings,
-        threads=settings.threads or environment.get("threads"),
+        threads=settings.threads or environment.threads,
         imported=record_imported(found.files, settings),
     )
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
@@ -90,8 +93,8 @@ def prepare_run(request: Request, session: Session, *, keeps_going: bool = False
         tuple(cases),
         (),
         read_revision(settings.folder or os.getcwd(), redact(request.label)),
-        environment | {"fingerprint": fingerprint(environment)},
-        to_builtins(settings),
+        structs.replace(environment, fingerprint=fingerprint(environment)),
+        settings,
         finished=False,
     )
 
@@ -137,9 +140,7 @@ def plan_rounds(
         room = Room(1, found.rooms, unit)
         most = max(settings.ranks, default=1)
         if device == "cpu" and most > room.ranks:
-            session.cautions.append(
-                f"{count_of(most, 'rank')} share {count_of(room.ranks, 'core')}: their times say little about more cores"
-            )
+            session.cautions.append(make_caution(CautionKind.RANKS_SHARE_CORES, ranks=most, cores=room.ranks))
             room = Room(1, most, unit)
         session.host_group.room = room
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
@@ -152,7 +153,7 @@ def plan_rounds(
     )
 
 
-def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str]) -> Settings:
+def with_counter(settings: Settings, cases: Collection[Case], cautions: list[Caution]) -> Settings:
     """The settings with the counter that will count, if anything is to be counted: the one asked for, or the best there is."""
     if not any(case.probe == Probe.INSTRUCTIONS for case in cases):
         return settings
@@ -162,9 +163,7 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[str
         raise UsageError(f"--counter {settings.counter}: {problem}", advice=advice)
     counter = settings.counter or choose_counter(problems)
     if not settings.counter and counter in {"python", "cpu_time"}:
-        cautions.append(
-            f"the {counter} counter is used ({COUNTERS[counter]}): 'torchstone doctor' says how to get a better one"
-        )
+        cautions.append(make_caution(CautionKind.WEAK_COUNTER, counter=counter, what=COUNTERS[counter]))
     return structs.replace(settings, counter=counter)
 
 
@@ -210,11 +209,11 @@ def _compile_trial(request: Request) -> CompileTrial | None:
     return CompileTrial(tuple(request.axes.backends), settings.compile_mode, settings.options or None)
 
 
-def environment_of(found: SurveyReply) -> dict[str, Any]:
+def environment_of(found: SurveyReply) -> Environment:
     """The environment that a survey has found, as a run file keeps it."""
     if found.environment is None:
         raise CannotMeasureError("the worker's survey says nothing about its environment")
-    return {"threads": None, **to_json(found.environment)}
+    return environment_from(to_json(found.environment))
 
 
 def _unknown_backend(backend: str, known: Sequence[str]) -> UsageError:
@@ -229,12 +228,12 @@ def look_again(run: Run, suites: Collection[str], session: Session) -> SurveyRep
     settings = run.settings
     found = session.survey(
         SurveyJob(
-            sources=tuple(settings["sources"][suite] for suite in suites if suite in settings["sources"]),
-            imports=tuple(settings.get("imports", ())),
-            folder=settings.get("folder") or os.getcwd(),
+            sources=tuple(settings.sources[suite] for suite in suites if suite in settings.sources),
+            imports=tuple(settings.imports),
+            folder=settings.folder or os.getcwd(),
             devices=tuple(_devices_of(run, suites)),
-            libraries=tuple(name for name in run.environment.get("versions", {}) if name != "torch"),
-            threads=settings.get("threads"),
+            libraries=tuple(name for name in run.environment.versions if name != "torch"),
+            threads=settings.threads,
         )
     )
     session.preload(found.libraries)
@@ -244,7 +243,7 @@ def look_again(run: Run, suites: Collection[str], session: Session) -> SurveyRep
 def _devices_of(run: Run, suites: Collection[str]) -> list[str]:
     """The devices of a run's cases, and the one that its environment was looked at with."""
     devices = {case.variant.device for case in run.plan if case.suite in suites}
-    return sorted(devices | {str(run.environment.get("device") or "cpu")})
+    return sorted(devices | {run.environment.device or "cpu"})
 
 
 def check_same_world(run: Run, session: Session, path: str) -> None:
@@ -285,9 +284,9 @@ def refuse_to_finish(changed: Sequence[str]) -> None:
 
 def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
     """Refuse to train on other hosts than a round was planned for: it would be another round under the same name."""
-    if not run.settings.get("layout"):
+    if run.settings.layout is None:
         return
-    hosts, ranks = run.settings["layout"]
+    hosts, ranks = run.settings.layout
     planned, host_group = Room(hosts, ranks, "rank"), session.host_group
     for count in {ranks_in(case) for case in cases if case.probe == Probe.SCALING}:
         needed, _ = there = hosts_for(count, planned)
@@ -301,7 +300,7 @@ def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
 def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
     """How the code differs from the code that a run has measured; also by files that are not committed, if these count."""
     changed = []
-    folder = run.settings.get("folder") or ""
+    folder = run.settings.folder
     then = run.revision
     now = read_revision(folder if os.path.isdir(folder) else os.getcwd(), then.label)
     if then.commit and now.commit != then.commit:
@@ -313,9 +312,9 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
 
 def find_edited_files(run: Run) -> list[str]:
     """The files of benchmarks, and modules of the user's that these import, that are not what they were; nothing is executed to find that out."""
-    sources = run.settings.get("sources", {}).values()
+    sources = run.settings.sources.values()
     recorded = {each.get("path", ""): each.get("hash", "") for each in sources if each.get("kind") == "file"}
-    recorded |= run.settings.get("imported", {})
+    recorded |= run.settings.imported
     return [
         f"{path} has been edited since"
         for path, known in recorded.items()
@@ -358,7 +357,7 @@ def measure(
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]
     limits = choose_limits(settings, run)
-    timed = [case for case in pending if settings.leaves_measuring_to(case)]
+    timed = [case for case in pending if leaves_measuring_to(settings, case)]
     counted = [case for case in pending if case not in timed]
 
     def execute() -> Generator[Outcome, None, None]:
@@ -369,7 +368,11 @@ def measure(
     with closing(execute()) as outcomes:  # ends all workers, however it is left
         for outcome in outcomes:
             journal.secure()  # before its name is given to anyone
-            named = structs.replace(outcome, repro=repro_command(journal.path, outcome.case))
+            named = structs.replace(
+                outcome,
+                repro=repro_command(journal.path, outcome.case),
+                provenance=provenance_of(run, outcome.case),
+            )
             if outcome.case.probe == Probe.SCALING:
                 named = with_efficiency(named, outcomes_so_far, run.plan)
             outcomes_so_far.append(named)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
@@ -74,7 +76,7 @@ class Session:
         self._is_primed = False
         self._sources: list[Source] = []
         self._simulated_template = ""
-        self.cautions: list[str] = []
+        self.cautions: list[Caution] = []
         self.trusts_artifacts = False
         self.host_group = HostGroup(Room(1, 1, ""), (socket.gethostname(),))
 
@@ -122,7 +124,7 @@ class Session:
                 return
             if self._start == "fork":
                 raise CannotMeasureError(f"workers cannot be forked: {problem}", advice="try --start spawn")
-            self.cautions.append(f"workers are spawned, which takes longer: {problem}")
+            self.cautions.append(make_caution(CautionKind.WORKERS_SPAWNED, problem=problem))
         self._start_keeper("spawn", variables)
 
     def spawn_instead(self) -> None:
@@ -157,7 +159,7 @@ class Session:
         reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if isinstance(reply, KeeperBroken):
             raise self._broken(reply.broken, log_path)
-        self.cautions += reply.notes
+        self.cautions += [make_caution(CautionKind.STARTING_WORKERS, note=note) for note in reply.notes]
         if reply.blocked:
             self._end_launcher(keeper)
         return reply.blocked

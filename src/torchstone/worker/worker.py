@@ -182,6 +182,7 @@ def make_reply(result: Result, failure: FailureReport | None) -> CaseReply:
         ),
         from_json(CaseDetails, as_json(result.extra), "result.extra"),
         failure,
+        tuple(result.cautions),
     )
 
 

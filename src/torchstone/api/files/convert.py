@@ -10,6 +10,7 @@ from msgspec import Struct
 from torchstone.api.requests import Path, Sources, Texts, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, read_inputs
+from torchstone.core.cautions import Caution
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Run
@@ -54,7 +55,7 @@ class ConvertResult(Struct, frozen=True):
     kind: str
     text: str
     losses: tuple[str, ...]
-    cautions: tuple[str, ...]
+    cautions: tuple[Caution, ...]
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -66,7 +67,7 @@ class ConvertResult(Struct, frozen=True):
     def _repr_html_(self) -> str:
         title = f"{count_of(len(self.run.outcomes), 'case')} as {self.kind}"
         lines = [(line,) for line in self.text.splitlines()[:20]]
-        notes = (*(f"lost: {each}" for each in self.losses), *self.cautions)
+        notes = (*(f"lost: {each}" for each in self.losses), *map(str, self.cautions))
         return show_html(ResultTable(title, ("first lines",), lines, notes))
 
 
@@ -102,7 +103,7 @@ def convert_results(request: ConvertRequest) -> ConvertResult:
 class LossError(UsageError):
     """A format cannot hold everything that the files say, and losing it was not permitted."""
 
-    def __init__(self, kind: str, losses: list[str], cautions: tuple[str, ...]) -> None:
+    def __init__(self, kind: str, losses: list[str], cautions: tuple[Caution, ...]) -> None:
         super().__init__(
             f"the format {kind} cannot hold: {'; '.join(losses)}",
             advice="add --lossy to write it without them",

@@ -15,6 +15,7 @@ from torchstone.api.sources import Axes, Input, read_inputs
 from torchstone.baselines.adopt import Wish
 from torchstone.baselines.propose import Proposal, find_repeatable, new_baseline, propose
 from torchstone.baselines.text_edits import Change
+from torchstone.core.cautions import Caution, merged
 from torchstone.core.config import load_settings, parse_rule
 from torchstone.core.disk import read_text, replace_text
 from torchstone.core.errors import InputError, UsageError
@@ -83,7 +84,7 @@ class AcceptResult(Struct, frozen=True):
     kind: str
     old_text: str
     proposal: Proposal
-    cautions: tuple[str, ...]
+    cautions: tuple[Caution, ...]
 
     @property
     def changes(self) -> list[Change]:
@@ -252,11 +253,11 @@ def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> Acc
         caution for each in readings for caution in unknowns(each.run.environment, baseline.run.environment)
     )
     own = (caution for reading in (*readings, baseline) for caution in reading.cautions)
-    cautions = (*own, *dict.fromkeys(unknown), *told)
+    cautions = (*own, *merged(unknown), *told)
     return AcceptResult(baseline.path, baseline.kind, adoption.text, proposal, cautions)
 
 
-def _learn(adoption: Adoption) -> tuple[Wish, list[str]]:
+def _learn(adoption: Adoption) -> tuple[Wish, list[Caution]]:
     """The wish with the margins that past runs ask for, and cautions about these runs."""
     request, wish = adoption.request, adoption.wish
     if not request.past:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from torchstone.core.cautions import Caution
 from torchstone.core.config import QUARANTINE_NAME
 from torchstone.core.errors import UsageError
 from torchstone.core.records import QuarantineEntry
@@ -25,7 +26,9 @@ def _parse_verdict(name: str) -> Verdict:
         raise UsageError(f"{name}: no such verdict", advice=f"there are {', '.join(Verdict)}") from None
 
 
-def find_quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[str, ...]]:
+def find_quarantine(
+    paths: Sequence[str], policy: Policy
+) -> tuple[list[QuarantineEntry], tuple[Caution, ...]]:
     """Return the entries of the named files, else those of quarantine.toml, and cautions about them.
 
     The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.

@@ -13,6 +13,8 @@ from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.config import POLICIES, Settings, load_settings, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -117,7 +119,7 @@ class CheckResult(Struct, frozen=True):
         return self.report.headline
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def cautions(self) -> tuple[Caution, ...]:
         """Warnings about the input."""
         return tuple(self.judgement.cautions)
 
@@ -150,7 +152,9 @@ class CheckResult(Struct, frozen=True):
         ]
         shown, notes = show_most(rows)
         return show_html(
-            ResultTable(self.headline, ("verdict", "case", "finding"), shown, (*notes, *self.cautions))
+            ResultTable(
+                self.headline, ("verdict", "case", "finding"), shown, (*notes, *map(str, self.cautions))
+            )
         )
 
 
@@ -260,7 +264,7 @@ def _look_back(judgement: Judgement, results: Results, request: CheckRequest) ->
     told = tell_drifts(judgement.rows, results, past.readings, apart)
     left_out = past.tell_apart("times and memory are ") if apart else []
     if not past.cases & {outcome.case for _, _, outcome in results}:
-        left_out.append("--history has none of the cases that were judged: nothing was looked for")
+        left_out.append(make_caution(CautionKind.NO_COMMON_PAST))
     return structs.replace(judgement, cautions=[*judgement.cautions, *told, *past.cautions, *left_out])
 
 
@@ -337,5 +341,5 @@ def _rounds_of(readings: Sequence[Reading], expected: Sequence[Reading]) -> Roun
             for model, size, outcomes in group_by_model(reading.run)
         ]
 
-    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings})
+    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings.to_mapping()})
     return RoundTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))

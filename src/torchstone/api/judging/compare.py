@@ -11,6 +11,7 @@ from torchstone.api.judging.blocking import parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_inputs
+from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, load_settings
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -112,7 +113,7 @@ class CompareResult(Struct, frozen=True):
         return self.report.headline
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def cautions(self) -> tuple[Caution, ...]:
         """Warnings about the input."""
         return tuple(self.judgement.cautions)
 
@@ -135,7 +136,7 @@ class CompareResult(Struct, frozen=True):
         ]
         shown, notes = show_most(rows)
         header = ("verdict", "case", "metric", "finding")
-        return show_html(ResultTable(self.headline, header, shown, (*notes, *self.cautions)))
+        return show_html(ResultTable(self.headline, header, shown, (*notes, *map(str, self.cautions))))
 
 
 def record_of(row: Row) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torchstone.analyze.profiles import Profile, read_profile
 from torchstone.api.case_lookup import find_cases
 from torchstone.api.requests import Source, make_request
 from torchstone.api.sources import Input, read_input
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Reading, Run
@@ -37,7 +38,7 @@ class ExplainResult(Struct, frozen=True):
     """Where differences came from: phases of the compiler, functions, call stacks."""
 
     explanation: Explanation
-    cautions: tuple[str, ...]
+    cautions: tuple[Caution, ...]
 
     @property
     def explained(self) -> tuple[Explained, ...]:
@@ -162,7 +163,7 @@ def _explanation(
     sides: ProfiledSides, found: Sequence[tuple[Case, Explained]], notes: Sequence[str], *, one: bool
 ) -> Explanation:
     differing = differences(sides.new.run.environment, sides.base.run.environment)
-    notes = [*notes, *unknowns(sides.new.run.environment, sides.base.run.environment)]
+    notes = [*notes, *map(str, unknowns(sides.new.run.environment, sides.base.run.environment))]
     cases, explained = zip(*found, strict=True)
     return Explanation(
         sides.base.path, sides.new.path, tuple(differing), tuple(notes), tuple(cases), tuple(explained), one

@@ -15,6 +15,8 @@ from torchstone.api.sources import Axes
 from torchstone.baselines.adopt import Wish
 from torchstone.baselines.margins import Lessons
 from torchstone.baselines.propose import find_lessons
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.disk import read_text
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences
@@ -45,7 +47,7 @@ class Past(Struct, frozen=True):
 
     readings: list[Reading]
     apart: dict[str, str]
-    cautions: list[str]
+    cautions: list[Caution]
 
     @property
     def comparable(self) -> list[Reading]:
@@ -57,13 +59,13 @@ class Past(Struct, frozen=True):
         """All cases that some past run has a result of."""
         return {outcome.case for reading in self.readings for outcome in reading.run.outcomes}
 
-    def tell_apart(self, what: str = "") -> list[str]:
+    def tell_apart(self, what: str = "") -> list[Caution]:
         """A caution for each reason to leave files, or something of them, out."""
         by_reason: dict[str, list[str]] = {}
         for path, why in self.apart.items():
             by_reason.setdefault(why, []).append(path)
         return [
-            f"of another environment ({why}), so {what}left out of the past: {_some(paths, ', ')}"
+            make_caution(CautionKind.PAST_ELSEWHERE, why=why, what=what, paths=_some(paths, ", "))
             for why, paths in by_reason.items()
         ]
 
@@ -78,7 +80,7 @@ def read_past(
 ) -> Past:
     """Read the past that an option names. The results themselves (``readings``) and ``others`` are not part of it, though they may lie in the same folder."""
     stated = parse_axes(f"{axis}={value}" for axis, value in axes)
-    cautions: list[str] = []
+    cautions: list[Caution] = []
     seen = {os.path.realpath(path) for path in (*(reading.path for reading in readings), *others)}
     found: list[Reading] = []
     for path, listed in _expand(option, names):
@@ -91,7 +93,7 @@ def read_past(
         merge([reading])
         same = next((other.path for other in (*readings, *found) if is_same_run(other, reading)), "")
         if same:
-            cautions.append(f"{path} is a copy of {same}: it counts once")
+            cautions.append(make_caution(CautionKind.COPY_OF_RUN, path=path, same=same))
             continue
         found.append(fill_in(reading, stated))
     if not found:
@@ -124,7 +126,7 @@ def _numbered(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(name)]
 
 
-def _read(path: str, kind: str, cautions: list[str] | None) -> Reading | None:
+def _read(path: str, kind: str, cautions: list[Caution] | None) -> Reading | None:
     """One file. What merely lies in a folder and is no file of results is left out, with a caution; what was named has to be one."""
     text = read_text(path)
     try:
@@ -132,10 +134,10 @@ def _read(path: str, kind: str, cautions: list[str] | None) -> Reading | None:
     except InputError:
         if cautions is None:
             raise
-        cautions.append(f"{path} is no file of results that torchstone knows: it is left out of the past")
+        cautions.append(make_caution(CautionKind.NOT_RESULTS, path=path))
         return None
     if known in EXPECTED_KINDS and not kind and cautions is not None:
-        cautions.append(f"{path} holds expected values, not results: it is left out of the past")
+        cautions.append(make_caution(CautionKind.EXPECTED_VALUES, path=path))
         return None
     reading = FORMATS[known].read(path, text)
     require_results([reading], kind)
@@ -154,7 +156,7 @@ def _set_apart(past: Sequence[Reading], readings: Sequence[Reading]) -> dict[str
     apart = {}
     for reading in past:
         for new in readings:
-            if new.run.environment and reading.run.environment:
+            if new.run.environment.is_stated and reading.run.environment.is_stated:
                 found = differences(new.run.environment, reading.run.environment)
                 if found:
                     apart[reading.path] = _some(found, "; ")

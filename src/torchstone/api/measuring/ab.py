@@ -24,10 +24,12 @@ from torchstone.api.measuring.ab_result import ORDER, AbResult, CaseOfBoth
 from torchstone.api.measuring.events import AbWatcher, EventWatcher, OnEvent
 from torchstone.api.measuring.run_files import refuse_taken
 from torchstone.api.requests import Texts, make_request
-from torchstone.core.errors import UsageError, printable
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution, merge_cautions, merged
+from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
-from torchstone.core.records import axis_text
-from torchstone.core.text.units import clock_text, join_alike
+from torchstone.core.records import FilePlace, axis_text
+from torchstone.core.text.units import clock_text
 from torchstone.gate.policy import Policy
 from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
 
 SECONDS_A_CASE = 60.0
 SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
-_NAMES_SHOWN = 5
 
 Sides = Texts | Mapping[str, object]
 """One side: texts such as ``rev=HEAD~1``, or a mapping such as ``{"rev": "HEAD~1"}``."""
@@ -128,7 +129,7 @@ class AbExecution:
             seconds,
             (
                 *(f"B differs from A: {each}" for each in differ),
-                *unknowns(b.run.environment, a.run.environment),
+                *map(str, unknowns(b.run.environment, a.run.environment)),
             ),
             tuple(journal.loss for journal in self.journals if journal.loss),
         )
@@ -142,7 +143,7 @@ class AbExecution:
             self._runner.settings,
             *self._gate,
             self._repro,
-            paths,
+            (FilePlace(paths[0]), FilePlace(paths[1])),
             differences(b.run.environment, a.run.environment),
             self._cautions(),
         )
@@ -164,15 +165,17 @@ class AbExecution:
         ]
         return sorted(cases, key=lambda case: ORDER.index(case.verdict))
 
-    def _cautions(self) -> list[str]:
+    def _cautions(self) -> list[Caution]:
         """The cautions of workers, each once with its cases; and one if the code that differs was never imported."""
-        told = [(text, self._labels.name_of(each.case)) for each in self.contests for text in each.cautions]
-        notes = [
-            f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
-            for text, places in join_alike(text for text, _ in told)
+        given = [
+            (caution, self._labels.name_of(each.case)) for each in self.contests for caution in each.cautions
         ]
-        notes += [self._runner.caution()] if self._runner.caution() else []
-        return [printable(note, 400) for note in notes]
+        found = [
+            structs.replace(caution, cases=tuple(dict.fromkeys(given[place][1] for place in places)))
+            for caution, places in merge_cautions(caution for caution, _ in given)
+        ]
+        own = self._runner.caution()
+        return [*found, own] if own else found
 
 
 def ab(
@@ -221,7 +224,7 @@ def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
         settings = _with_budget(settings, sides, len(contests))
         _say_first(sides, settings, cautions, watcher)
         of_run = sides[0].run.settings
-        limits = Limits(of_run.get("timeout", 1800.0), of_run.get("memory_limit"))
+        limits = Limits(of_run.timeout, of_run.memory_limit)
         runner = PairRunner(sides, settings, limits, watcher)
         journals = _open_journals(stack, request, runner, contests, watcher)
         yield AbExecution(request, runner, contests, journals, gate, watcher)
@@ -249,7 +252,7 @@ def _with_budget(settings: AbSettings, sides: Sequence[Side], cases: int) -> AbS
 
 
 def _say_first(
-    sides: Sequence[Side], settings: AbSettings, cautions: Sequence[str], watcher: AbWatcher
+    sides: Sequence[Side], settings: AbSettings, cautions: Sequence[Caution], watcher: AbWatcher
 ) -> None:
     """Say what a person should know before the first verdict."""
     a, b = sides
@@ -259,9 +262,9 @@ def _say_first(
     own = [caution for side in sides for caution in side.session.cautions]
     own += unknowns(b.run.environment, a.run.environment)
     if _are_the_same(a, b):
-        own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
-    for caution in dict.fromkeys((*cautions, *own)):
-        watcher.say(f"caution: {caution}")
+        own.append(make_caution(CautionKind.SIDES_ARE_EQUAL))
+    for caution in merged((*cautions, *own)):
+        watcher.say(f"caution: {caution.text}")
 
 
 def _are_the_same(a: Side, b: Side) -> bool:
@@ -295,7 +298,7 @@ def _open_journals(
             "alpha": settings.alpha,
             "command": command,
         }
-        of_run = {**side.run.settings, "pairing": pairing}
+        of_run = structs.replace(side.run.settings, pairing=pairing)
         name = f"{settings.session}-{side.name.lower()}"
         run = structs.replace(side.run, id=name, plan=plan, settings=of_run)
         try:
@@ -316,8 +319,3 @@ def _pattern(contest: Contest) -> str:
     if a.id == b.id:
         return a.id
     return glob.escape(a.id).replace(f"backend={a.variant.backend}", "backend=*")
-
-
-def some_of(names: Sequence[str]) -> str:
-    """Return the first of some names."""
-    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")

@@ -13,6 +13,7 @@ from torchstone.analyze.sequential import Effect
 from torchstone.api.judging.compare import record_of
 from torchstone.api.measuring.run import FILE_LOST
 from torchstone.api.showing import show_html
+from torchstone.core.cautions import Caution
 from torchstone.core.text.units import count_of, format_change, format_share, format_value
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement, Row
@@ -107,7 +108,7 @@ class AbResult(Struct, frozen=True):
         return headline_of(self.cases)
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def cautions(self) -> tuple[Caution, ...]:
         """Warnings about the measurement."""
         return tuple(self.judgement.cautions)
 
@@ -128,7 +129,7 @@ class AbResult(Struct, frozen=True):
         rows = [(each.verdict.value, each.name, *cells_of(each, self.settings)) for each in self.cases]
         shown, notes = show_most(rows)
         header = ("verdict", "case", "B against A", "pairs", "A", "B")
-        return show_html(ResultTable(self.headline, header, shown, (*notes, *self.cautions)))
+        return show_html(ResultTable(self.headline, header, shown, (*notes, *map(str, self.cautions))))
 
 
 def cells_of(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str, str, str]:

@@ -68,7 +68,7 @@ def _further(request: RunRequest) -> tuple[tuple[str, str], ...]:
 
 def _settings(request: RunRequest, sources: dict[str, Source]) -> Settings:
     is_local = bool(request.imports) or any(source["kind"] == "file" for source in sources.values())
-    shared = {*Settings.__struct_fields__} & {*RunRequest.__struct_fields__} - _LIMITS
+    shared = {*Settings.__struct_fields__} & {*RunRequest.__struct_fields__} - _LIMITS - {"shard"}
     return Settings(
         **{name: getattr(request, name) for name in shared}
         | limits_of(request)

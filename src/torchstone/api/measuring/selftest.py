@@ -151,7 +151,7 @@ class SelftestExecution:
         run = self._sides[0].run
         shares = (0.0, *self._request.slow_downs)
         total = len(run.plan) * len(shares) * self._request.repeat
-        limits = Limits(run.settings.get("timeout", 1800.0), run.settings.get("memory_limit"))
+        limits = Limits(run.settings.timeout, run.settings.memory_limit)
         longest = clock_text(total * self._settings.budget)
         self._watcher.say(f"seed {self._settings.seed}; {count_of(total, 'comparison')}, at most {longest}")
         tries = try_verdicts(self._sides, self._settings, shares, self._request.repeat, limits, self._watcher)

@@ -7,8 +7,9 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from torchstone.core.cautions import merge_cautions
 from torchstone.core.errors import printable
-from torchstone.core.text.units import count_of, join_alike
+from torchstone.core.text.units import count_of
 from torchstone.reporting.views.case_row import OK, SPEEDUP, CaseRow, interval_of
 
 WIDTH = 100  # unless the terminal is narrower
@@ -53,14 +54,15 @@ def _is_known(row: CaseRow) -> bool:
 
 
 def _cautions(rows: Iterable[CaseRow]) -> Iterator[str]:
-    """Each caution with its cases, the most frequent first; those that differ only in a count are one."""
-    found = [(text, row) for row in rows for text in dict.fromkeys(row.cautions)]
-    for text, places in sorted(join_alike(text for text, _ in found), key=lambda each: -len(each[1])):
+    """Each caution with its cases, the most frequent first; those that differ only in numbers are one."""
+    found = [(caution, row) for row in rows for caution in row.cautions]
+    merged = merge_cautions(caution for caution, _ in found)
+    for caution, places in sorted(merged, key=lambda each: -len(each[1])):
         told = [found[place][1] for place in places]
         names = list(dict.fromkeys(row.case.name for row in told))
         more = ", ..." if len(names) > MOST_NAMES else ""
         cases = {row.case for row in told}
-        shown = cut(" ".join(text.split()), LONGEST_CAUTION)
+        shown = cut(" ".join(caution.text.split()), LONGEST_CAUTION)
         yield f"{shown} ({count_of(len(cases), 'case')}: {', '.join(names[:MOST_NAMES])}{more})"
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-
-_COUNT = re.compile(r"(?<![\w.])\d+(?![\w.])")
+from collections.abc import Sequence
 
 
 def format_number(value: float) -> str:
@@ -113,20 +110,10 @@ def clock_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def join_alike(texts: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Merge texts that differ only in counts into one with ranges; return each with the indices it stands for.
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """Join the first names; an ellipsis stands for the others.
 
-    >>> join_alike(["only 5 pairs", "no model", "only 8 pairs"])
-    [('only 5 to 8 pairs', [0, 2]), ('no model', [1])]
+    >>> some_of(["a", "b"]), some_of(["a", "b", "c", "d"], most=3)
+    ('a, b', 'a, b, c, ...')
     """
-    given = list(texts)
-    alike: dict[str, list[int]] = {}
-    for place, text in enumerate(given):
-        alike.setdefault(_COUNT.sub("#", text), []).append(place)
-    return [(_with_ranges([given[place] for place in places]), places) for places in alike.values()]
-
-
-def _with_ranges(texts: Sequence[str]) -> str:
-    counts = zip(*(map(int, _COUNT.findall(text)) for text in texts), strict=True)
-    ranges = iter([f"{min(of)} to {max(of)}" if min(of) < max(of) else f"{of[0]}" for of in counts])
-    return _COUNT.sub(lambda _: next(ranges), texts[0])
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

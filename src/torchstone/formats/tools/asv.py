@@ -12,8 +12,11 @@ from itertools import product
 from math import isnan, prod
 from typing import Any
 
+from msgspec import structs
+
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Revision
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import BYTES, FAILED, NOT_AVAILABLE, PASSED, SECONDS, TRACKED
 from torchstone.formats.json_text import Fields, is_number
@@ -136,7 +139,7 @@ def _metric_of(name: str, row: Fields, samples: list[Any] | None) -> str:
     return SECONDS if timed else TRACKED
 
 
-def _environment(top: Fields) -> dict[str, Any]:
+def _environment(top: Fields) -> Environment:
     """Return machine, Python and libraries. A Python given as a path has no version."""
     machine, python = top.fields("params").value, top.name("python")
     cores = str(machine.get("num_cpu"))
@@ -153,5 +156,5 @@ def _environment(top: Fields) -> dict[str, Any]:
         texts = {key: value for key, value in facts.items() if isinstance(value, str) and value}
         said = texts or (name == "variables" and "env_vars" in top.value)  # none set, which is a fact too
         if said and all(map(is_plain, (*texts, *texts.values()))):
-            known[name] = texts
+            known = structs.replace(known, **{name: texts})
     return known

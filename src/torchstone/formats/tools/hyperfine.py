@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchstone.core.records import Failure, Measurement, Outcome, Reading, Revision
+from torchstone.core.run_settings import NO_ENVIRONMENT
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import BYTES, FAILED, PASSED, SECONDS
 from torchstone.formats.json_text import Fields
@@ -17,7 +18,7 @@ def read(path: str, text: str) -> Reading:
     collection = Collection(document, KIND)
     for line, entry in document.entries("results"):
         collection.add(line, entry, _read_command(entry))
-    return collection.reading("results", Revision(), {})
+    return collection.reading("results", Revision(), NO_ENVIRONMENT)
 
 
 def _read_command(entry: Fields) -> Outcome:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from torchstone.core.errors import printable
 from torchstone.core.records import Number, Outcome, Reading, Revision
+from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import BYTES, PASSED, SECONDS, TRACKED
 from torchstone.formats.json_text import Fields
@@ -51,9 +51,9 @@ class _Facts:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self._known: dict[str, Any] = {}
+        self._known: JsonObject = {}
 
-    def add(self, entry: Fields, metadata: dict[str, Any]) -> None:
+    def add(self, entry: Fields, metadata: JsonObject) -> None:
         """Add the metadata of one process."""
         for name in self._names:
             value = metadata.get(name)
@@ -67,7 +67,7 @@ class _Facts:
         value = self._known.get(name, default)
         return value if isinstance(value, str) and is_plain(value) else ""
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Environment:
         """Return the environment common to all processes."""
         return environment_of(
             host=self.text("hostname"),
@@ -83,7 +83,7 @@ def _told(value: object) -> str:
     return printable(str(value), 60)
 
 
-def _read_benchmark(entry: Fields, metadata: dict[str, Any], facts: _Facts) -> Outcome:
+def _read_benchmark(entry: Fields, metadata: JsonObject, facts: _Facts) -> Outcome:
     samples: list[Number] = []
     trials: list[int] = []
     own = _Facts(("name", "unit"))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision
+from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import PASSED, SECONDS
 from torchstone.formats.json_text import Fields
@@ -65,7 +64,7 @@ def _revision(commit: Fields) -> Revision:
     )
 
 
-def _environment(machine: Fields) -> dict[str, Any]:
+def _environment(machine: Fields) -> Environment:
     facts, cpu = machine.value, machine.fields("cpu").value
     return environment_of(
         host=facts.get("node"),
@@ -80,7 +79,7 @@ def _environment(machine: Fields) -> dict[str, Any]:
     )
 
 
-def _family(cpu: dict[str, Any]) -> str | None:
+def _family(cpu: JsonObject) -> str | None:
     """Return vendor, family and model number in the notation of torchstone's environments."""
     vendor, family, model = (
         cpu.get("vendor_id_raw") or cpu.get("vendor_id"),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import printable
 from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Revision, Variant, run_of
+from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.core.text.safe_text import is_plain
-from torchstone.core.text.units import count_of, format_number
+from torchstone.core.text.units import format_number
 from torchstone.core.vocabulary import SECONDS, TRACKED, Probe
 from torchstone.formats.json_text import Fields, is_number, lines_of_list, read_object
 
@@ -62,7 +65,7 @@ class Collection:
         self._zeros += any(0 in m.samples for m in outcome.measurements if m.metric == SECONDS)
 
     def reading(
-        self, field: str, revision: Revision, environment: dict[str, Any], how_to_save_samples: str = ""
+        self, field: str, revision: Revision, environment: Environment, how_to_save_samples: str = ""
     ) -> Reading:
         """Return the reading; ``field`` names the missing field if there are no benchmarks."""
         if not self._outcomes:
@@ -73,19 +76,18 @@ class Collection:
             path, self._kind, run, tuple(self._at.values()), tuple(self._cautions(how_to_save_samples))
         )
 
-    def _cautions(self, how_to_save_samples: str) -> list[str]:
-        path, size = self._document.path, count_of(len(self._outcomes), "case")
-        cautions = []
+    def _cautions(self, how_to_save_samples: str) -> Iterator[Caution]:
+        path, cases = self._document.path, len(self._outcomes)
         if self._summed_up:
-            cautions.append(
-                f"{path}: in {self._summed_up} of {size} one number stands for samples that are not in the file, "
-                f"so their variation is unknown; {how_to_save_samples}"
+            yield make_caution(
+                CautionKind.SAMPLES_SUMMED_UP,
+                path=path,
+                summed_up=self._summed_up,
+                cases=cases,
+                how_to_save=how_to_save_samples,
             )
         if self._zeros:
-            cautions.append(
-                f"{path}: times of 0 in {self._zeros} of {size}: too short for the tool that measured them"
-            )
-        return cautions
+            yield make_caution(CautionKind.ZERO_TIMES, path=path, zeros=self._zeros, cases=cases)
 
 
 def case_of(suite: str, benchmark: str, parameters: Mapping[str, str]) -> Case:
@@ -146,27 +148,25 @@ def environment_of(
     cores: object = None,
     python: object = None,
     implementation: object = None,
-) -> dict[str, Any]:
+) -> Environment:
     """Return the stated facts as a run's environment; unusable values are left out."""
-    known = {
-        "machine": {
-            "host": _fact(host),
-            "os": _fact(system),
-            "kernel": _fact(kernel),
-            "architecture": _fact(architecture),
-            "cpu": {"model": _fact(cpu), "family": _fact(cpu_family)},
-            "cores": {"logical": cores if type(cores) is int and 0 < cores < _MOST_COUNTED else None},
-        },
-        "software": {"python": {"version": _fact(python), "implementation": _fact(implementation)}},
+    machine = {
+        "host": _fact(host),
+        "os": _fact(system),
+        "kernel": _fact(kernel),
+        "architecture": _fact(architecture),
+        "cpu": {"model": _fact(cpu), "family": _fact(cpu_family)},
+        "cores": {"logical": cores if type(cores) is int and 0 < cores < _MOST_COUNTED else None},
     }
-    return _stated(known)
+    software = {"python": {"version": _fact(python), "implementation": _fact(implementation)}}
+    return Environment(_stated(machine), software=_stated(software))
 
 
 def _fact(value: object) -> str | None:
     return value if isinstance(value, str) and value and is_plain(value) else None
 
 
-def _stated(facts: dict[str, Any]) -> dict[str, Any]:
+def _stated(facts: JsonObject) -> JsonObject:
     """Drop unknown facts and empty groups."""
     inner = {name: _stated(value) if isinstance(value, dict) else value for name, value in facts.items()}
     return {name: value for name, value in inner.items() if value not in (None, {})}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from torchstone.core.errors import InputError
 from torchstone.core.records import (
@@ -18,6 +17,7 @@ from torchstone.core.records import (
     Variant,
     run_of,
 )
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.formats.json_text import Fields, read_records
@@ -107,7 +107,7 @@ def has_times(outcome: Outcome) -> bool:
     return all(min(each.samples) > 0 for each in times)
 
 
-def _record(case: Case, metric: str, measurement: Measurement) -> dict[str, Any]:
+def _record(case: Case, metric: str, measurement: Measurement) -> JsonObject:
     variant = case.variant
     definition = (measurement.extra or {}).get(DEFINITION)
     stated = {DEFINITION: definition} if definition == BY_TIMERS else {}

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import LINK, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import PASSED, Probe
@@ -58,18 +59,20 @@ def read(path: str, text: str) -> Reading:
         outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line, link)
     if not outcomes:
         raise report.error("no results", "benchmark_results", "did the job that wrote it fail?")
-    run = structs.replace(run_of(path, outcomes), settings=settings, environment=_environment(report))
+    run = structs.replace(
+        run_of(path, outcomes), settings=Settings(rest=settings), environment=_environment(report)
+    )
     return Reading(path, "ddp", run, (line,) * len(outcomes))
 
 
-def _environment(report: Fields) -> dict[str, Any]:
+def _environment(report: Fields) -> Environment:
     """Return the versions from the head of a report."""
     stated = {name: report.value.get(key) for name, key in _VERSIONS}
     versions = {name: text for name, text in stated.items() if isinstance(text, str) and is_plain(text)}
-    return {"versions": versions} if any(versions.values()) else {}
+    return Environment(versions=versions) if any(versions.values()) else NO_ENVIRONMENT
 
 
-def _read_model(entry: Fields, path: str, line: int, link: dict[str, Any]) -> list[Outcome]:
+def _read_model(entry: Fields, path: str, line: int, link: JsonObject) -> list[Outcome]:
     model, size = entry.name("model"), entry.value.get("batch_size")
     if not model:
         raise entry.error("no model name", "model")
@@ -83,7 +86,7 @@ def _read_model(entry: Fields, path: str, line: int, link: dict[str, Any]) -> li
     ]
 
 
-def _read_round(entry: Fields, model: str, size: int, link: dict[str, Any] | None) -> Outcome:
+def _read_round(entry: Fields, model: str, size: int, link: JsonObject | None) -> Outcome:
     ranks = entry.items("ranks")
     if not ranks or not all(type(rank) is int and _NUMBER.match(str(rank)) for rank in ranks):
         raise entry.error("expected a list of rank numbers", "ranks")
@@ -148,7 +151,7 @@ def write(run: Run) -> str:
     rounds = reports[0][1].outcomes if reports else ()
     groups = group_by_model(structs.replace(run, outcomes=rounds))
     _refuse_namesakes(groups)
-    results: list[dict[str, Any]] = []
+    results: list[JsonObject] = []
     for model, size, outcomes in groups:
         result = [{"ranks": ranks_of(o.case), "measurements": _samples(o)} for o in outcomes]
         results.append({"model": model, "batch_size": size, "result": result})
@@ -276,16 +279,17 @@ def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
             )
 
 
-def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, Any]:
+def _header(run: Run, rounds: tuple[Outcome, ...]) -> JsonObject:
     """Return the head of a report; unchanged if it was read from one."""
-    if run.settings and run.environment.keys() <= {"versions"}:
-        return run.settings
-    head: dict[str, Any] = {}
-    if run.environment:
-        torch = _at(run.environment, "software", "torch")
+    environment = run.environment
+    if run.settings.rest and environment == Environment(versions=environment.versions):
+        return run.settings.to_mapping()
+    head: JsonObject = {}
+    if environment.is_stated:
+        torch = _at(environment.software, "torch")
         head = {"pytorch_version": _at(torch, "version"), "cuda_version": _at(torch, "cuda")}
     links = [link for outcome in rounds if (link := _link(outcome.case))]
-    if links or run.environment:
+    if links or environment.is_stated:
         link = links[0] if links else {}
         head["distributed_backend"] = link.get("collective")
         head["bucket_size"] = _as_number(link.get("bucket_mb"))

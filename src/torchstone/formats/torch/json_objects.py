@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import is_plain
 
 
-def object_at(value: dict[str, Any], name: str) -> dict[str, Any]:
+def object_at(value: JsonObject, name: str) -> JsonObject:
     """Return the object under a key; an empty one where there is none."""
     found = value.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def non_empty(record: dict[str, Any]) -> dict[str, Any]:
+def non_empty(record: JsonObject) -> JsonObject:
     """Drop the keys whose value is empty or None."""
     return {key: value for key, value in record.items() if value not in ("", {}, [], None)}
 
 
-def absent_from(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def absent_from(record: JsonObject, known: JsonObject) -> JsonObject:
     """Return the keys of ``known`` that ``record`` lacks, as null."""
-    absent: dict[str, Any] = {}
+    absent: JsonObject = {}
     for key, value in known.items():
         if key not in record:
             absent[key] = None
@@ -29,7 +28,7 @@ def absent_from(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]
     return absent
 
 
-def without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
+def without(record: JsonObject, absent: JsonObject) -> JsonObject:
     """Return ``record`` without the keys that are null in ``absent``."""
     return {
         key: without(value, absent[key])
@@ -40,9 +39,9 @@ def without(record: dict[str, Any], absent: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def subtract(record: JsonObject, known: JsonObject) -> JsonObject:
     """Return the leaves of ``record`` that ``known`` lacks or has with another value."""
-    rest: dict[str, Any] = {}
+    rest: JsonObject = {}
     for key, value in record.items():
         if key not in known:
             rest[key] = value
@@ -54,7 +53,7 @@ def subtract(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def merge(known: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def merge(known: JsonObject, rest: JsonObject) -> JsonObject:
     """Return ``known`` with ``rest`` merged over it."""
     merged = dict(known)
     for key, value in rest.items():
@@ -68,6 +67,6 @@ def plain_text(value: object) -> str:
     return value if isinstance(value, str) and is_plain(value) else ""
 
 
-def text_at(facts: dict[str, Any], name: str) -> str:
+def text_at(facts: JsonObject, name: str) -> str:
     """Return the one-line text under a key; empty otherwise."""
     return plain_text(facts.get(name))

@@ -13,6 +13,8 @@ from array import array
 
 from msgspec import structs
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.core.text.safe_text import is_plain
@@ -74,9 +76,7 @@ def _read(path: str, text: str, probe: Probe) -> Reading:
         lines.append(line)
     table.require_rows(path, outcomes)
     cautions = (
-        ()
-        if text.endswith(("\n", "\r"))
-        else (f"{path}: the last line is incomplete: was the file cut off?",)
+        () if text.endswith(("\n", "\r")) else (make_caution(CautionKind.LAST_LINE_WITHOUT_END, path=path),)
     )
     return Reading(path, probe.value, run_of(path, outcomes), lines, cautions, reader.named.command())
 

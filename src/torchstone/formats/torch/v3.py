@@ -31,6 +31,7 @@ from torchstone.core.records import (
     brought_up_to_date,
     run_of,
 )
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -67,16 +68,16 @@ class _Group:
     def __init__(self, line: int) -> None:
         self.line = line
         self.lines: dict[str, int] = {}
-        self.found: dict[str, tuple[tuple[Number, ...], dict[str, Any]]] = {}
-        self.others: list[dict[str, Any]] = []
+        self.found: dict[str, tuple[tuple[Number, ...], JsonObject]] = {}
+        self.others: list[JsonObject] = []
         self.status: str = ""
-        self.extra: dict[str, Any] = {}
+        self.extra: JsonObject = {}
 
 
 def read(path: str, text: str) -> Reading:
     """Read a list of records or of lists of records, one record, or one record or list per line."""
     groups: dict[tuple[str, str, Variant], _Group] = {}
-    machines: list[dict[str, Any]] = []
+    machines: list[Environment] = []
     for line, value in read_records(path, text):
         record = Fields(path, line, value)
         if (machine := read_environment(record)) not in machines:
@@ -98,7 +99,7 @@ def read(path: str, text: str) -> Reading:
     parts = [(key, part) for key, group in groups.items() for part in _split(group)]
     outcomes = tuple(_outcome(path, key, part) for key, part in parts)
     # If records are from several machines, the file has no environment.
-    environment = machines[0] if len(machines) == 1 else {}
+    environment = machines[0] if len(machines) == 1 else NO_ENVIRONMENT
     run = structs.replace(run_of(path, outcomes), environment=environment)
     return Reading(path, "v3", run, tuple(part.line for _, part in parts))
 
@@ -209,7 +210,7 @@ def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement,
             )
 
 
-def _measurement(metric: str, samples: tuple[Number, ...], extra: dict[str, Any], probe: str) -> Measurement:
+def _measurement(metric: str, samples: tuple[Number, ...], extra: JsonObject, probe: str) -> Measurement:
     """Build a measurement; where the runner uses one name for two metrics, the probe decides.
 
     A name that would be written differently is kept in ``extra``.
@@ -228,7 +229,7 @@ def _written_name(metric: str, probe: str) -> str:
     return "compilation_latency" if metric == COMPILE_SECONDS and probe == Probe.ACCURACY else metric
 
 
-def _of_failure(group: _Group) -> dict[str, Any] | None:
+def _of_failure(group: _Group) -> JsonObject | None:
     """Return the records of a failed case, to be kept in ``extra``: none is a measurement."""
     if list(group.lines) == ["speedup"]:
         return group.found["speedup"][1] or None
@@ -255,7 +256,7 @@ def write(run: Run) -> str:
     )
 
 
-def _records(run: Run, outcome: Outcome) -> list[dict[str, Any]]:
+def _records(run: Run, outcome: Outcome) -> list[JsonObject]:
     case = outcome.case
     common = merge(describe_run(run), _describe(case.suite, case.benchmark, case.variant))
     others = _kept(outcome.extra, "v3_others", [])
@@ -280,15 +281,15 @@ def _is_bare_failure(outcome: Outcome) -> bool:
     return outcome.status not in {PASSED, SKIPPED, ""} and not outcome.measurements
 
 
-def _of_metric(name: str, samples: Sequence[Number]) -> dict[str, Any]:
+def _of_metric(name: str, samples: Sequence[Number]) -> JsonObject:
     return {"metric": {"name": name, "benchmark_values": list(samples)}}
 
 
-def _of_status(status: str) -> dict[str, Any]:
+def _of_status(status: str) -> JsonObject:
     return merge(_of_metric(ACCURACY, []), {"metric": {"extra_info": {"benchmark_values": [status]}}})
 
 
-def _complete(record: dict[str, Any], extra: dict[str, Any] | None) -> dict[str, Any]:
+def _complete(record: JsonObject, extra: JsonObject | None) -> JsonObject:
     """Restore a record: add the fields kept when it was read, and remove those it lacked."""
     return without(merge(record, _kept(extra, "v3", {})), _kept(extra, "v3_absent", {}))
 
@@ -299,7 +300,7 @@ def _kept(extra: object, key: str, nothing: Any) -> Any:  # noqa: ANN401  (JSON 
     return kept if isinstance(kept, type(nothing)) else nothing
 
 
-def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
+def _describe(suite: str, benchmark: str, variant: Variant) -> JsonObject:
     """Return the fields that identify the case."""
     extra = {
         "device": variant.device,
@@ -312,7 +313,7 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, Any]:
     return non_empty({"benchmark": non_empty(of_benchmark), "model": non_empty(of_model)})
 
 
-def _beyond(record: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _beyond(record: JsonObject, known: JsonObject) -> JsonObject:
     """Return the fields to keep in ``extra``; see the module docstring."""
     kept = {"v3": subtract(record, known), "v3_absent": absent_from(record, known)}
     return {key: value for key, value in kept.items() if value}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torchstone.core.records import Run
+from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.formats.json_text import Fields
 from torchstone.formats.torch.json_objects import non_empty, object_at, text_at
 
 
-def read_environment(record: Fields) -> dict[str, Any]:
+def read_environment(record: Fields) -> Environment:
     """Return machine and libraries of a record as a run's environment."""
     runners = record.value.get("runners")
     runner = runners[0] if isinstance(runners, list) and len(runners) == 1 else {}
@@ -23,22 +22,18 @@ def read_environment(record: Fields) -> dict[str, Any]:
     }
     machine = {"architecture": text_at(more, "architecture"), "cpu": {"model": cpu} if cpu else {}}
     threads = text_at(more, "threads")
-    return non_empty(
-        {
-            "machine": non_empty(machine),
-            "accelerators": [{"name": gpu}] if gpu else "",
-            "software": {"python": {"version": python}} if python else {},
-            "versions": versions,
-            "threads": int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else "",
-        }
+    return Environment(
+        non_empty(machine),
+        accelerators=({"name": gpu},) if gpu else None,
+        software={"python": {"version": python}} if python else {},
+        versions=versions,
+        threads=int(threads) if threads.isascii() and threads.isdigit() and len(threads) < 9 else None,
     )
 
 
-def describe_run(run: Run) -> dict[str, Any]:
+def describe_run(run: Run) -> JsonObject:
     """Return the fields that all records of a run share: revision, machine and library versions."""
-    versions = {
-        name: {"version": version} for name, version in object_at(run.environment, "versions").items()
-    }
+    versions = {name: {"version": version} for name, version in run.environment.versions.items()}
     return non_empty(
         {
             "head_sha": run.revision.commit,
@@ -49,25 +44,23 @@ def describe_run(run: Run) -> dict[str, Any]:
     )
 
 
-def _describe_machine(environment: dict[str, Any]) -> list[dict[str, Any]]:
+def _describe_machine(environment: Environment) -> list[JsonObject]:
     """Describe the machine in the database's terms: its name is the device type, its type the device model."""
-    machine, software = object_at(environment, "machine"), object_at(environment, "software")
-    listed = environment.get("accelerators")
-    devices = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    machine, software, devices = environment.machine, environment.software, environment.accelerators or ()
     first = devices[0] if devices else {}
     cpu = object_at(machine, "cpu").get("model")
     more = {
-        "fingerprint": environment.get("fingerprint"),
+        "fingerprint": environment.fingerprint,
         "host": machine.get("host"),
         "os": machine.get("os"),
         "architecture": machine.get("architecture"),
         "driver": first.get("driver"),
         "python": object_at(software, "python").get("version"),
         "compiler": software.get("compiler"),
-        "threads": environment.get("threads"),
+        "threads": environment.threads,
     }
     described = {
-        "name": str(environment.get("device") or "").partition(":")[0],
+        "name": (environment.device or "").partition(":")[0],
         "type": first.get("name") or cpu,
         "cpu_info": cpu,
         "cpu_count": object_at(machine, "cores").get("logical"),

@@ -6,10 +6,12 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
+from torchstone.core.text.units import some_of
 from torchstone.measure.code.git import ask_git
 
 _GIT_TIMEOUT = 60.0
-_SHOWN = 3
 
 
 class Changes(Struct, frozen=True):
@@ -22,22 +24,19 @@ class Changes(Struct, frozen=True):
     benchmarks: frozenset[str] = frozenset()
     are_all: bool = True
 
-    def caution(self, imported: Collection[str]) -> str:
-        """What to say if none of them was among the imported files; empty otherwise."""
+    def caution(self, imported: Collection[str]) -> Caution | None:
+        """Return a caution if none of them was among the imported files."""
         if self.files is None or (not self.files and not self.are_all):
-            return ""
+            return None
         if not self.files:
-            return "no file differs between A and B"
+            return make_caution(CautionKind.NO_FILE_DIFFERS)
         files = self.files - self.benchmarks or self.files
         if files & set(imported):
-            return ""
-        names = ", ".join(sorted(files)[:_SHOWN]) + (", ..." if len(files) > _SHOWN else "")
-        differ = "the one file" if len(files) == 1 else f"none of the {len(files):,} files"
-        was = "was not imported" if len(files) == 1 else "was imported"
-        return (
-            f"{differ} in which A and B differ {was} ({names}): is the code under test installed elsewhere, "
-            "or does it have to be built first?"
-        )
+            return None
+        names = some_of(sorted(files), most=3)
+        if len(files) == 1:
+            return make_caution(CautionKind.CHANGED_FILE_NOT_IMPORTED, files=names)
+        return make_caution(CautionKind.CHANGED_FILES_NOT_IMPORTED, files=names, count=len(files))
 
 
 def find_changes(

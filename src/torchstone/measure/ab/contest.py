@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 from torchstone.analyze.evidence import TRIALS as INDEPENDENT
 from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
+from torchstone.core.cautions import Caution, merged
 from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.criteria import Criteria
@@ -65,7 +66,7 @@ class Contest:
         self._failures = 0  # in a row
         self._failed_pairs = [0, 0]  # in all, by side
         self._tried = 0
-        self._cautions: tuple[dict[str, None], dict[str, None]] = ({}, {})
+        self._cautions: tuple[list[Caution], list[Caution]] = ([], [])
 
     @property
     def pairs(self) -> int:
@@ -104,7 +105,7 @@ class Contest:
         """Take a pair, and look whether it decides."""
         self._last = played.outcomes
         for side, outcome in enumerate(played.outcomes):
-            self._cautions[side].update(dict.fromkeys((outcome.extra or {}).get("cautions", [])))
+            self._cautions[side].extend(outcome.cautions)
         failed = tuple(outcome.status != PASSED for outcome in played.outcomes)
         self._tried += 1
         self._failed_pairs = [count + each for count, each in zip(self._failed_pairs, failed, strict=True)]
@@ -192,9 +193,9 @@ class Contest:
         return None if more is None else max(more, self._settings.fewest_pairs - self.pairs)
 
     @property
-    def cautions(self) -> list[str]:
-        """What workers of either side have said that one should know."""
-        return list(self._cautions[0] | self._cautions[1])
+    def cautions(self) -> tuple[Caution, ...]:
+        """The cautions of the workers of both sides."""
+        return merged((*self._cautions[0], *self._cautions[1]))
 
     def cost(self, side: int) -> float | None:
         """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
@@ -210,15 +211,14 @@ class Contest:
 
     def outcome(self, side: int, repro: str) -> Outcome:
         """What one side has measured, over all its trials, if anything was begun."""
-        extra = {"duration": round(self.seconds, 3), "cautions": list(self._cautions[side])}
-        if not extra["cautions"]:
-            del extra["cautions"]
+        extra = {"duration": round(self.seconds, 3)}
         last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
         if self.verdict and last and last.status != PASSED:
             told = {name: value for name, value in (last.extra or {}).items() if name != "code"}
             return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=told)
-        return Outcome(self.case, PASSED, measured, repro=repro, extra=extra)
+        cautions = merged(self._cautions[side])
+        return Outcome(self.case, PASSED, measured, repro=repro, extra=extra, cautions=cautions)
 
     def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
         """All samples of a side, with what makes trials and pairs of them again."""

@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
@@ -26,17 +28,21 @@ from torchstone.worker.protocol.jobs import MeasureJob
 NANOSECONDS_A_MILLISECOND = 1e6
 
 
-def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Contest], list[str]]:
+def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Contest], list[Caution]]:
     """The cases that both sides have, and in words those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
     cautions = []
     for plan, other, side in ((plans[0], plans[1], sides[0]), (plans[1], plans[0], sides[1])):
         cautions += [
-            f"only {side.name} has {case.id}, so it is not compared" for case in plan if case not in other
+            make_caution(CautionKind.ONLY_ON_ONE_SIDE, side=side.name, case=case.id)
+            for case in plan
+            if case not in other
         ]
     if not both:
-        raise UsageError("A and B have no case in common", advice="; ".join(cautions[:4]))
+        raise UsageError(
+            "A and B have no case in common", advice="; ".join(caution.text for caution in cautions[:4])
+        )
     contests = [
         Contest(case, (plans[0][case], plans[1][case]), number, settings) for number, case in enumerate(both)
     ]
@@ -87,12 +93,12 @@ class PairRunner:
                 self._imported = (self._imported or set()) | set(code.imported)
         contest.take(played)
 
-    def caution(self) -> str:
-        """What to say if workers have imported nothing of what differs between the sides; empty otherwise, and as long as none has said what it imported."""
-        return self._changes.caution(self._imported) if self._imported is not None else ""
+    def caution(self) -> Caution | None:
+        """Return a caution if workers have said what they imported, and it was none of the files that differ between the sides."""
+        return self._changes.caution(self._imported) if self._imported is not None else None
 
     def _jobs(self, contest: Contest, *, fresh: bool) -> list[MeasureJob]:
-        threads = int(self.sides[0].run.settings.get("threads") or 1)
+        threads = int(self.sides[0].run.settings.threads or 1)
         cores = choose_cores(contest.planned[0].variant.device, threads)
         return [
             with_pair(side.job(case, contest.number, cores, fresh=fresh), layout=self._chance.getrandbits(31))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.core.records import Case, QuarantineEntry
+from torchstone.core.cautions import Caution
+from torchstone.core.records import NOWHERE, Case, FilePlace, QuarantineEntry
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.tally import Exemptions
@@ -41,9 +42,9 @@ def judge_contests(
     policy: Policy,
     exemptions: Exemptions,
     repro: Callable[[Contest], str],
-    places: tuple[str, str] = ("", ""),
+    places: tuple[FilePlace, FilePlace] = (NOWHERE, NOWHERE),
     environment: Sequence[str] = (),
-    cautions: Sequence[str] = (),
+    cautions: Sequence[Caution] = (),
 ) -> Judgement:
     """Judge all contests under a policy. ``places`` are the run files of A and B."""
     rows = [_row_of(contest, settings, repro(contest), places) for contest in contests]
@@ -65,7 +66,7 @@ def judge_contests(
     )
 
 
-def _row_of(contest: Contest, settings: AbSettings, repro: str, places: tuple[str, str]) -> Row:
+def _row_of(contest: Contest, settings: AbSettings, repro: str, places: tuple[FilePlace, FilePlace]) -> Row:
     by_failure = contest.is_decided_by_failure or not contest.pairs
     begun = contest.is_begun
     return Row(

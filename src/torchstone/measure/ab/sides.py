@@ -153,7 +153,7 @@ class Side:
         self.session.start_workers(list(self._request.targets.sources.values()), self._request.axes.devices)
         self.run = prepare_run(self._request, self.session)
         self._settings = settings_of_run(
-            structs.replace(self.run, settings={**self.run.settings, "pairing": {}}), ""
+            structs.replace(self.run, settings=structs.replace(self.run.settings, pairing={})), ""
         )
         return self.run
 

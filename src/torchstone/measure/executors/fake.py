@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchstone.core.caution_kinds import CautionMessage
 from torchstone.measure.executors.protocol import LauncherRequest
 from torchstone.measure.executors.worker_handle import Worker
 from torchstone.worker.channel import Channel, encode
@@ -203,7 +204,7 @@ def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> Survey
     )
 
 
-def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[str] = ()) -> Script:
+def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[CautionMessage] = ()) -> Script:
     """A performance case that passes, with this speedup and milliseconds a compiled call."""
     for phase in PHASES:
         yield PhaseReply(phase)
@@ -217,8 +218,8 @@ def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[str] =
         Measured("compile_seconds", (3.0,), MeasurementDetails(start="fork", cache="cold")),
         Measured("graph_breaks", (0,)),
     )
-    extra = CaseDetails(duration=4.0, phases={"load": 0.5, "compile": 3.0}, cautions=tuple(cautions) or None)
-    yield CaseReply("pass", measured, extra)
+    extra = CaseDetails(duration=4.0, phases={"load": 0.5, "compile": 3.0})
+    yield CaseReply("pass", measured, extra, cautions=tuple(cautions))
     return 0
 
 

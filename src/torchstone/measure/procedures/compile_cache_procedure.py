@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from torchstone.analyze.savings import CONFIDENCE, Saving, estimate_saving
+from torchstone.core.cautions import Caution, merged
 from torchstone.core.errors import InputError
 from torchstone.core.records import (
     BY_TIMERS,
@@ -186,7 +187,7 @@ class _Notes:
         self._cold_events: list[dict[str, Any]] = []
         self._reasons: list[dict[str, Any]] = []
         self._extra: dict[str, Any] = {} if probing_seconds is None else {"probing_seconds": probing_seconds}
-        self._cautions: list[str] = []
+        self._cautions: list[Caution] = []
         self._phases: dict[str, float] = {}
 
     def take(self, scenario: str, repeat: int, outcome: Outcome, size: tuple[int, int]) -> bool:
@@ -241,7 +242,7 @@ class _Notes:
         self._offers |= extra.get("offers", {})
         for phase, seconds in extra.get("phases", {}).items():
             self._phases[phase] = round(self._phases.get(phase, 0.0) + seconds, 4)
-        self._cautions += [each for each in extra.get("cautions", []) if each not in self._cautions]
+        self._cautions += outcome.cautions
         if "artifacts" in extra:
             self._extra.setdefault("artifacts", {})[saves_for] = extra["artifacts"]
         if "unsaved" in extra:
@@ -285,9 +286,14 @@ class _Notes:
         }
         if self._reasons:
             extra["not_warm"] = self._reasons
-        if self._cautions:
-            extra["cautions"] = self._cautions
-        return Outcome(case, self._status, tuple(measurements), self._failure, extra=extra)
+        return Outcome(
+            case,
+            self._status,
+            tuple(measurements),
+            self._failure,
+            extra=extra,
+            cautions=merged(self._cautions),
+        )
 
     def _measurement(self, metric: str, samples: Sequence[float]) -> Measurement:
         """The samples of a metric: each is of a process of its own, and so a trial."""

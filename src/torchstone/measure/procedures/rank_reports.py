@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from torchstone.analyze.scaling_curves import percentile
+from torchstone.core.cautions import caution_of, merged
 from torchstone.core.records import RANKS, Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
 from torchstone.measure.executors.protocol import describe_exit
@@ -185,10 +186,8 @@ def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, Any]) ->
     extra["ranks"] = [_describe(each) for each in reports]
     if stragglers := find_stragglers(reports):
         extra["stragglers"] = stragglers
-    cautions = dict.fromkeys(text for each in reports for text in each.cautions)
-    if cautions:
-        extra["cautions"] = [*extra.get("cautions", []), *cautions]
-    return Outcome(case, PASSED, tuple(found), extra=extra)
+    cautions = merged(caution_of(message) for each in reports for message in each.cautions)
+    return Outcome(case, PASSED, tuple(found), extra=extra, cautions=cautions)
 
 
 def _of_communication(reports: Sequence[RankReport]) -> list[Measurement]:

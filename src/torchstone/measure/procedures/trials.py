@@ -9,8 +9,9 @@ from typing import Any
 from msgspec import structs
 
 from torchstone.analyze.student_t import t_quantile
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import make_caution, merged
 from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
-from torchstone.core.text.units import join_alike
 from torchstone.core.vocabulary import LEFT_OUT, PASSED
 from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import MeasureJob
@@ -19,7 +20,7 @@ CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
 MOST = 50.0  # of a logarithm: beyond it nothing is known, and exponentials overflow
 _SUMS = ("duration",)
-_LISTS = ("cautions", "stragglers")
+_LISTS = ("stragglers",)
 _OF_ONE_TRIAL = ("interval", "confidence", "method", "pairs", "stopped")
 """What a measurement says of one trial alone, and what is not true of several."""
 
@@ -67,13 +68,16 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
     if len(outcomes) == 1:
         return last
     passed = [each for each in outcomes if _has_passed(each)]
-    extra = _join_extras([each.extra or {} for each in outcomes])
+    cautions = merged(caution for each in outcomes for caution in each.cautions)
     if not _has_passed(last):
-        caution = (
-            f"of {len(outcomes)} trials the last ended as {last.status}; the numbers are of those before"
-        )
-        extra["cautions"] = [*extra.get("cautions", []), caution]
-    return structs.replace(last, measurements=_join_measurements(passed), extra=extra)
+        cautions += (make_caution(CautionKind.TRIAL_FAILED, trials=len(outcomes), status=last.status),)
+    return structs.replace(
+        last,
+        measurements=_join_measurements(passed),
+        extra=_join_extras([each.extra or {} for each in outcomes]),
+        cautions=cautions,
+        capture=outcomes[0].capture,
+    )
 
 
 def _has_passed(outcome: Outcome) -> bool:
@@ -122,7 +126,7 @@ def interval_of(measurement: Measurement) -> list[float]:
 
 
 def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is said of the first trial, with times added up, and the cautions and stragglers of all."""
+    """What is said of the first trial, with times added up, and the stragglers of all."""
     joined = dict(extras[0])
     for key in _SUMS:
         joined[key] = round(sum(extra.get(key, 0.0) for extra in extras), 3)
@@ -136,6 +140,4 @@ def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for key in _LISTS:
         if told := list(dict.fromkeys(each for extra in extras for each in extra.get(key, []))):
             joined[key] = told
-    if "cautions" in joined:
-        joined["cautions"] = [text for text, _ in join_alike(joined["cautions"])]
     return joined

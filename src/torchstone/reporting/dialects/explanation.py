@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import fill
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +12,7 @@ from msgspec import Struct
 from torchstone.analyze.attribution import Attribution, CostChange, Step, trace
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Number
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_commands, escape_json, escape_lines
 from torchstone.core.text.units import count_of, format_change, format_number, short_number
 from torchstone.reporting.dialects.columns import columns
@@ -249,7 +249,7 @@ def _cut_library(name: str) -> str:
 
 
 def _render_json(explanation: Explanation) -> str:
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "format": FORMAT,
         "base": explanation.base,
         "new": explanation.new,
@@ -263,8 +263,8 @@ def _render_json(explanation: Explanation) -> str:
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
-def _case_record(found: Attribution) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _case_record(found: Attribution) -> JsonObject:
+    record: JsonObject = {
         "counter": found.counter,
         "unit": found.unit,
         "total": _change_record(found.total),

@@ -33,7 +33,7 @@ def render_github(report: ReportView) -> str:
         text = f"the quarantine of {entry.case} ended {entry.expires}: fix the case, or give the entry a new date"
         place = {"file": entry.path, "line": str(entry.line)}
         lines.append(annotation("error", text, title="expired quarantine", **place))
-    lines += [annotation("warning", caution, title="torchstone") for caution in judgement.cautions]
+    lines += [annotation("warning", caution.text, title="torchstone") for caution in judgement.cautions]
     for verdict in Verdict:
         lines += _others(report, verdict, report.of_verdict(verdict))
     for release in judgement.releases[:MOST_RED]:
@@ -69,8 +69,8 @@ def _others(report: ReportView, verdict: Verdict, rows: Sequence[Row]) -> Iterat
 
 
 def _location(report: ReportView, row: Row) -> dict[str, str]:
-    path, _, line = report.place_of(row).rpartition(":")
-    return {"file": path, "line": line} if path else {}
+    place = report.place_of(row)
+    return {"file": place.path, "line": str(place.line)} if place.line else {}
 
 
 def annotation(level: str, message: str, **properties: str) -> str:

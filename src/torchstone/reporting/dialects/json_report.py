@@ -37,7 +37,7 @@ def render_json(report: ReportView) -> str:
     if overview is None or report.command == "ab":
         document["expired_quarantine"] = [_entry(entry) for entry in judgement.expired]
         document["could_be_released"] = [_release(release) for release in judgement.releases]
-    document["cautions"] = judgement.cautions
+    document["cautions"] = [caution.text for caution in judgement.cautions]
     if judgement.rounds:
         document["header_keys"] = judgement.rounds.header_keys
         document["ddp_rows"] = msgspec.to_builtins(judgement.rounds.rows)

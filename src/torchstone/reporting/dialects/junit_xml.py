@@ -36,7 +36,7 @@ def render_junit(report: ReportView) -> str:
             f'      <failure type="expired" message={message}/>',
             "    </testcase>",
         ]
-    notes = [report.headline, report.environment, *judgement.cautions]
+    notes = [report.headline, report.environment, *map(str, judgement.cautions)]
     lines.append(f"    <system-out>{xml_text(chr(10).join(filter(None, notes)))}</system-out>")
     lines += ["  </testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, QuarantineEntry
 from torchstone.core.text.units import count_of
@@ -220,9 +221,9 @@ def _expired_line(entry: QuarantineEntry) -> str:
     return f"- quarantine of {code(entry.case)} ended {entry.expires} ({code(entry.place)})\n"
 
 
-def caution_line(caution: str) -> str:
+def caution_line(caution: Caution) -> str:
     """A caution as a quotation."""
-    return f"> **caution** {escape(caution)}\n\n"
+    return f"> **caution** {escape(caution.text)}\n\n"
 
 
 def table_head(columns: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
         lines += ["", *_expired_block(entry, page)]
     lines += _rest(report, page)
     for caution in judgement.cautions:
-        lines += page.wrap(caution, "caution: ", " " * 9)
+        lines += page.wrap(caution.text, "caution: ", " " * 9)
     if judgement.rounds:
         lines += ["", *round_lines(judgement.rounds)]
     if len(red) > 3:

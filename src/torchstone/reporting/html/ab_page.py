@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from torchstone.core.text.units import count_of, format_share
+from torchstone.core.text.units import count_of, format_change, format_share
 from torchstone.reporting.html.elements import NOTHING, Markup, element
 from torchstone.reporting.html.page import render_document
 from torchstone.reporting.svg.drawing import draw_axis, draw_change, ratio_scale
@@ -89,7 +89,7 @@ def _plot(rows: Sequence[AbRow], margin: float) -> Markup:
             "li",
             row.name,
             draw_change(scale, row.ratio or 1.0, intervals[row], margin, _COLORS.get(row.verdict, "even")),
-            element("span", row.effect.partition(" ")[0], class_="value"),
+            element("span", format_change(row.ratio, 1.0) if row.ratio else row.effect, class_="value"),
         )
         for row in shown
     ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from torchstone.core.capture_details import GraphBreak
 from torchstone.core.records import TRIALS, Failure, Measurement, Outcome
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Verdict
@@ -17,7 +18,7 @@ from torchstone.reporting.views.caches import read_reasons, split_metric
 from torchstone.reporting.views.case_row import CaseFinding, CaseRow, as_number, interval_of, unit_of
 from torchstone.reporting.views.facts_of_files import text_of
 from torchstone.reporting.views.page_view import Room
-from torchstone.reporting.views.summary import GraphBreak, graph_breaks
+from torchstone.reporting.views.summary import graph_breaks
 
 DEEPEST = 6
 MOST_ENTRIES = 200
@@ -31,14 +32,14 @@ def render_details(row: CaseRow, room: Room) -> Markup:
     outcome = row.outcome
     told = [
         element("p", row.note, class_="note") if row.note else NOTHING,
-        *(element("p", "Caution: ", long_text(text, 600), class_="note") for text in row.cautions),
+        *(element("p", "Caution: ", long_text(each.text, 600), class_="note") for each in row.cautions),
         _failure(outcome.failure, room.text) if outcome and outcome.failure else NOTHING,
         render_reasons(read_reasons(outcome)) if outcome else NOTHING,
         _gate(row, room),
         _commands(row),
     ]
     known = [_measurements(row, room), *(_extra(outcome, room) if outcome else ())]
-    place = element("span", row.place, class_="place") if row.place else NOTHING
+    place = element("span", str(row.place), class_="place") if row.place else NOTHING
     return join(
         element(
             "p",
@@ -180,7 +181,7 @@ def _interval(measurement: Measurement, unit: str) -> str:
     return f"{format_number(interval[0])} to {format_value(interval[1], unit)}{share}"
 
 
-def _note(extra: dict[str, Any]) -> str:
+def _note(extra: JsonObject) -> str:
     """Return further facts about a measurement, shortened."""
     told = [
         count_of(len(value), "trial")
@@ -196,23 +197,19 @@ def _note(extra: dict[str, Any]) -> str:
 def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
     """Yield where the time went, why capture stopped, and the other facts of an outcome."""
     extra = dict(outcome.extra or {})
-    extra.pop("cautions", None)
     extra.pop("profile", None)  # has a section of its own
     duration, phases = as_number(extra.get("duration")), _phases(extra.get("phases"))
     if duration is not None or phases:
         extra.pop("duration", None)
         extra.pop("phases", None)
         yield _times(duration, phases, compact=room.compact)
-    if breaks := list(graph_breaks(extra)):
-        extra.pop("graph_breaks")
+    if breaks := graph_breaks(outcome):
         yield element("h3", "Graph breaks")
         yield element("ul", [element("li", graph_break(cause)) for cause in breaks], class_="breaks")
     if read_reasons(outcome):
         extra.pop("not_warm")
-    reasons = extra.get("recompile_reasons")
-    if isinstance(reasons, list) and reasons:
-        extra.pop("recompile_reasons")
-        items = [element("li", long_text(text_of(reason), 2_000), class_="found") for reason in reasons]
+    if outcome.capture and (reasons := outcome.capture.recompile_reasons):
+        items = [element("li", long_text(reason, 2_000), class_="found") for reason in reasons]
         yield join(element("h3", "Recompiled because"), element("ul", items, class_="breaks"))
     if isinstance(log := extra.get("log"), str) and log:
         extra.pop("log")

@@ -15,8 +15,10 @@ from torchstone.analyze.attribution import (
     trace,
 )
 from torchstone.analyze.profiles import read_profile
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError
-from torchstone.core.records import Number, Outcome
+from torchstone.core.records import NOWHERE, FilePlace, Number, Outcome
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.flame_graph import MOST_FRAMES, draw_flame, draw_shade
@@ -52,38 +54,33 @@ def profile_of(outcome: Outcome | None) -> object:
 
 def explain_rows(
     rows: Iterable[CaseRow], report: Report | None
-) -> tuple[tuple[Explained, ...], tuple[str, ...]]:
+) -> tuple[tuple[Explained, ...], tuple[Caution, ...]]:
     """Return the cases with profiles, largest change first, and the problems with profiles."""
     wanted = {row.case: row for row in rows if profile_of(row.outcome) is not None}
     if not wanted:
         return (), ()
-    before: dict[object, tuple[object, str]] = {}
+    before: dict[object, tuple[object, FilePlace]] = {}
     for judged in report.judgement.rows if report else ():
         if judged.case in wanted and (stated := profile_of(judged.base)) is not None:
             before.setdefault(judged.case, (stated, judged.remarks.base_place))
     found, cautions = [], []
     for case, row in wanted.items():
         try:
-            found.append(_explain_row(row, *before.get(case, (None, ""))))
+            found.append(_explain_row(row, *before.get(case, (None, NOWHERE))))
         except InputError as error:
-            cautions.append(f"the profile of {row.label} is not shown: {error}")
+            cautions.append(make_caution(CautionKind.PROFILE_NOT_SHOWN, case=row.label, why=str(error)))
     return tuple(sorted(found, key=_by_change)), tuple(cautions)
 
 
-def _explain_row(row: CaseRow, before: object, before_place: str) -> Explained:
-    new = read_profile(profile_of(row.outcome), *_place(row.place))
+def _explain_row(row: CaseRow, before: object, before_place: FilePlace) -> Explained:
+    new = read_profile(profile_of(row.outcome), row.place.path, row.place.line or 1)
     if before is None:
         return Explained(row.label, row.anchor, compare(new, new), plain=True)
-    base = read_profile(before, *_place(before_place))
+    base = read_profile(before, before_place.path, before_place.line or 1)
     if (base.counter, base.unit) != (new.counter, new.unit):
         note = f"Not compared: this is counted by {new.counter}, the baseline by {base.counter}."
         return Explained(row.label, row.anchor, compare(new, new), plain=True, note=note)
     return Explained(row.label, row.anchor, compare(base, new))
-
-
-def _place(place: str) -> tuple[str, int]:
-    path, _, line = place.rpartition(":")
-    return (path, int(line)) if line.isdecimal() else (place, 1)
 
 
 def _by_change(each: Explained) -> tuple[bool, float, float]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
 from torchstone.reporting.html.case_details import graph_break, render_tree, verdict_badge
@@ -190,7 +190,7 @@ def _gate_tile(gate: Gate) -> Markup:
     return _tile(
         "Gate",
         "pass" if gate.passed else "fail",
-        gate.headline.partition(": ")[2] or gate.headline,
+        gate.finding,
         counts,
         f"against {', '.join(gate.baselines)}",
         kind="good" if gate.passed else "bad",
@@ -351,7 +351,7 @@ def _facts(facts: Facts, limit: int) -> Markup:
     )
 
 
-def _blocks(common: dict[str, Any], limit: int) -> Iterator[Markup]:
+def _blocks(common: JsonObject, limit: int) -> Iterator[Markup]:
     """Yield a block per group of facts; the machine is separate from the software."""
     for name, part in common.items():
         groups = {key: below for key, below in part.items() if isinstance(below, dict | list) and below}

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from torchstone.core.records import Case, Measurement, Number, Outcome, Reading
+from torchstone.core.cautions import Caution
+from torchstone.core.records import NOWHERE, Case, FilePlace, Measurement, Number, Outcome, Reading
 from torchstone.core.text.safe_text import quote_word, simple_command
 from torchstone.core.text.units import format_change, format_number, format_value
 from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
@@ -74,11 +75,11 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
         return (self.outcome.status or "(no status)") if self.outcome else MISSING
 
     @property
-    def place(self) -> str:
+    def place(self) -> FilePlace:
         """The file and line it was read from."""
         if self.reading is None:
-            return ""
-        return self.reading.place(self.index) if self.outcome else self.reading.path
+            return NOWHERE
+        return self.reading.place(self.index if self.outcome else None)
 
     @property
     def source(self) -> str:
@@ -133,14 +134,13 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
     def is_plain(self) -> bool:
         """Whether there is nothing to tell of it: it is as expected, without cautions, and nothing says where its counts went."""
         extra = self.outcome.extra if self.outcome else None
-        told = extra is not None and (extra.get("cautions") or extra.get("profile"))
+        told = self.cautions or (extra is not None and extra.get("profile"))
         return self.is_good and not told and all(row.verdict in QUIET for row in self.judged)
 
     @property
-    def cautions(self) -> tuple[str, ...]:
-        """What the one who measured it says to be careful about."""
-        stated = (self.outcome.extra or {}).get("cautions") if self.outcome else None
-        return tuple(str(text) for text in stated) if isinstance(stated, list) else ()
+    def cautions(self) -> tuple[Caution, ...]:
+        """The cautions of whoever measured it."""
+        return self.outcome.cautions if self.outcome else ()
 
     def measurement(self, metric: str) -> Measurement | None:
         """The measurement of a metric."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from torchstone.core.records import Case
+from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, quote_word, simple_command
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
@@ -41,7 +41,14 @@ class Report(Struct, frozen=True):
 
     @property
     def headline(self) -> str:
-        """The outcome in one line."""
+        """The outcome in one line, with its label where rows were judged."""
+        if self.judgement.rounds and not self.judgement.counts.rows:
+            return self.finding
+        return f"{'FAIL' if self.judgement.exit_code else 'PASS'}: {self.finding}"
+
+    @property
+    def finding(self) -> str:
+        """The outcome in one line, without a label."""
         counts, judgement = self.judgement.counts, self.judgement
         policy = judgement.policy.title
         if judgement.rounds and not counts.rows:
@@ -49,11 +56,11 @@ class Report(Struct, frozen=True):
                 f"{count_of(len(judgement.rounds.rows), 'round')} compared; the {policy} judges none of them"
             )
         if judgement.exit_code == 0:
-            return f"PASS: {count_of(counts.judged, 'case')} judged, none red ({policy})"
+            return f"{count_of(counts.judged, 'case')} judged, none red ({policy})"
         parts = [f"{count_of(counts.red, 'case')} red of {counts.cases:,}"] if counts.red else []
         if judgement.expired:
             parts.append(f"{count_of(len(judgement.expired), 'quarantine entry')} expired")
-        return f"FAIL: {', '.join(parts)} ({policy})"
+        return f"{', '.join(parts)} ({policy})"
 
     @property
     def summary(self) -> dict[str, int]:
@@ -102,7 +109,7 @@ class Report(Struct, frozen=True):
         """All that a row says to a person."""
         return describe(row, self.context)
 
-    def place_of(self, row: Row) -> str:
+    def place_of(self, row: Row) -> FilePlace:
         """The baseline's line, for it is in the repository; the result's where there is none."""
         return row.remarks.base_place or row.remarks.new_place
 
@@ -114,7 +121,7 @@ def describe(row: Row, context: Context) -> Words:
     places = row.remarks.new_place or "no result", row.remarks.base_place
     return Words(
         describe_finding(row),
-        (("rule", rule), ("at", ", baseline ".join(place for place in places if place))),
+        (("rule", rule), ("at", ", baseline ".join(str(place) for place in places if place))),
         repro_command(row, context),
         _accept_command(row, context, offer),
         offer.instead if row.blocks and offer.options is None else "",
@@ -173,8 +180,7 @@ def repro_command(row: Row, context: Context) -> str:
 
 
 def _offer(row: Row, context: Context) -> Offer:
-    results = row.remarks.new_place.rpartition(":")[0]
-    return find_offer(row, context.terms, _baseline_of(row, context), results)
+    return find_offer(row, context.terms, _baseline_of(row, context), row.remarks.new_place.path)
 
 
 def _accept_command(row: Row, context: Context, offer: Offer) -> str:
@@ -191,7 +197,7 @@ def _accept_command(row: Row, context: Context, offer: Offer) -> str:
 def _baseline_of(row: Row, context: Context) -> str:
     """The baseline file that the row is in, or would have to be added to."""
     if row.remarks.base_place:
-        return row.remarks.base_place.rpartition(":")[0]
+        return row.remarks.base_place.path
     fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
     return fitting[0] if fitting else ""
 
@@ -199,7 +205,7 @@ def _baseline_of(row: Row, context: Context) -> str:
 def _results_of(row: Row, context: Context) -> Sequence[str]:
     """The file the row is from; all files where it is from none."""
     from_one = row.new is not None and row.remarks.new_place
-    return [row.remarks.new_place.rpartition(":")[0]] if from_one else context.results
+    return [row.remarks.new_place.path] if from_one else context.results
 
 
 def _pattern(row: Row, context: Context) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
 from torchstone.analyze.two_samples import MOST_MORE, Mean
-from torchstone.core.records import Case
+from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value
@@ -145,12 +145,12 @@ class CompareReport(Struct, frozen=True, dict=True):
         facts = (
             ("by", describe_method(row.comparison) if row.comparison and row.comparison.method else ""),
             ("so it is", describe_certainty(row, self.overview.alpha)),
-            ("at", ", base ".join(place for place in places if place)),
+            ("at", ", base ".join(str(place) for place in places if place)),
         )
         told = tuple(fact for fact in facts if fact[1])
         return Words(self.finding_of(row), told, repro_command(row, self))
 
-    def place_of(self, row: Row) -> str:
+    def place_of(self, row: Row) -> FilePlace:
         """The line of the new result, or of the base where there is none."""
         return row.remarks.new_place or row.remarks.base_place
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from torchstone.core.records import Reading
+from torchstone.core.run_settings import JsonObject
 
 NOT_STATED = "(not stated)"
 
@@ -24,7 +24,7 @@ class FactDifference(Struct, frozen=True):
 class Facts(Struct, frozen=True):
     """Revision, environment and settings of all files. ``silent`` are the files that state none of them."""
 
-    common: dict[str, Any]
+    common: JsonObject
     differences: tuple[FactDifference, ...] = ()
     silent: tuple[str, ...] = ()
 
@@ -38,18 +38,22 @@ def collect_facts(readings: Sequence[Reading]) -> Facts:
     return Facts(common, tuple(differences), silent)
 
 
-def _document(reading: Reading) -> dict[str, Any]:
+def _document(reading: Reading) -> JsonObject:
     run = reading.run
-    revision: dict[str, Any] = msgspec.to_builtins(run.revision)
-    parts = {"revision": revision, "environment": run.environment, "settings": run.settings}
+    revision: JsonObject = msgspec.to_builtins(run.revision)
+    parts = {
+        "revision": revision,
+        "environment": run.environment.to_mapping(),
+        "settings": run.settings.to_mapping(),
+    }
     return {name: part for name, part in parts.items() if part}
 
 
 def _common(
-    path: tuple[str, ...], documents: dict[str, dict[str, Any]], differences: list[FactDifference]
-) -> dict[str, Any]:
+    path: tuple[str, ...], documents: dict[str, JsonObject], differences: list[FactDifference]
+) -> JsonObject:
     """What all documents say alike, as one document; the rest is added to ``differences``."""
-    common: dict[str, Any] = {}
+    common: JsonObject = {}
     for key in dict.fromkeys(key for document in documents.values() for key in document):
         values = {file: document.get(key, NOT_STATED) for file, document in documents.items()}
         first, *others = values.values()
@@ -63,7 +67,7 @@ def _common(
     return common
 
 
-def _difference(path: tuple[str, ...], values: dict[str, Any]) -> FactDifference:
+def _difference(path: tuple[str, ...], values: JsonObject) -> FactDifference:
     files: dict[str, list[str]] = {}
     for file, value in values.items():
         files.setdefault(text_of(value), []).append(file)

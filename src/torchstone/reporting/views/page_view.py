@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from torchstone.core.cautions import merge_cautions, merged
 from torchstone.core.records import Reading
-from torchstone.core.text.units import count_of, join_alike
+from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, Verdict
 from torchstone.formats.merge import Results
 from torchstone.reporting.html.profile_section import Explained, explain_rows
@@ -74,7 +75,7 @@ class Source(Struct, frozen=True):
 class Gate(Struct, frozen=True):
     """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first; of many only the first, and ``more_worse`` counts the others."""
 
-    headline: str
+    finding: str
     passed: bool
     counts: dict[str, int]
     baselines: tuple[str, ...]
@@ -178,7 +179,7 @@ def make_page(
         tuple(axes),
         tuple(groups),
         _gate(report, rows) if report else None,
-        tuple(dict.fromkeys([*cautions, *(report.judgement.cautions if report else ())])),
+        tuple(each.text for each in merged([*cautions, *(report.judgement.cautions if report else ())])),
         tuple(_group_cautions(rows)),
         tuple(group_troubles(rows)),
         tuple(_choose_columns(rows)),
@@ -240,7 +241,7 @@ def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
     counted = Counter(row.verdict for row in rows if row.verdict)
     worse = _regressions(report, rows)
     return Gate(
-        report.headline,
+        report.finding,
         judgement.exit_code == 0,
         report.summary,
         tuple(report.context.baselines),
@@ -267,11 +268,11 @@ def _regressions(report: Report, rows: Sequence[CaseRow]) -> list[tuple[CaseRow,
 
 
 def _group_cautions(rows: Iterable[CaseRow]) -> list[tuple[str, tuple[CaseRow, ...]]]:
-    """What is said about several cases is said once, also if it differs in a count; the most frequent first."""
-    found = [(text, row) for row in rows for text in dict.fromkeys(row.cautions)]
+    """Each caution once, with all its cases, the most frequent first; those that differ only in numbers are one."""
+    found = [(caution, row) for row in rows for caution in row.cautions]
     told = [
-        (text, tuple(dict.fromkeys(found[place][1] for place in places)))
-        for text, places in join_alike(text for text, _ in found)
+        (caution.text, tuple(dict.fromkeys(found[place][1] for place in places)))
+        for caution, places in merge_cautions(caution for caution, _ in found)
     ]
     return sorted(told, key=lambda each: -len(each[1]))
 

@@ -18,7 +18,7 @@ def are_ddp(readings: Sequence[Reading]) -> bool:
 
 def header_keys(readings: Sequence[Reading]) -> list[str]:
     """The keys that stand in the heads of the reports."""
-    return sorted({key for reading in readings for key in reading.run.settings})
+    return sorted({key for reading in readings for key in reading.run.settings.to_mapping()})
 
 
 def compare_by_position(base: Reading, new: Reading) -> list[RoundChange]:

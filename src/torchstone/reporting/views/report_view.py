@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from torchstone.core.records import Case
+from torchstone.core.records import Case, FilePlace
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement, Row
 
@@ -78,7 +78,7 @@ class ReportView(Protocol):
     def words_of(self, row: Row) -> Words:
         """All that a row says to a person."""
 
-    def place_of(self, row: Row) -> str:
+    def place_of(self, row: Row) -> FilePlace:
         """The line that an annotation belongs to, as ``file:line``."""
 
 

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import exp, fsum, log
-from typing import Any
 
 from msgspec import Struct, structs
 
+from torchstone.core.capture_details import GraphBreak
 from torchstone.core.records import Case, Measurement, Outcome
 from torchstone.core.text.units import format_number, short_number
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, NOT_AVAILABLE, Probe
@@ -90,15 +90,6 @@ class Trouble(Struct, frozen=True):
     phase: str
     message: str
     rows: tuple[CaseRow, ...]
-
-
-class GraphBreak(Struct, frozen=True):
-    """One reason that capture had to stop, at one place in the code, and how often it did."""
-
-    reason: str
-    place: str
-    source: str
-    count: int
 
 
 class BreakGroup(Struct, frozen=True):
@@ -224,12 +215,12 @@ def group_breaks(rows: Iterable[CaseRow]) -> list[BreakGroup]:
     """All graph breaks, those that most cases have first."""
     found: dict[tuple[str, str, str], dict[CaseRow, int]] = {}
     for row in rows:
-        for cause in graph_breaks(row.outcome.extra if row.outcome else None):
+        for cause in graph_breaks(row.outcome):
             of_cause = found.setdefault((cause.reason, cause.place, cause.source), {})
             of_cause[row] = of_cause.get(row, 0) + cause.count
     groups = [
         BreakGroup(
-            GraphBreak(*key, count=sum(of_cause.values())),
+            GraphBreak(*key, sum(of_cause.values())),
             tuple(of_cause),
         )
         for key, of_cause in found.items()
@@ -237,14 +228,9 @@ def group_breaks(rows: Iterable[CaseRow]) -> list[BreakGroup]:
     return sorted(groups, key=lambda group: (-len(group.rows), -group.cause.count, group.cause.reason))
 
 
-def graph_breaks(extra: dict[str, Any] | None) -> Iterator[GraphBreak]:
-    """The graph breaks that an outcome states; what has not their form is passed over."""
-    stated = (extra or {}).get("graph_breaks")
-    for entry in stated if isinstance(stated, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("reason"), str):
-            count = entry.get("count", 1)
-            place, source = (str(entry.get(key) or "") for key in ("place", "source"))
-            yield GraphBreak(entry["reason"], place, source, count if type(count) is int else 1)
+def graph_breaks(outcome: Outcome | None) -> tuple[GraphBreak, ...]:
+    """The graph breaks of an outcome."""
+    return outcome.capture.graph_breaks if outcome and outcome.capture else ()
 
 
 def main_count(outcome: Outcome) -> Measurement | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Check, Work
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
 from torchstone.worker.probes.device import is_out_of_memory
@@ -102,7 +103,7 @@ def measure_accuracy(
         if reference is None and not check.cosine:
             check = replace(check, cosine=True)
             told |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
-            result.caution(f"compared by cosine similarity only: no float64 reference ({why})")
+            result.caution(CautionKind.NO_REFERENCE, why=why)
         clock.enter("compile")
         compiled = _run_compiled(origin, target, check, eager)
         if target.backend != NO_COMPILER:
@@ -289,7 +290,13 @@ def _judge(
         raise Stopped("fail_accuracy", wrong[0] + votes)
     if wrong:
         why = "its results may differ from run to run" if check.non_deterministic else "most runs agree"
-        result.caution(f"passed although {wrong[0]}{votes}: {why}")
+        result.caution(
+            CautionKind.PASSED_DESPITE_MISMATCH,
+            mismatch=wrong[0],
+            wrong=len(wrong),
+            runs=len(mismatches),
+            why=why,
+        )
     if not any(isinstance(value, torch.Tensor | int | float | complex) for value in eager.values()):
         result.status, result.message = "pass_due_to_skip", NOTHING
 
@@ -299,7 +306,7 @@ def _compare_with_kept(plan: AccuracyPlan, compiled: Outputs, result: Result) ->
     if plan.compare_with and (difference := find_kept_difference(plan.compare_with, compiled)):
         raise Stopped("not_bitwise_equivalent", difference)
     if plan.save_to and (problem := keep_outputs(plan.save_to, compiled)):
-        result.caution(f"the outputs could not be kept: {problem}")
+        result.caution(CautionKind.OUTPUTS_NOT_SAVED, problem=problem)
 
 
 def _check_batches(origin: Origin, target: Target, result: Result) -> None:

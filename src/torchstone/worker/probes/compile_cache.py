@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Check, Work
@@ -99,7 +100,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
     result.extra["look_ups"] = read_look_ups()
     result.extra["events"] = events.seen
     if events.more:
-        result.caution(f"{events.more} more look-ups in caches are not listed")
+        result.caution(CautionKind.LOOK_UPS_NOT_LISTED, more=events.more)
     return first
 
 

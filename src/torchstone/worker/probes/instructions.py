@@ -12,6 +12,7 @@ import threading
 
 import torch
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.counted import Counted
 from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import open_counter
@@ -90,9 +91,9 @@ def _count(counting: Counting, plan: CountPlan, result: Result) -> None:
     if counter.name == "hardware":
         return
     if threading.active_count() > threads:
-        result.caution("it started threads, whose work is not counted")
+        result.caution(CautionKind.THREADS_NOT_COUNTED)
     if counted.counts == "all" and _seconds_of_others() > others:
-        result.caution("it started processes: what these do is not in its count")
+        result.caution(CautionKind.PROCESSES_NOT_COUNTED)
 
 
 def _iterate(counting: Counting, asked: int | None) -> tuple[Samples, Samples]:

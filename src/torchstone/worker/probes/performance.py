@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchstone.analyze.ratio import CONFIDENCE
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
@@ -48,9 +49,9 @@ def measure_performance(
         with ending_as("fail_to_run", "OOM", is_out_of_memory), clock.turn():
             pairs = time_pairs(eager, compiled, rule, target.device.synchronize)
         if read_capture().has_compiled_since(captured):
-            result.caution("it was compiled again while it was timed, so some samples hold compile time")
+            result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
     if _versions(work) != inputs:
-        result.caution("the model changes its inputs, so that not every call was timed on the same values")
+        result.caution(CautionKind.INPUTS_CHANGED)
     _note_strain(result, pairs.strain)
     _add_times(result, pairs)
 
@@ -58,10 +59,7 @@ def measure_performance(
 def _note_strain(result: Result, strain: Strain) -> None:
     """Add a caution if the machine was too busy: both sides can be slow alike, and the interval still narrow."""
     if strain.is_disturbed:
-        result.caution(
-            f"other work took the processor away {strain.rate:.0f} times a second, for {strain.share:.0%} of the time it was timed: times are "
-            "longer than on a quiet machine, the speedup may be off; stop that or use fewer threads"
-        )
+        result.caution(CautionKind.BUSY_MACHINE, rate=strain.rate, share=strain.share)
 
 
 def _versions(work: Work) -> list[tuple[int, int]]:
@@ -72,7 +70,7 @@ def _versions(work: Work) -> list[tuple[int, int]]:
 
 def _note_own_compiling(result: Result) -> None:
     if read_capture().counts["unique_graphs"]:
-        result.caution("the model compiles parts of itself, so that eager is not eager throughout")
+        result.caution(CautionKind.COMPILES_ITSELF)
 
 
 def _add_warm_ups(
@@ -81,7 +79,7 @@ def _add_warm_ups(
     if target.backend != NO_COMPILER:
         _add_difference(result, compare_warm_ups(eager, compiled), identity)
     if eager.peak_bytes is None or compiled.peak_bytes is None:
-        result.caution(f"peak memory cannot be read for {target.device.type} on this system")
+        result.caution(CautionKind.NO_PEAK_MEMORY, device=target.device.type)
         return
     result.add("eager_peak_mem", eager.peak_bytes / BYTES_A_GIGABYTE)
     result.add("dynamo_peak_mem", compiled.peak_bytes / BYTES_A_GIGABYTE)
@@ -104,7 +102,7 @@ def _add_times(result: Result, pairs: Pairs) -> None:
     if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):
         stated |= {"interval": [ratio.low, ratio.high], "confidence": CONFIDENCE, "method": METHOD}
     else:
-        result.caution(f"only {len(pairs.eager)} pairs of calls were timed: too few for an interval")
+        result.caution(CautionKind.FEW_PAIRS, pairs=len(pairs.eager))
     result.add("speedup", ratio.value, **stated)
     eager_block, compiled_block = pairs.blocks
     for metric, times, block in (

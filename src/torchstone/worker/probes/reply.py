@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
 from torchstone.core.clock import monotonic
 from torchstone.core.vocabulary import LEFT_OUT
 
@@ -43,12 +44,13 @@ class Result:
     measurements: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     message: str = ""
+    cautions: list[CautionMessage] = field(default_factory=list)
 
     def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401  (JSON values)
         """Add a measurement; samples that are not finite are dropped."""
         taken = [samples] if isinstance(samples, int | float) else [_plain_number(each) for each in samples]
         if not taken or not all(map(math.isfinite, taken)):
-            self.caution(f"{metric} could not be measured")
+            self.caution(CautionKind.NOT_MEASURED, metric=metric)
             return
         entry: dict[str, Any] = {"metric": metric, "samples": taken}
         self.measurements.append({**entry, "extra": extra} if extra else entry)
@@ -56,11 +58,11 @@ class Result:
     def leave_out(self, metric: str, why: str) -> None:
         """Record that a metric is deliberately absent, and why."""
         self.extra.setdefault(LEFT_OUT, {})[metric] = why
-        self.caution(f"{metric} is left out: {why}")
+        self.caution(CautionKind.LEFT_OUT, metric=metric, why=why)
 
-    def caution(self, text: str) -> None:
+    def caution(self, kind: CautionKind, **values: str | float) -> None:
         """Add a warning for the reader of the numbers."""
-        self.extra.setdefault("cautions", []).append(text)
+        self.cautions.append(caution_message(kind, **values))
 
 
 def _plain_number(value: Any) -> float:  # noqa: ANN401  (a user's number may be numpy's or torch's)

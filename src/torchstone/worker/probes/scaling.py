@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
+from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
 from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.device import Device, is_out_of_memory
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
@@ -41,7 +42,7 @@ class Trained:
     peak: int | None = None
     own: list[float] = field(default_factory=list)
     communication: list[float] = field(default_factory=list)
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[CautionMessage, ...] = ()
 
 
 Tell = Callable[[str, int], None]
@@ -80,9 +81,11 @@ def group_of(plan: RoundPlan, device: Device) -> Iterator[None]:
     dist.destroy_process_group()  # not after an error: it would wait for ranks that may be gone
 
 
-def _distribute(work: Work, target: Target, plan: RoundPlan) -> tuple[tuple[str, ...], Callable[..., Any]]:
+def _distribute(
+    work: Work, target: Target, plan: RoundPlan
+) -> tuple[tuple[CautionMessage, ...], Callable[..., Any]]:
     """Wrap the model for the strategy, and compile it if asked; return cautions and the model."""
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[CautionMessage, ...] = ()
     model = work.model
     if not find_trained(work):
         raise Stopped(
@@ -96,7 +99,7 @@ def _distribute(work: Work, target: Target, plan: RoundPlan) -> tuple[tuple[str,
     if plan.strategy == "ddp":
         unused = _find_unused(work, target)
         if unused:
-            cautions = (f"{unused} parameters get no gradient, so DDP looks for these in every iteration",)
+            cautions = (caution_message(CautionKind.UNUSED_PARAMETERS, parameters=unused),)
         model = torch.nn.parallel.DistributedDataParallel(
             model,
             device_ids=None if target.device.type == "cpu" else [target.device.device.index],
@@ -221,7 +224,7 @@ def _profile(step: Callable[[], None], device: Device, trained: Trained) -> None
     try:
         windows, spans = read_profile(profiler.events(), device)
     except Exception as error:  # noqa: BLE001  (its events differ from torch to torch; the times above do not need them)
-        trained.cautions += (f"torch's profiler does not show communication: {tell(error)}",)
+        trained.cautions += (caution_message(CautionKind.NO_COMMUNICATION_PROFILE, why=tell(error)),)
         return
     if spans and len(windows) == PROFILED:
         for start, end in windows:

@@ -9,6 +9,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Work
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.device import is_out_of_memory
@@ -54,7 +55,7 @@ def take_turns(
             ready = TurnReady(each, code.strays, code.imported) if code else TurnReady(each)
             _play(call, target.device.synchronize, exchange, ready)
         if read_capture().has_compiled_since(captured):
-            result.caution("it was compiled again while it was timed, so some samples hold compile time")
+            result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
 
 
 def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:

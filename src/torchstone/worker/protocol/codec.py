@@ -131,7 +131,12 @@ def _record_check(kind: Any) -> Check:  # noqa: ANN401  (a dataclass)
                 raise MalformedError(f"{place}: the field '{name}' is missing")
         if unknown := next((name for name in value if name not in fields), None):
             raise MalformedError(f"{place}: unknown field {shown(unknown)}")
-        return kind(**found)
+        try:
+            return kind(**found)
+        except MalformedError:
+            raise
+        except ValueError as error:
+            raise MalformedError(f"{place}: {error}") from None
 
     return check
 

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.vocabulary import is_known_status
 from torchstone.worker.protocol.codec import AtLeast, AtMost, Count, MalformedError, from_json, to_json
 
@@ -30,7 +31,7 @@ class RankReport:
     peak: Count | None = None
     own: tuple[Annotated[float, AtLeast(0), AtMost(1e9)], ...] = ()
     communication: tuple[Annotated[float, AtLeast(0), AtMost(1)], ...] = ()
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[CautionMessage, ...] = ()
     cause: Literal["", "own", "waited", "lost"] = ""
     phase: str = ""
     iteration: Count = 0

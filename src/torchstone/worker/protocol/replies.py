@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
 from torchstone.worker.protocol.codec import (
@@ -119,7 +120,6 @@ class CaseDetails:
 
     duration: Seconds | None = None
     phases: dict[str, Seconds] | None = None
-    cautions: tuple[str, ...] | None = None
     left_out: dict[str, str] | None = None
     accuracy: dict[str, Json] | None = None
     graph_breaks: tuple[GraphBreakFound, ...] | None = None
@@ -189,6 +189,7 @@ class CaseReply:
     measurements: tuple[Measured, ...]
     extra: CaseDetails
     failure: FailureReport | None = None
+    cautions: tuple[CautionMessage, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_known_status(self.status):

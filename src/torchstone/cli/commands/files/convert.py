@@ -13,6 +13,7 @@ from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import KIND, ONLY, SET, patience
 from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.cli.terminal.show import refuse_overwriting
+from torchstone.core.cautions import Caution
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.text.units import count_of
 from torchstone.formats import WRITTEN
@@ -95,9 +96,9 @@ def _convert(request: ConvertRequest, output: str | None) -> int:
     return 0
 
 
-def _print_cautions(cautions: tuple[str, ...]) -> None:
+def _print_cautions(cautions: tuple[Caution, ...]) -> None:
     for caution in cautions:
-        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
+        sys.stderr.write(f"caution: {printable(caution.text, 2000)}\n")
 
 
 import_command = make_command("import", import_files, IMPORT_OPTIONS, "FILES...", required=True)

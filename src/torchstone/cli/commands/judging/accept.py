@@ -110,7 +110,7 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
         result = propose_adoption(adoption, repeats)
     print_result_table(result.table)
     for caution in result.cautions:
-        print(f"caution: {printable(caution, 2000)}")
+        print(f"caution: {printable(caution.text, 2000)}")
     return _carry_out(result, show_diff=values["diff"], is_trial=is_trial, is_agreed=values["yes"])
 
 

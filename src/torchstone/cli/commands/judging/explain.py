@@ -65,7 +65,7 @@ def explain(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
         if path:
             write_text(path, result.render(style, top))
     for caution in result.cautions:
-        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
+        sys.stderr.write(f"caution: {printable(caution.text, 2000)}\n")
     _print(result, "text" if path else style, top)
     if path:
         print(f"\nwrote {printable(path)}")

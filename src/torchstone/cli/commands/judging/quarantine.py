@@ -74,7 +74,7 @@ def _read_entries(path: str, version: str | None) -> list[QuarantineEntry]:
         return list(chosen.flaky)
     shipped, idle = without_removed(chosen, read_removals(path))
     for removal in idle:
-        print(f"caution: {tell_idle(removal, chosen.name)}")
+        print(f"caution: {tell_idle(removal, chosen.name).text}")
     return [*read_quarantine(path), *shipped]
 
 

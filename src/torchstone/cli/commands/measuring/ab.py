@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from torchstone.api.measuring.ab import AbExecution, open_ab, some_of
+from torchstone.api.measuring.ab import AbExecution, open_ab
 from torchstone.api.measuring.ab_request import AbRequest
 from torchstone.api.measuring.ab_result import AB_STYLES
 from torchstone.cli.commands.measuring.run import INTERRUPTED, say_losses
@@ -17,7 +17,7 @@ from torchstone.cli.terminal.ab_display import AbDisplay, make_ab_display
 from torchstone.cli.terminal.ab_result import say_exit_code, show_result
 from torchstone.cli.terminal.show import Shown, parse_reports
 from torchstone.core.errors import UsageError
-from torchstone.core.text.units import count_of
+from torchstone.core.text.units import count_of, some_of
 from torchstone.measure.executors.protocol import CannotMeasureError
 
 

@@ -106,11 +106,11 @@ def show(outcome: Outcome, label: str = "") -> None:
     print(f"now:  {result_line(outcome, len(outcome.case.benchmark), label)}", flush=True)
     if failure and failure.traceback:
         print(clean_log(failure.traceback))
-    for caution in (outcome.extra or {}).get("cautions", []):
-        print(f"caution: {printable(str(caution), 1000)}")
-    for cause in (outcome.extra or {}).get("graph_breaks", []):
-        place, source = (printable(str(cause[key]), 1000) for key in ("place", "source"))
-        print(f"graph break ({cause['count']}x) at {place}: {source}")
+    for caution in outcome.cautions:
+        print(f"caution: {printable(caution.text, 1000)}")
+    for cause in outcome.capture.graph_breaks if outcome.capture else ():
+        place, source = printable(cause.place, 1000), printable(cause.source, 1000)
+        print(f"graph break ({cause.count}x) at {place}: {source}")
 
 
 repro_command = make_command("repro", reproduce, OPTIONS, "RUNFILE CASE", required=True)

@@ -1,0 +1,245 @@
+"""The closed list of cautions, with their wording. Standard library only: workers give cautions by kind.
+
+A wording is a template: ``{pairs}`` is a number or a name of the caution, with an optional format after a colon. ``:count row`` is a
+count with its noun: ``1 row``, ``2 rows``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+FIELD = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+
+class CautionKind(StrEnum):
+    """What a caution is about."""
+
+    # About an outcome: kept in the run file.
+    RECORDED = "recorded"
+    NOT_MEASURED = "not_measured"
+    LEFT_OUT = "left_out"
+    RECOMPILED_WHILE_TIMED = "recompiled_while_timed"
+    INPUTS_CHANGED = "inputs_changed"
+    BUSY_MACHINE = "busy_machine"
+    COMPILES_ITSELF = "compiles_itself"
+    NO_PEAK_MEMORY = "no_peak_memory"
+    FEW_PAIRS = "few_pairs"
+    NO_REFERENCE = "no_reference"
+    PASSED_DESPITE_MISMATCH = "passed_despite_mismatch"
+    OUTPUTS_NOT_SAVED = "outputs_not_saved"
+    LOOK_UPS_NOT_LISTED = "look_ups_not_listed"
+    THREADS_NOT_COUNTED = "threads_not_counted"
+    PROCESSES_NOT_COUNTED = "processes_not_counted"
+    UNUSED_PARAMETERS = "unused_parameters"
+    NO_COMMUNICATION_PROFILE = "no_communication_profile"
+    TRIAL_FAILED = "trial_failed"
+
+    # About files, the gate, comparisons and the start of a run.
+    LAST_LINE_CUT_OFF = "last_line_cut_off"
+    RUN_UNFINISHED = "run_unfinished"
+    LAST_LINE_WITHOUT_END = "last_line_without_end"
+    SAMPLES_SUMMED_UP = "samples_summed_up"
+    ZERO_TIMES = "zero_times"
+    NO_RULE = "no_rule"
+    UNKNOWN_STATUS = "unknown_status"
+    DTYPES_NOT_MEASURED = "dtypes_not_measured"
+    NOT_AVAILABLE_HERE = "not_available_here"
+    MISSING_ROWS_IGNORED = "missing_rows_ignored"
+    ENVIRONMENTS_DIFFER = "environments_differ"
+    ENVIRONMENTS_DIFFER_ANYWAY = "environments_differ_anyway"
+    HIDDEN_VARIABLE = "hidden_variable"
+    HIDDEN_VARIABLES = "hidden_variables"
+    HIDDEN_VARIABLES_OF_FILES = "hidden_variables_of_files"
+    COUNTER_NOT_STATED = "counter_not_stated"
+    COUNTER_STATED_BY_OTHER = "counter_stated_by_other"
+    COMPARED_WITH_ITSELF = "compared_with_itself"
+    ONLY_IN_NEW = "only_in_new"
+    UPSTREAM_SKIPS = "upstream_skips"
+    NEAR_EDGE = "near_edge"
+    DRIFT = "drift"
+    MORE_NEAR_EDGE = "more_near_edge"
+    MORE_DRIFTED = "more_drifted"
+    MORE_UPSTREAM_SKIPS = "more_upstream_skips"
+    REMOVAL_WITHOUT_USE = "removal_without_use"
+    NOT_RESULTS = "not_results"
+    EXPECTED_VALUES = "expected_values"
+    COPY_OF_RUN = "copy_of_run"
+    PAST_ELSEWHERE = "past_elsewhere"
+    NO_COMMON_PAST = "no_common_past"
+    PROFILE_NOT_SHOWN = "profile_not_shown"
+    EMPTY_SHARD = "empty_shard"
+    RANKS_SHARE_CORES = "ranks_share_cores"
+    WEAK_COUNTER = "weak_counter"
+    WORKERS_SPAWNED = "workers_spawned"
+    STARTING_WORKERS = "starting_workers"
+    ONLY_ON_ONE_SIDE = "only_on_one_side"
+    SIDES_ARE_EQUAL = "sides_are_equal"
+    NO_FILE_DIFFERS = "no_file_differs"
+    CHANGED_FILE_NOT_IMPORTED = "changed_file_not_imported"
+    CHANGED_FILES_NOT_IMPORTED = "changed_files_not_imported"
+
+
+@dataclass(frozen=True)
+class CautionMessage:
+    """A caution as a worker sends it."""
+
+    kind: str
+    numbers: dict[str, float]
+    names: dict[str, str]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a caution that could not be shown."""
+        if self.kind not in {kind.value for kind in CautionKind}:
+            raise ValueError("unknown kind of caution")
+        check_values(CautionKind(self.kind), {*self.numbers, *self.names})
+
+
+def caution_message(kind: CautionKind, **values: str | float) -> CautionMessage:
+    """A caution of some kind with its numbers and names, as a worker sends it."""
+    numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+    names = {name: value for name, value in values.items() if isinstance(value, str)}
+    return CautionMessage(kind.value, numbers, names)
+
+
+def check_values(kind: CautionKind, given: Set[str]) -> None:
+    """Raise ValueError unless a caution of this kind has exactly these numbers and names."""
+    wanted = {name for name, _ in FIELD.findall(WORDING[kind].text)}
+    if wanted != given:
+        raise ValueError(f"a caution of kind {kind.value} has {', '.join(sorted(wanted)) or 'nothing'}")
+
+
+class Wording(NamedTuple):
+    """How a kind of caution reads, and what to do about it.
+
+    ``details`` are names that may differ between trials, ranks and cases without changing what the caution means: those of the first are shown.
+    """
+
+    text: str
+    advice: str = ""
+    details: tuple[str, ...] = ()
+
+
+_K = CautionKind
+WORDING = {
+    _K.RECORDED: Wording("{text}"),
+    _K.NOT_MEASURED: Wording("{metric} could not be measured"),
+    _K.LEFT_OUT: Wording("{metric} is left out: {why}", details=("why",)),
+    _K.RECOMPILED_WHILE_TIMED: Wording(
+        "it was compiled again while it was timed, so some samples hold compile time"
+    ),
+    _K.INPUTS_CHANGED: Wording(
+        "the model changes its inputs, so that not every call was timed on the same values"
+    ),
+    _K.BUSY_MACHINE: Wording(
+        "other work took the processor away {rate:.0f} times a second, for {share:.0%} of the time it was timed: times are "
+        "longer than on a quiet machine, the speedup may be off",
+        "stop that or use fewer threads",
+    ),
+    _K.COMPILES_ITSELF: Wording("the model compiles parts of itself, so that eager is not eager throughout"),
+    _K.NO_PEAK_MEMORY: Wording("peak memory cannot be read for {device} on this system"),
+    _K.FEW_PAIRS: Wording("only {pairs} pairs of calls were timed: too few for an interval"),
+    _K.NO_REFERENCE: Wording("compared by cosine similarity only: no float64 reference ({why})"),
+    _K.PASSED_DESPITE_MISMATCH: Wording(
+        "passed although {mismatch} (in {wrong} of {runs:count run}): {why}", details=("mismatch",)
+    ),
+    _K.OUTPUTS_NOT_SAVED: Wording("the outputs could not be kept: {problem}", details=("problem",)),
+    _K.LOOK_UPS_NOT_LISTED: Wording("{more} more look-ups in caches are not listed"),
+    _K.THREADS_NOT_COUNTED: Wording("it started threads, whose work is not counted"),
+    _K.PROCESSES_NOT_COUNTED: Wording("it started processes: what these do is not in its count"),
+    _K.UNUSED_PARAMETERS: Wording(
+        "{parameters} parameters get no gradient, so DDP looks for these in every iteration"
+    ),
+    _K.NO_COMMUNICATION_PROFILE: Wording("torch's profiler does not show communication: {why}"),
+    _K.TRIAL_FAILED: Wording(
+        "of {trials} trials the last ended as {status}; the numbers are of those before"
+    ),
+    _K.LAST_LINE_CUT_OFF: Wording("{path}: the last line is cut off and was passed over"),
+    _K.RUN_UNFINISHED: Wording(
+        "{path}: the run did not finish: {left} of {planned} planned cases have no outcome"
+    ),
+    _K.LAST_LINE_WITHOUT_END: Wording("{path}: the last line is incomplete: was the file cut off?"),
+    _K.SAMPLES_SUMMED_UP: Wording(
+        "{path}: in {summed_up} of {cases:count case} one number stands for samples that are not in the file, so their variation is unknown; {how_to_save}"
+    ),
+    _K.ZERO_TIMES: Wording(
+        "{path}: times of 0 in {zeros} of {cases:count case}: too short for the tool that measured them"
+    ),
+    _K.NO_RULE: Wording(
+        "nothing says how to judge '{metric}' ({rows:count row}): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
+    ),
+    _K.UNKNOWN_STATUS: Wording("'{status}' is no status that torchstone knows: it is taken for a failure"),
+    _K.DTYPES_NOT_MEASURED: Wording("no result has the dtype {dtypes}, which the baseline has a column for"),
+    _K.NOT_AVAILABLE_HERE: Wording("not available here, and no baseline expects it: {cases}"),
+    _K.MISSING_ROWS_IGNORED: Wording(
+        "{rows:count expected row} without a result; this policy ignores that, as the original does"
+    ),
+    _K.ENVIRONMENTS_DIFFER: Wording(
+        "{results} and {baseline} are of different environments ({why}): times and memory were not compared; --cross-environment compares them all the same"
+    ),
+    _K.ENVIRONMENTS_DIFFER_ANYWAY: Wording(
+        "{results} and {baseline} are of different environments ({why}): compared all the same (--cross-environment)"
+    ),
+    _K.HIDDEN_VARIABLE: Wording(
+        "{variables} is set in {where} environments, but its value is hidden: it may differ"
+    ),
+    _K.HIDDEN_VARIABLES: Wording(
+        "{variables} are set in {where} environments, but their values are hidden: they may differ"
+    ),
+    _K.HIDDEN_VARIABLES_OF_FILES: Wording("{results} and {baseline}: {what}"),
+    _K.COUNTER_NOT_STATED: Wording(
+        "{path} does not say which counter its counts are from; these are from the {counter} one"
+    ),
+    _K.COUNTER_STATED_BY_OTHER: Wording(
+        "{path} does not say which counter its counts are from; those of {other} are from the {counter} one"
+    ),
+    _K.COMPARED_WITH_ITSELF: Wording("{new} is the same run as {base}: it is compared with itself"),
+    _K.ONLY_IN_NEW: Wording("only NEW has, and nothing can be said about: {metrics}"),
+    _K.UPSTREAM_SKIPS: Wording(
+        "{case}: upstream {versions} compiles it in training without comparing anything (pass_due_to_skip), because eager differs from run to run{but}: are results and baseline of one version?"
+    ),
+    _K.NEAR_EDGE: Wording(
+        "near the edge: {row} is {found}, expected {wanted} ({change}): {used:.0f}% of what is allowed, which ends at {limit}"
+    ),
+    _K.DRIFT: Wording(
+        "drift: {row} has moved by {change} since {since}, for the {way}, in small steps over {runs} runs; its margin is {margin:.4g}%. To see it: {command}"
+    ),
+    _K.MORE_NEAR_EDGE: Wording("{rows:count more row} that passed near the edge"),
+    _K.MORE_DRIFTED: Wording("{rows:count more row} that drifted"),
+    _K.MORE_UPSTREAM_SKIPS: Wording("{rows:count more row} of models whose eager results differ"),
+    _K.REMOVAL_WITHOUT_USE: Wording(
+        "{place}: not_flaky {case} removes nothing: the flaky list {version} has no such model{scope}"
+    ),
+    _K.NOT_RESULTS: Wording("{path} is no file of results that torchstone knows: it is left out of the past"),
+    _K.EXPECTED_VALUES: Wording("{path} holds expected values, not results: it is left out of the past"),
+    _K.COPY_OF_RUN: Wording("{path} is a copy of {same}: it counts once"),
+    _K.PAST_ELSEWHERE: Wording("of another environment ({why}), so {what}left out of the past: {paths}"),
+    _K.NO_COMMON_PAST: Wording("--history has none of the cases that were judged: nothing was looked for"),
+    _K.PROFILE_NOT_SHOWN: Wording("the profile of {case} is not shown: {why}"),
+    _K.EMPTY_SHARD: Wording("shard {shard}/{shards} has no cases: all are in others"),
+    _K.RANKS_SHARE_CORES: Wording(
+        "{ranks:count rank} share {cores:count core}: their times say little about more cores"
+    ),
+    _K.WEAK_COUNTER: Wording(
+        "the {counter} counter is used ({what}): 'torchstone doctor' says how to get a better one"
+    ),
+    _K.WORKERS_SPAWNED: Wording("workers are spawned, which takes longer: {problem}"),
+    _K.STARTING_WORKERS: Wording("{note}"),
+    _K.ONLY_ON_ONE_SIDE: Wording("only {side} has {case}, so it is not compared"),
+    _K.SIDES_ARE_EQUAL: Wording(
+        "A and B are the same thing: this shows how often chance alone makes a verdict"
+    ),
+    _K.NO_FILE_DIFFERS: Wording("no file differs between A and B"),
+    _K.CHANGED_FILE_NOT_IMPORTED: Wording(
+        "the one file in which A and B differ was not imported ({files}): is the code under test installed elsewhere, "
+        "or does it have to be built first?"
+    ),
+    _K.CHANGED_FILES_NOT_IMPORTED: Wording(
+        "none of the {count:,} files in which A and B differ was imported ({files}): is the code under test installed "
+        "elsewhere, or does it have to be built first?"
+    ),
+}
+"""What each kind says."""

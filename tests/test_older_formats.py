@@ -1,0 +1,98 @@
+"""Run files of format 1, as torchstone wrote them, stay readable; what is read is written back as the present format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.fingerprint import fingerprint
+from torchstone.core.records import Outcome, Run
+from torchstone.core.run_file import FORMAT, decode_run, encode_run
+from torchstone.core.vocabulary import Probe
+
+FOLDER = Path(__file__).parent / "run_files" / "format_1"
+NAMES = ("ab_a", "ab_b", "failed", "probes", "rounds", "trials")
+
+
+def read(name: str) -> Run:
+    path = FOLDER / f"{name}.jsonl"
+    reading = decode_run(path.name, path.read_text())
+    assert reading.cautions == ()
+    return reading.run
+
+
+def outcome_of(run: Run, probe: Probe) -> Outcome:
+    return next(outcome for outcome in run.outcomes if outcome.case.probe == probe)
+
+
+def test_every_file_of_the_fixture_is_read() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(NAMES)
+    assert all('"format":1' in (FOLDER / f"{name}.jsonl").read_text() for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_back_is_of_the_present_format_and_says_the_same(name: str) -> None:
+    run = read(name)
+    text = encode_run(run)
+    assert json.loads(text.partition("\n")[0])["format"] == FORMAT
+    assert decode_run("again.jsonl", text).run == run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_environment_has_the_fingerprint_that_it_had(name: str) -> None:
+    environment = read(name).environment
+    assert fingerprint(environment) == environment.fingerprint
+    assert environment.versions["torch"] == "2.13.0+cpu"
+    assert environment.rest == {}
+
+
+def test_all_probes() -> None:
+    run = read("probes")
+    assert (run.settings.repeat, run.settings.counter, run.settings.threads) == (5, "python", 2)
+    assert run.settings.sources == {"smoke": {"kind": "suite", "name": "smoke"}}
+    assert run.settings.rest == {}
+    assert outcome_of(run, Probe.PERFORMANCE).value("eager_peak_mem") == 0.314937344
+    assert outcome_of(run, Probe.ACCURACY).value("calls_captured") == 6
+    cold = outcome_of(run, Probe.COMPILE_CACHE).measurements[0]
+    assert (cold.metric, cold.trial_values[:2]) == ("cold_compile_seconds", (3.24077577, 3.171593513))
+    assert outcome_of(run, Probe.INSTRUCTIONS).value("compile_time_python_calls") == 789582
+
+
+def test_cautions_are_shown_as_they_were() -> None:
+    first, second = outcome_of(read("probes"), Probe.PERFORMANCE).cautions
+    assert {first.kind, second.kind} == {CautionKind.RECORDED}
+    assert first.text.startswith("other work took the processor away 257 times a second, for 51% of the time")
+    assert second.text == "only 5 pairs of calls were timed: too few for an interval"
+
+
+def test_trials() -> None:
+    measured = {each.metric: each for each in outcome_of(read("trials"), Probe.PERFORMANCE).measurements}
+    assert [len(trial) for trial in measured["abs_latency"].trials] == [5, 5]
+
+
+def test_rounds() -> None:
+    run = read("rounds")
+    assert (run.settings.layout, run.settings.ranks, run.settings.collective) == ((1, 2), (1, 2), "gloo")
+    assert run.settings.rank_threads == 1
+    assert run.outcomes[2].value("examples_per_second") == 314.4628501032685
+
+
+def test_a_failure() -> None:
+    passed, failed = read("failed").outcomes
+    assert (passed.status, failed.status) == ("pass", "eager_fail_to_run")
+    assert failed.failure is not None
+    assert passed.capture is not None
+    (graph_break,) = passed.capture.graph_breaks
+    assert (graph_break.count, graph_break.source) == (1, "torch._dynamo.graph_break()")
+    assert "graph_breaks" not in (passed.extra or {})
+    assert (failed.failure.phase, failed.failure.message) == ("load", "ValueError: no weights")
+
+
+def test_both_sides_of_a_comparison() -> None:
+    a, b = read("ab_a"), read("ab_b")
+    assert (a.settings.pairing["side"], b.settings.pairing["side"]) == ("A", "B")
+    assert a.settings.pairing["session"] == b.settings.pairing["session"]
+    assert len(a.outcomes[0].measurements[0].trials) == len(b.outcomes[0].measurements[0].trials) == 2
