@@ -165,9 +165,9 @@ place = Place(index=int(sys.argv[1]), count=int(sys.argv[2]), ranks=int(sys.argv
 """
 FOLLOWER = """
 line = Line(place, 30, silence=3)
-line.introduce({"host": f"h{place.index}"})
 done = 0
 try:
+    line.introduce({"host": f"h{place.index}"})
     while (order := line.next_order(done)) is not None:
         done = order["number"]
         line.answer(done, {"twice": [2 * each for each in order["numbers"]], "host": place.index, **({"blob": order["blob"]} if "blob" in order else {})})
