@@ -343,11 +343,11 @@ def test_what_differs_between_hosts_is_told_with_both_versions() -> None:
     }
 
 
-def test_cautions_of_ranks_are_one_and_what_is_none_is_passed_over() -> None:
+def test_cautions_of_ranks_are_merged() -> None:
     unused = [
         {"kind": "unused_parameters", "numbers": {"parameters": count}, "names": {}} for count in (2, 3)
     ]
-    reports = (report(0, cautions=unused[:1]), report(1, cautions=unused[1:]), report(2, cautions=5))
-    outcome = conclude(CASE, [Host("a", (0, 1, 2), reports)], PASSED, {})
+    reports = (report(0, cautions=unused[:1]), report(1, cautions=unused[1:]))
+    outcome = conclude(CASE, [Host("a", (0, 1), reports)], PASSED, {})
     (caution,) = outcome.cautions
     assert caution.text.startswith("2 to 3 parameters get no gradient")

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from msgspec import convert
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
-from torchstone.core.cautions import Caution
+from torchstone.core.cautions import caution_of
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
@@ -51,7 +50,7 @@ class Recorder:
 
 def cautions_in(result: Result) -> list[str]:
     """What a worker's cautions say, as the parent shows them."""
-    return [caution.text for caution in convert(result.cautions, list[Caution])]
+    return [caution.text for caution in map(caution_of, result.cautions)]
 
 
 @dataclass
