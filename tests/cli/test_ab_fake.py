@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from conftest import Command
 from live_processes import read_run
+from torchstone.measure.ab import experiment
 from torchstone.measure.ab import pair as turns
 from torchstone.measure.executors.fake import FakeExecutor, Script, fails, passes, takes_turns
 from torchstone.measure.executors.selection import using_executor
@@ -107,11 +110,15 @@ def test_a_failure_is_tried_again_even_if_the_budget_is_spent(torchstone: Comman
     assert "B failed: OOM: too large" in ran.out
 
 
-def test_a_budget_for_fewer_pairs_than_can_decide_says_so(torchstone: Command, workers: Ab) -> None:
+def test_a_budget_for_fewer_pairs_than_can_decide_says_so(
+    torchstone: Command, workers: Ab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workers(lasting(1.0, 4.0))
-    ran = torchstone("ab", "bench_ab.py", *SIDES, "--alpha", "0.000000001", "--budget", "100ms")
+    seconds = itertools.count()  # every look at the clock is a second later
+    monkeypatch.setattr(experiment, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    ran = torchstone("ab", "bench_ab.py", *SIDES, "--alpha", "0.000000001", "--budget", "16s")
     assert ran.code == 0
-    assert "and it takes 31 or more to decide" in " ".join(ran.out.split())
+    assert "spent after 5 pairs, and it takes 31 or more to decide" in " ".join(ran.out.split())
 
 
 def test_compile_times_are_compared_by_workers_that_take_no_turns(
