@@ -241,6 +241,15 @@ class TestCompare:
         assert [record["metric"] for record in result.to_dicts()] == [row.metric for row in result.rows]
         assert result.headline in result._repr_html_()
 
+    def test_cautions_are_records_also_those_of_a_page(self, files: tuple[str, str]) -> None:
+        results = torchstone.read(files[0])
+        (caution,) = torchstone.compare(results, results).cautions
+        assert isinstance(caution, torchstone.Caution)
+        assert caution.kind == "compared_with_itself"
+        assert caution.names == {"base": files[0], "new": files[0]}
+        told = structs.replace(results.reading, cautions=(caution,))
+        assert torchstone.report(told).cautions == (caution,)
+
     def test_a_case_that_got_worse_blocks(self, files: tuple[str, str]) -> None:
         base = torchstone.read(files[0])
         passed = next(o for o in base.outcomes if o.status == "pass")

@@ -5,27 +5,36 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+import torchstone as public
+from call_walks import Call, Step, first_not_taken, names_in, read_walks, recorded
 from conftest import Command
-from torchstone import api
 from torchstone.cli.group import torchstone as group
 from torchstone.core.config import POLICIES, RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
+from torchstone.measure.ab import pair as turns
+from torchstone.measure.executors.fake import FakeExecutor, Script, passes, takes_turns
+from torchstone.measure.executors.selection import using_executor
 from torchstone.reporting.dialects.styles import STYLES
+from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions, PairPart, encode_job
+from torchstone.worker.protocol.replies import BenchmarkFound
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+ACCURACY_CSV = "inductor_huggingface_amp_training_cuda_accuracy.csv"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -162,18 +171,16 @@ def test_examples_of_the_python_page_measure(tmp_path: Path) -> None:
     assert (tmp_path / "run.jsonl").exists()
 
 
-def test_every_function_of_the_api_is_on_the_python_page() -> None:
+def test_every_public_name_is_on_the_python_page() -> None:
     page = (DOCS / "python.md").read_text()
-    for name in (name for name in api.__all__ if name.islower()):
-        assert f"`{name}`" in page or f"torchstone.{name}(" in page, name
+    assert not [name for name in public.__all__ if f"`{name}`" not in page]
 
 
 PACKAGE = ROOT / "src" / "torchstone"
 LONGEST_LINE = 120
-READ_AS_TEXT = [page for page in PAGES if page.name not in {"CHANGELOG.md", "architecture.md"}]
 
 
-@pytest.mark.parametrize("page", READ_AS_TEXT, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_lines_are_short_enough_to_read_beside_code(page: Path) -> None:
     in_code, long = False, []
     for number, line in enumerate(page.read_text().splitlines(), start=1):
@@ -189,6 +196,78 @@ def rows_of(section: str) -> list[list[str]]:
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [row for row in cells if row[0] not in {"word", "question"}]
+
+
+WALKS = read_walks((DOCS / "architecture.md").read_text())
+RUN, CHECK, AB = ("One case through `run`", "One row through `check`", "One pair through `ab`")
+
+
+def test_every_function_of_the_walks_exists() -> None:
+    assert [*WALKS] == [RUN, CHECK, AB]
+    for step in (step for blocks in WALKS.values() for block in blocks for step in block.steps):
+        assert (PACKAGE / step.module).is_file(), step.key
+        assert step.name in names_in(step.module), step.key
+
+
+def steps_of_parent(walk: str) -> list[Step]:
+    """The steps of a walk that the parent takes whatever executes the workers."""
+    own = [block for block in WALKS[walk] if block.process.startswith("parent")]
+    return [step for block in own if block.process != "parent: the local executor" for step in block.steps]
+
+
+@pytest.mark.parametrize(
+    ("walk", "script", "arguments"),
+    [
+        (RUN, lambda _: passes(), ("run", "bench_it.py", "--probe", "performance")),
+        (CHECK, lambda _: passes(), ("check", ACCURACY_CSV, "--baseline", "expected.csv")),
+        (AB, lambda _: takes_turns(lambda _: 1e6), ("ab", "bench_it.py", "--b", "backend=eager")),
+    ],
+    ids=["run", "check", "ab"],
+)
+def test_the_parent_takes_every_step_of_a_walk_in_order(
+    walk: str,
+    script: Callable[[MeasureJob], Script],
+    arguments: tuple[str, ...],
+    torchstone: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.0)
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "kept"))
+    (tmp_path / "bench_it.py").write_text("")
+    for path in (ROOT / "examples").glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    steps = steps_of_parent(walk)
+    benchmark = BenchmarkFound("steps", 4, modes=("inference",))
+    with using_executor(FakeExecutor(script, [benchmark])), recorded({step.key for step in steps}) as calls:
+        torchstone(*arguments)
+    assert first_not_taken(steps, calls) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("walk", [RUN, AB], ids=["run", "ab"])
+def test_a_worker_takes_every_step_of_a_walk_in_order(walk: str) -> None:
+    (steps,) = [block.steps for block in WALKS[walk] if block.process == "worker"]
+    job = MeasureJob(
+        {"kind": "suite", "name": "smoke"},
+        "mlp",
+        "performance",
+        CaseAxes("cpu", "eager", "inference", "float32", batch_size=2),
+        options=MeasureOptions(threads=1, repeat=2),
+        pair=PairPart(takes_turns=walk == AB),
+    )
+    asked = {"job": encode_job(job), "keys": [step.key for step in steps]}
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "traced_worker.py")],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = json.loads(ran.stdout.splitlines()[-1])
+    assert told["status"] == "pass", ran.stderr
+    calls = [Call(key, frozenset(callers)) for key, callers in told["calls"]]
+    assert first_not_taken(steps, calls) == ""
 
 
 def test_the_contributors_guide_leads_to_modules_that_exist() -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torchstone.api.measuring.selftest import SelftestResult, selftest
     from torchstone.api.results import RunResult
     from torchstone.api.script import main
+    from torchstone.core.cautions import Caution
     from torchstone.core.errors import InputError, TorchstoneError, UsageError
     from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
 
@@ -64,6 +65,7 @@ _HOMES = {
     "torchstone.api.judging.explain": ("ExplainResult", "explain"),
     "torchstone.api.measuring.doctor": ("DoctorResult", "doctor"),
     "torchstone.api.results": ("RunResult",),
+    "torchstone.core.cautions": ("Caution",),
     "torchstone.core.errors": ("InputError", "TorchstoneError", "UsageError"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -75,6 +77,7 @@ __all__ = [
     "Case",
     "CaseMeasured",
     "CaseStarted",
+    "Caution",
     "CheckResult",
     "CompareResult",
     "ConvertResult",

@@ -275,7 +275,7 @@ METRICS: dict[str, Metric] = {
             "speedup",
             "x",
             "higher",
-            "eager time over compiled time, timed in turns: the median of the faster half of the pairs",
+            "eager time over compiled time, timed in pairs: the median of the faster half of the pairs",
         ),
         Metric("abs_latency", "ms", "lower", "median time of one compiled call"),
         Metric("eager_latency", "ms", "lower", "median time of one eager call"),

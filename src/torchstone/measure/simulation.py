@@ -1,6 +1,6 @@
 """Workers that valgrind executes, for the simulated counter: forked from a zygote of their own, which loads torch under valgrind once.
 
-Everything that makes counts wander is pinned: Python's hash seed, clocks and chance (measure.repeatable), one thread, the allocator, the variables of whatever shell or job this runs in, and code for a processor
+Everything that makes counts wander is pinned: Python's hash seed, clocks and chance (worker.repeatable), one thread, the allocator, the variables of whatever shell or job this runs in, and code for a processor
 that valgrind knows (it does not execute AVX-512). Valgrind itself puts memory at the same addresses every time. What such workers compile is other code than what the
 machine's own processor would get, so their caches start from a template of their own.
 """

@@ -1,1 +1,1 @@
-"""What the gate found out, for people and for machines: what a row says is decided once, in ``rows``."""
+"""What the gate found out, for people and for machines: what a row says is decided once, in ``views``."""

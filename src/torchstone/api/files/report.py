@@ -12,6 +12,7 @@ from torchstone.api.judging.blocking import find_quarantine
 from torchstone.api.judging.check import probes_of, repeated_names
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
+from torchstone.core.cautions import Caution
 from torchstone.core.config import Settings, load_settings
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
@@ -77,9 +78,9 @@ class ReportResult(Struct, frozen=True):
         return self.page.headline
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def cautions(self) -> tuple[Caution, ...]:
         """Warnings about the input."""
-        return tuple(self.page.cautions)
+        return self.page.cautions
 
     def write(self, path: Path) -> None:
         """Write the page."""

@@ -50,7 +50,7 @@ def render_alerts(page: Page) -> Markup:
 
 def render_cautions(page: Page) -> Markup:
     """Render cautions."""
-    told = [*(page.gate.expired if page.gate else ()), *page.cautions]
+    told = [*(page.gate.expired if page.gate else ()), *(each.text for each in page.cautions)]
     alerts = [
         element("div", long_text(text, 1_000), class_="alert")
         for text in told

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.core.cautions import merge_cautions, merged
+from torchstone.core.cautions import Caution, merge_cautions, merged
 from torchstone.core.records import Reading
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, Verdict
@@ -119,7 +119,7 @@ class Page(Struct, frozen=True):
     group_axes: tuple[str, ...]
     groups: tuple[Group, ...]
     gate: Gate | None
-    cautions: tuple[str, ...]
+    cautions: tuple[Caution, ...]
     case_cautions: tuple[tuple[str, tuple[CaseRow, ...]], ...]
     troubles: tuple[Trouble, ...]
     columns: tuple[str, ...]
@@ -179,7 +179,7 @@ def make_page(
         tuple(axes),
         tuple(groups),
         _gate(report, rows) if report else None,
-        tuple(each.text for each in merged([*cautions, *(report.judgement.cautions if report else ())])),
+        merged([*cautions, *(report.judgement.cautions if report else ())]),
         tuple(_group_cautions(rows)),
         tuple(group_troubles(rows)),
         tuple(_choose_columns(rows)),

@@ -65,7 +65,7 @@ def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 
     \b
     Examples:
-      torchstone export run.jsonl --to accuracy --output accuracy.csv
+      torchstone export run.jsonl --to accuracy --lossy --output accuracy.csv
       torchstone export results.csv --to v3 --output results.json
       torchstone export results.csv --to expected --lossy --output expected.csv
     """

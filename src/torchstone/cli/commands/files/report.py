@@ -107,7 +107,7 @@ def _find_place(output: str | None, inputs: Sequence[str]) -> str:
 def _tell(page: Page, path: str) -> None:
     """Say what the page says in short, and where it is; beside a page on standard output, say it on standard error."""
     for caution in page.cautions:
-        sys.stderr.write(f"caution: {printable(caution, 2000)}\n")
+        sys.stderr.write(f"caution: {printable(caution.text, 2000)}\n")
     total, held = count_of(len(page.rows), "case"), len(page.shown)
     in_table = (
         f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""

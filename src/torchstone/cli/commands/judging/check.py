@@ -1,6 +1,6 @@
 """``torchstone check``: judge results against baselines and rules, and say what is wrong.
 
-Nothing here needs click, so that the plain form of the command can do without importing it: see ``cli.plain``.
+Nothing here needs click, so that the plain form of the command can do without importing it: see ``cli.options.plain``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torchstone compare``: did this get slower? Two sets of results, an effect and an interval a row, verdicts over all of them.
 
-Nothing here needs click, so that the plain form of the command can do without importing it: see ``cli.plain``.
+Nothing here needs click, so that the plain form of the command can do without importing it: see ``cli.options.plain``.
 """
 
 from __future__ import annotations
