@@ -20,7 +20,7 @@ from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.reporting.html.page import render_page
-from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report
 from torchstone.reporting.views.page_view import make_page
 
@@ -86,7 +86,7 @@ def html_of(run: Run, baseline: Run | None = None) -> str:
     rules = RuleBook()
     judgement = check_results(results, Baseline([old]), Conditions(make_policy("strict", (), ()), rules))
     probes = {"old.jsonl": frozenset({"performance", "accuracy"})}
-    context = Context(("run.jsonl",), probes, find_terms(results.readings, [old], rules))
+    context = Context(("run.jsonl",), probes, acceptance_for(results.readings, [old], rules))
     report = Report(judgement, context)
     return render_page(make_page(results, report))
 

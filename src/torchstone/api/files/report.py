@@ -25,7 +25,7 @@ from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.reporting.html.elements import element
 from torchstone.reporting.html.page import fit_page, render_page
-from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report
 from torchstone.reporting.views.page_view import MOST_ROWS, Page, make_page
 
@@ -170,7 +170,7 @@ def _judge(
     context = Context(
         tuple(reading.path for reading in results.readings),
         probes_of(expected),
-        find_terms(results.readings, expected, conditions.rules),
+        acceptance_for(results.readings, expected, conditions.rules),
         repeated,
         repeated,
         repeated_names((*results.readings, *selected)),

@@ -25,7 +25,7 @@ from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Judgement, RoundTable, Row
 from torchstone.reporting.dialects.styles import render_report
-from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report, describe_finding, short_name
 from torchstone.reporting.views.result_table import ResultTable, show_most
 
@@ -222,7 +222,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     context = Context(
         names_of(request.results),
         probes_of(expected),
-        find_terms(readings, expected, conditions.rules, request.metrics),
+        acceptance_for(readings, expected, conditions.rules, request.metrics),
         _repeated_by_check(request),
         _repeated_by_accept(request),
         repeated_names((*results.readings, *selected)),

@@ -14,7 +14,7 @@ from torchstone.core.text.units import count_of, format_change, format_number, f
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.rules import describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row, severity
-from torchstone.reporting.views.accepting import Acceptance, Offer, find_offer
+from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice
 from torchstone.reporting.views.report_view import Words
 
 
@@ -109,15 +109,15 @@ class Report(Struct, frozen=True):
 
 def describe(row: Row, context: Context) -> Words:
     """All that a row says to a person."""
-    offer = _offer(row, context)
+    advice = _accept_advice(row, context)
     rule = describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none"
     places = row.remarks.new_place or "no result", row.remarks.base_place
     return Words(
         describe_finding(row),
         (("rule", rule), ("at", ", baseline ".join(place for place in places if place))),
         repro_command(row, context),
-        _accept_command(row, context, offer),
-        offer.instead if row.blocks and offer.options is None else "",
+        _accept_command(row, context, advice),
+        advice.instead if row.blocks and advice.options is None else "",
     )
 
 
@@ -172,19 +172,19 @@ def repro_command(row: Row, context: Context) -> str:
     )
 
 
-def _offer(row: Row, context: Context) -> Offer:
+def _accept_advice(row: Row, context: Context) -> AcceptAdvice:
     results = row.remarks.new_place.rpartition(":")[0]
-    return find_offer(row, context.terms, _baseline_of(row, context), results)
+    return find_advice(row, context.terms, _baseline_of(row, context), results)
 
 
-def _accept_command(row: Row, context: Context, offer: Offer) -> str:
+def _accept_command(row: Row, context: Context, advice: AcceptAdvice) -> str:
     """The command that makes what was measured the new baseline; empty where there is nothing to accept."""
     baseline = _baseline_of(row, context)
-    if offer.options is None or not baseline:
+    if advice.options is None or not baseline:
         return ""
     files = (*_results_of(row, context), "--baseline", baseline)
     return _command(
-        "accept", *files, *context.accept_options, *offer.options, "--only", _pattern(row, context)
+        "accept", *files, *context.accept_options, *advice.options, "--only", _pattern(row, context)
     )
 
 
