@@ -75,8 +75,8 @@ def _words(page: Page) -> Markup:
     if not any(point.efficiency is not None for sweep in page.scaling for point in sweep.sweep.points):
         return NOTHING
     text = (
-        "Efficiency is examples per second and rank, against those of the smallest round of the benchmark: "
-        "the one on the fewest ranks, and of these the one without a strategy."
+        "Efficiency is examples per second per rank, relative to the smallest round of the benchmark: "
+        "the one on the fewest ranks, and if there are several, the one without a strategy."
     )
     return element("p", text, class_="quiet")
 
@@ -176,9 +176,9 @@ def _drawn(curve: Curve, height: Callable[[Point], float | None]) -> list[Point]
 def _mark(
     point: Point, height: float | None, write: Callable[[float | None], str], name: str, file: str
 ) -> Mark:
-    told = write(height) if height is not None else ending_of(point)
+    text = write(height) if height is not None else ending_of(point)
     where = f" ({file})" if file else ""
-    return Mark(point.ranks, height, f"{name} on {count_of(point.ranks, 'rank')}: {told}{where}")
+    return Mark(point.ranks, height, f"{name} on {count_of(point.ranks, 'rank')}: {text}{where}")
 
 
 def _rate_picture(shown: ShownSweep, across: Scale, lines: Sequence[ChartLine]) -> Markup:
@@ -302,9 +302,9 @@ def _ranks(shown: ShownSweep) -> Markup:
     trials = max(count_trials(point.outcome) for point in shown.sweep.points)
     return element(
         "details",
-        element("summary", "Rank by rank" if trials < 2 else "Rank by rank, of the first trial"),
+        element("summary", "By rank" if trials < 2 else "By rank, first trial"),
         _scrolled(_RANK_HEADS, lines[:MOST_RANKS], f"Ranks of {shown.title}", "ranks"),
-        element("p", f"{left:,} more are with their cases.", class_="quiet") if left > 0 else None,
+        element("p", f"{left:,} more are listed with their cases.", class_="quiet") if left > 0 else None,
     )
 
 
@@ -335,7 +335,7 @@ def _rank_line(name: str, cells: Sequence[str]) -> Markup:
 
 
 def _stragglers(shown: ShownSweep) -> Markup:
-    told = [
+    found = [
         (f"{shown.name_of(curve)} on {count_of(point.ranks, 'rank')}", text)
         for curve in shown.sweep.curves
         for point in curve.points
@@ -344,7 +344,7 @@ def _stragglers(shown: ShownSweep) -> Markup:
     return join(
         [
             element("p", element("strong", "Straggler"), f" with {name}: ", long_text(text, 300), class_="alert")
-            for name, text in told
+            for name, text in found
         ]
     )  # fmt: skip
 
@@ -352,7 +352,7 @@ def _stragglers(shown: ShownSweep) -> Markup:
 def _buckets(sweep: BucketSweep) -> Markup:
     """Render a sweep of bucket sizes compared with the fastest, and the conclusion."""
     best = sweep.best
-    heads = ("bucket size", "p50", "interval", "times the fastest", "interval", "")
+    heads = ("bucket size", "p50", "interval", "relative to fastest", "interval", "")
     lines = [_bucket(bucket, best) for bucket in sweep.buckets]
     which = f" with {sweep.collective}" if sweep.collective else ""
     name = f"Bucket sizes on {count_of(sweep.ranks, 'rank')}{which}"
@@ -399,4 +399,4 @@ def _standing(bucket: Bucket, best: Bucket | None) -> Child:
         return element("span", "fastest", class_="badge ok")
     if bucket.is_slower:
         return "slower"
-    return "as fast" if bucket.is_as_fast else "cannot be told apart"
+    return "as fast" if bucket.is_as_fast else "not clearly slower"
