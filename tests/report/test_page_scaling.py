@@ -41,7 +41,8 @@ from torchstone.core.run_file import encode_run
 from torchstone.formats.merge import merge
 from torchstone.formats.torch import ddp
 from torchstone.reporting.html.page import render_page
-from torchstone.reporting.html.scaling_section import MOST_RANKS, MOST_SWEEPS, OPEN_TABLES
+from torchstone.reporting.html.scaling_details import MOST_RANKS
+from torchstone.reporting.html.scaling_section import MOST_SWEEPS, OPEN_TABLES
 from torchstone.reporting.svg.line_chart import rank_scale, rate_scale, share_scale
 from torchstone.reporting.views.page_view import make_page
 from torchstone.reporting.views.scaling_view import read_ranks, scaling_figures, scaling_of
