@@ -1,4 +1,4 @@
-"""The models that PyTorch's own gates call flaky, by upstream version: read from the one data file that has them all."""
+"""Read the lists of models that PyTorch's own gates consider flaky, by upstream version."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Removal(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where it was read, as ``file:line``."""
+        """Return the place, as ``file:line``."""
         return f"{self.path}:{self.line}"
 
     def removes(self, entry: QuarantineEntry) -> bool:
@@ -52,7 +52,7 @@ class Removal(Struct, frozen=True):
 
 @cache
 def upstream_versions() -> tuple[UpstreamVersion, ...]:
-    """All versions whose lists ship with torchstone; the first is the default."""
+    """Return all versions whose lists ship with torchstone; the first is the default."""
     from torchstone.core.toml_file import read_toml  # noqa: PLC0415  (TOML takes its time to import, and most checks need none)
 
     document, _ = read_toml(DATA)
@@ -92,7 +92,7 @@ def find_version(name: str | None, error: TorchstoneError | None = None) -> Upst
 
 
 def known_versions() -> str:
-    """The names of all versions, as advice."""
+    """Return the names of all versions, as advice."""
     return f"known are {', '.join(version.name for version in upstream_versions())}"
 
 
@@ -113,5 +113,5 @@ def tell_idle(removal: Removal, version: str) -> str:
 
 
 def platforms_of(expected: Sequence[str]) -> frozenset[str]:
-    """The platforms that the original reads from the paths of expected files."""
+    """Return the platforms that the original derives from the paths of expected files."""
     return frozenset("rocm" if "rocm" in path else os.path.basename(path) for path in expected)

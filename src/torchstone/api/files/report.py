@@ -12,7 +12,7 @@ from torchstone.api.judging.blocking import find_quarantine
 from torchstone.api.judging.check import probes_of, repeated_names
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
-from torchstone.core.config import Settings, load_settings
+from torchstone.core.config import ConfigFile, load_config
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -105,7 +105,7 @@ def report(results: Sources, **options: Unpack[ReportOptions]) -> ReportResult:
 
 def make_report(request: ReportRequest) -> ReportResult:
     """Make the page that a request asks for."""
-    settings = load_settings(request.config)
+    settings = load_config(request.config)
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
     expected = [read_input(each, request.baseline_kind) for each in request.baselines]
@@ -152,7 +152,7 @@ def _judge(
     selected: Sequence[Reading],
     expected: Sequence[Reading],
     request: ReportRequest,
-    settings: Settings,
+    settings: ConfigFile,
 ) -> Report:
     """What the gate says, by the strict policy."""
     require_common_probe(results.readings, expected)

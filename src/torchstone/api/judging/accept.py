@@ -15,7 +15,7 @@ from torchstone.api.sources import Axes, Input, read_inputs
 from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.propose import Proposal, find_repeatable, new_baseline, propose
 from torchstone.baselines.text_edits import Change
-from torchstone.core.config import load_settings, parse_rule
+from torchstone.core.config import load_config, parse_rule
 from torchstone.core.disk import read_text, replace_text
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import unknowns
@@ -172,7 +172,7 @@ def accept(
 
 def resolve_baseline(request: AcceptRequest) -> AcceptRequest:
     """The request with the baseline that the configuration names, where it names none; what cannot be meant is refused."""
-    configured = load_settings(request.config).baselines
+    configured = load_config(request.config).baselines
     path = request.baseline or (configured[0] if len(configured) == 1 else "")
     if not path:
         raise UsageError("no baseline given", advice="say which file to update: --baseline FILE")
@@ -203,7 +203,7 @@ def read_adoption(request: AcceptRequest) -> Adoption:
     )
     baseline, text = _read_baseline(request, readings, options)
     require_common_probe(readings, [baseline])
-    rules = (*load_settings(request.config).rules, *map(parse_rule, request.rules))
+    rules = (*load_config(request.config).rules, *map(parse_rule, request.rules))
     return Adoption(request, readings, baseline, text, RuleBook(rules), options)
 
 
