@@ -44,7 +44,7 @@ class Removal(Struct, frozen=True):
         return f"{self.path}:{self.line}"
 
     def removes(self, entry: QuarantineEntry) -> bool:
-        """Whether it means this entry: its name, and its metric and platform where it names one."""
+        """Return whether it removes this entry: by name, and by metric and platform if it names any."""
         if self.metrics and not any(matches_name(mine, of) for mine in self.metrics for of in entry.metrics):
             return False
         return matches_name(self.case, entry.case) and self.platform in {"", entry.platform}
@@ -81,7 +81,7 @@ def _entry(version: str, gate: str, metrics: tuple[str, ...], case: str, platfor
 
 
 def find_version(name: str | None, error: TorchstoneError | None = None) -> UpstreamVersion:
-    """A version by its name, or the default; an unknown one is an error that names those there are. ``error`` is one that knows a better place."""
+    """Return a version by its name, or the default; raise ``error``, or else a UsageError, if it is unknown."""
     versions = upstream_versions()
     found = [version for version in versions if name in {None, version.name}]
     if found:
@@ -99,7 +99,7 @@ def known_versions() -> str:
 def without_removed(
     version: UpstreamVersion, removals: Sequence[Removal]
 ) -> tuple[list[QuarantineEntry], list[Removal]]:
-    """The flaky list of a version without what a user takes out of it, and the removals that took out nothing."""
+    """Return the flaky list of a version without the removed entries, and the removals that matched nothing."""
     kept = [entry for entry in version.flaky if not any(each.removes(entry) for each in removals)]
     idle = [each for each in removals if not any(each.removes(entry) for entry in version.flaky)]
     return kept, idle

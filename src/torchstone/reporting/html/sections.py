@@ -48,10 +48,10 @@ def render_alerts(page: Page) -> Markup:
 
 def render_cautions(page: Page) -> Markup:
     """Render cautions."""
-    told = [*(page.gate.expired if page.gate else ()), *page.cautions]
+    texts = [*(page.gate.expired if page.gate else ()), *page.cautions]
     alerts = [
         element("div", long_text(text, 1_000), class_="alert")
-        for text in told
+        for text in texts
         if "the run did not finish" not in text
     ]
     for text, rows in page.case_cautions[:MOST_CAUTIONS]:

@@ -72,7 +72,11 @@ class Source(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first; of many only the first, and ``more_worse`` counts the others."""
+    """The result of the gate.
+
+    ``worse`` are regressions of cases that ran to their end, largest change first; ``more_worse`` counts those
+    that are left out.
+    """
 
     headline: str
     passed: bool
