@@ -9,7 +9,7 @@ import pexpect
 import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
-from torchstone.baselines.adopt import Wish
+from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.margins import least_margin
 from torchstone.baselines.propose import Proposal, find_repeatable, propose
 from torchstone.core.config import parse_rule
@@ -635,7 +635,7 @@ class TestMargins:
         self, *readings: Reading, text: str = TEXT, add_new: bool = False, rule: str = ""
     ) -> Proposal:
         baseline = FORMATS["pr-time-expected"].read("e.csv", text)
-        wish = Wish(add_new=add_new, margins=True)
+        wish = AdoptionOptions(add_new=add_new, margins=True)
         return propose(baseline, text, readings, RuleBook([parse_rule(rule)] if rule else ()), wish)
 
     def test_a_row_gets_the_median_and_the_margin_of_its_repeats(self) -> None:
@@ -682,10 +682,10 @@ class TestMargins:
         readings = [self.reading(add=value) for value in (1_000, 1_500, 900)]
         (held,) = self.propose(*readings).changes
         assert held.action == "hold"
-        assert "too far apart for any margin" in held.note
+        assert "vary too much for any margin" in held.note
         assert held.spread == pytest.approx(600 / 900)
         (held,) = self.propose(*readings, text=f"mul,{COUNT},500,0.02\n", add_new=True).changes
-        assert (held.action, "too far apart" in held.note) == ("hold", True)
+        assert (held.action, "vary too much" in held.note) == ("hold", True)
 
     def test_a_new_row_gets_its_own_margin_and_not_the_customary_one(self) -> None:
         proposal = self.propose(*(self.reading(new=7_000) for _ in range(3)), add_new=True)
@@ -703,14 +703,14 @@ class TestMargins:
     def test_a_rule_with_a_margin_of_its_own_is_pointed_out(self) -> None:
         readings = [self.reading(add=1_000_000) for _ in range(3)]
         (change,) = self.propose(*readings, rule=f"{COUNT}=margin:0.02").changes
-        assert change.note == "a rule has a margin of its own, which comes first"
+        assert change.note == "a rule sets its own margin, which takes precedence"
         assert change.old_margin == 0.02
 
     def test_a_run_file_keeps_the_margin_with_what_it_measured(self) -> None:
         readings = [self.reading(add=value) for value in (1_000, 1_000, 1_000)]
         text = encode_run(readings[0].run)
         baseline = FORMATS["run"].read("base.jsonl", text)
-        proposal = propose(baseline, text, readings, RuleBook(), Wish(margins=True))
+        proposal = propose(baseline, text, readings, RuleBook(), AdoptionOptions(margins=True))
         (measurement,) = decode_run("base.jsonl", proposal.text).run.outcomes[0].measurements
         assert measurement.extra == {"counter": "simulated", "margin": 0.001}
         assert measurement.samples == (1_000,)
@@ -718,10 +718,11 @@ class TestMargins:
     def test_only_counted_cases_that_were_measured_well_are_measured_again(self) -> None:
         reading = self.reading(mul=500, add=1_000, gone="timeout", new=7, zero=0)
         baseline = FORMATS["pr-time-expected"].read("e.csv", self.TEXT + f"gone,{COUNT},5,0.1\n")
-        names = [case.name for case in find_repeatable(baseline, reading, Wish())]
+        names = [case.name for case in find_repeatable(baseline, reading, AdoptionOptions())]
         assert names == ["mul", "add"]
         names = [
-            case.name for case in find_repeatable(baseline, reading, Wish(add_new=True, only=("[an]*",)))
+            case.name
+            for case in find_repeatable(baseline, reading, AdoptionOptions(add_new=True, only=("[an]*",)))
         ]
         assert names == ["add", "new"]
 

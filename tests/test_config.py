@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, WriteFile
-from torchstone.core.config import read_settings
+from torchstone.core.config import read_config
 from torchstone.core.errors import InputError
 from torchstone.core.records import Rule
 
@@ -64,7 +64,7 @@ def test_the_command_line_comes_before_the_settings(
 def test_rules_are_read_with_their_scope(tmp_path: Path) -> None:
     path = tmp_path / "torchstone.toml"
     path.write_text(SETTINGS)
-    (scoped,) = read_settings(str(path)).rules
+    (scoped,) = read_config(str(path)).rules
     assert (scoped.metric, scoped.case, scoped.rule) == (
         "graph_breaks",
         "resnet*",
@@ -102,5 +102,5 @@ def test_a_mistake_in_the_settings_names_its_line_and_key(
     path = tmp_path / "torchstone.toml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        read_settings(str(path))
+        read_config(str(path))
     assert (caught.value.line, caught.value.column) == (line, column)

@@ -177,7 +177,7 @@ class TestNotFlaky:
         [
             ('[[not_flaky]]\ncase = "a"\n', "q.toml:1: column reason: an entry needs a reason"),
             ('[[not_flaky]]\nreason = "a"\n', "q.toml:1: column case: an entry needs a case"),
-            (NOT_FLAKY + "expires = 2027-01-01\n", "q.toml:4: column expires: no such key"),
+            (NOT_FLAKY + "expires = 2027-01-01\n", "q.toml:4: column expires: unknown key"),
             ('not_flaky = "a"\n', "expected tables [[not_flaky]]"),
         ],
     )

@@ -61,7 +61,7 @@ def test_a_row_that_is_undecided_says_how_many_more_trials_would_settle_it(compa
     row = only_row(report)
     assert (ran.code, row["verdict"]) == (0, "inconclusive")
     assert row["more_trials"] > 0
-    assert f"about {row['more_trials']} more trials a side would settle it" in row["detail"]
+    assert f"about {row['more_trials']} more trials per side would settle it" in row["detail"]
     assert report["headline"].startswith("INCONCLUSIVE")
 
 

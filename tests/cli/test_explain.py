@@ -74,18 +74,18 @@ class TestText:
             "add_loop: 1,050,000 instructions, was 1,000,000: +50,000 (+5.0%), counted by\n"
             "simulated.\n"
             "\n"
-            "By phase of the compiler, in instructions\n"
+            "By compiler phase, in instructions\n"
             "phase        base      new   change  share of change\n"
             "dynamo    700,000  690,000  -10,000             -20%\n"
             "inductor  300,000  360,000  +60,000             120%\n"
             "\n"
-            "Functions that changed most, what they cost by themselves\n"
+            "Functions that changed most, by own cost\n"
             "phase     function  library           base   new  change\n"
             "inductor  malloc    libc.so           300k  350k    +50k\n"
             "dynamo    eval      libpython3.11.so  700k  690k    -10k\n"
             "inductor  (rest)                         0   10k    +10k\n"
             "\n"
-            "The way down to what explains most of the change, in calls\n"
+            "Call path that explains most of the change, in calls\n"
             "+500  work\n"
             "+500   compile\n"
             "+500    lower\n"
@@ -111,7 +111,7 @@ class TestText:
 
     def test_a_file_compared_with_itself_has_no_change(self, torchstone: Command) -> None:
         out = torchstone("explain", BOTH[0], BOTH[0], "add_loop").out
-        assert "1,000,000 instructions, as before, counted by simulated." in " ".join(out.split())
+        assert "1,000,000 instructions, unchanged, counted by simulated." in " ".join(out.split())
         assert "No function changed." in out
         assert "Call stacks: no change, in calls." in out
 
@@ -129,7 +129,7 @@ class TestLarge:
         assert "_PyObject_Ge\u2026AttrWithDict" in torchstone("explain", *BOTH, "add_loop_inductor").out
 
     def test_the_python_counter_is_said_to_see_no_cpp(self, torchstone: Command) -> None:
-        note = "The python counter sees no work of C++ code"
+        note = "The python counter does not count C++ code"
         assert note in torchstone("explain", *BOTH, "mm_loop").out
         assert note not in torchstone("explain", *BOTH, "add_loop_inductor").out
         assert note in torchstone("explain", *BOTH, "mm_loop", "--format", "markdown").out
@@ -137,7 +137,7 @@ class TestLarge:
 
     def test_without_a_case_all_are_listed_the_largest_change_first(self, torchstone: Command) -> None:
         lines = torchstone("explain", *BOTH).out.splitlines()
-        assert lines[0] == "3 cases with a profile in both files, the largest change first"
+        assert lines[0] == "3 cases with a profile in both files, largest change first"
         assert [line.split()[0] for line in lines[2:5]] == ["mm_loop", "add_loop_inductor", "symint_sum"]
         assert lines[3].split() == [
             "add_loop_inductor",
@@ -152,7 +152,7 @@ class TestLarge:
 
     def test_on_a_terminal_it_is_a_table_too(self, tmp_path: Path) -> None:
         child = start_on_terminal(tmp_path, "explain", *BOTH, "add_loop_inductor")
-        child.expect("By phase of the compiler")
+        child.expect("By compiler phase")
         child.expect("1,532,999,995")
         child.expect("run_extra_pass")
         child.expect_exact("walk.py")
@@ -170,7 +170,7 @@ def test_differences_of_the_environments_are_shown_first(torchstone: Command, sa
     save(run_of(of("a", BEFORE)), run_of(of("a", AFTER), environment=other))
     ran = torchstone("explain", *BOTH, "a")
     first, second = ran.out.splitlines()[:2]
-    assert first == "The environments differ, and that may be the reason:"
+    assert first == "The environments differ, which may be the cause:"
     assert second == "  torch is 2.14.0, was 2.13.0"
     assert json.loads(torchstone("explain", *BOTH, "--format", "json").out)["environment_differences"] == [
         "torch is 2.14.0, was 2.13.0"

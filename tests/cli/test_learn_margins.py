@@ -186,7 +186,7 @@ def test_a_row_with_too_few_past_values_is_held_back_with_the_number_that_it_nee
     write("new.jsonl", performance_run(13, 20.0))
     ran = accept(torchstone, "--learn-margins", "runs")
     assert ran.code == 0
-    assert "4 past values: a margin needs 5 or more to be learned from" in ran.out
+    assert "4 past values: learning a margin needs 5 or more" in ran.out
     assert "nothing was written" in ran.out
     assert row_in(tmp_path / "base.jsonl").value == 10.0
     assert len(latencies) == 12
@@ -232,7 +232,7 @@ def test_a_new_row_with_too_few_past_values_is_not_added(torchstone: Command, wr
     ran = torchstone(
         "accept", "new.csv", "--baseline", "e.csv", "--learn-margins", "past", "--add-new", "--yes"
     )
-    assert "new, but 0 past values: a margin needs 5 or more" in ran.out
+    assert "new, but 0 past values: learning a margin needs 5 or more" in ran.out
 
 
 @pytest.mark.usefixtures("latencies")
@@ -309,7 +309,7 @@ def test_a_rule_with_a_limit_of_its_own_is_said_to_come_first(torchstone: Comman
     write("base.jsonl", performance_run(12, 10.0))
     write("new.jsonl", performance_run(13, 10.05))
     ran = accept(torchstone, "--learn-margins", "runs", "--rule", "abs_latency=ratio_ceiling:1.2")
-    assert "a rule has a margin of its own, which comes first" in ran.out
+    assert "a rule sets its own margin, which takes precedence" in ran.out
 
 
 @pytest.mark.usefixtures("latencies")

@@ -58,7 +58,7 @@ USAGE = [
     (["bench_a.py", "--compare-outputs", "gone"], "--compare-outputs gone: no such folder"),
     (["bench_a.py", "--shard", "1/2", "--durations", "gone.jsonl"], "gone.jsonl: no such file"),
     (["bench_a.py", "--csv", "bench_a.py"], "bench_a.py: this is a file, expected a folder"),
-    (["bench_a.py", "--v3", "/proc/no"], "/proc/no: nothing can be written into this folder"),
+    (["bench_a.py", "--v3", "/proc/no"], "/proc/no: cannot write into this folder"),
     (["bench_a.py", "-o", "bench_a.py"], "bench_a.py is there already, and is no run file\n  choose another"),
     (["bench_a.py", "-o", "empty"], "empty is there already, and is no run file\n  choose another"),
     (

@@ -119,7 +119,7 @@ class TestLine:
 class TestRounds:
     def test_every_round_of_every_benchmark_has_a_line(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = summary_of(scaling_run(), capsys)
-        mlp = table_of(text, "mlp: cpu, eager, float32, batch size 32 a rank, 25 MB buckets, gloo")
+        mlp = table_of(text, "mlp: cpu, eager, float32, batch size 32 per rank, 25 MB buckets, gloo")
         assert [(line["strategy"], line["ranks"]) for line in mlp[: len(MLP)]] == [
             (strategy, str(ranks)) for strategy, ranks in MLP
         ]
@@ -135,7 +135,7 @@ class TestRounds:
         }
         assert mlp[7]["p50"] == "timeout"
         assert (
-            len(table_of(text, "convnet: cpu, eager, float32, batch size 16 a rank, 25 MB buckets, gloo"))
+            len(table_of(text, "convnet: cpu, eager, float32, batch size 16 per rank, 25 MB buckets, gloo"))
             == 4
         )
 
@@ -197,7 +197,7 @@ class TestBuckets:
         assert told[1].endswith("slower")
         assert "to" in told[1]
         assert told[3].endswith("1.000x                   best")
-        assert told[5].startswith("25 MB is fastest; 50 MB is as fast, to 1%")
+        assert told[5].startswith("25 MB is fastest; 50 MB is as fast, within 1%")
 
     def test_each_number_of_ranks_has_a_table_and_each_collective_where_there_are_several(
         self, capsys: pytest.CaptureFixture[str]
@@ -229,8 +229,8 @@ def words_of(**given: object) -> tuple[str, str]:
 class TestWords:
     def test_what_cannot_be_told_apart_is_said_with_what_would_tell(self) -> None:
         words, note = words_of(trials=3)
-        assert words == "25 MB is fastest; 5 and 50 MB cannot be told apart: --trials 12 would say more"
-        assert note == "95% intervals over 3 trials each, those of ratios for all sizes together"
+        assert words == "25 MB is fastest; 5 and 50 MB are not clearly slower: use --trials 12 to find out"
+        assert note == "95% intervals over 3 trials each; those of ratios hold for all sizes together"
 
     def test_what_is_certain_is_said_plainly(self) -> None:
         words, _ = words_of(levels={"1": 0.2, "25": 0.1}, trials=4)
@@ -239,18 +239,18 @@ class TestWords:
     def test_of_one_job_each_nothing_is_certain(self) -> None:
         words, note = words_of(levels={"1": 0.2, "25": 0.1})
         assert words == (
-            "25 MB is fastest; that is of one job each, and the next may differ: --trials 5 would say more"
+            "25 MB is fastest; measured in one job each, and another may differ: use --trials 5 to find out"
         )
         assert "within one job each" in note
 
     def test_of_few_iterations_there_are_no_intervals(self) -> None:
         words, note = words_of(iterations=10)
-        assert words == "25 MB is fastest; 1, 5 and 50 MB cannot be told apart: --trials 5 would say more"
-        assert note == "no intervals: these take 20 iterations, or --trials"
+        assert words == "25 MB is fastest; 1, 5 and 50 MB are not clearly slower: use --trials 5 to find out"
+        assert note == "no intervals: they need 20 iterations, or --trials"
 
     def test_trials_that_would_not_help_are_not_advised(self) -> None:
         words, _ = words_of(levels={"25": 0.0512, "50": 0.0513}, trials=10, noise=0.05)
-        assert words.endswith("cannot be told apart: 50 trials would not tell either")
+        assert words.endswith("not clearly slower: even 50 trials would not show a difference")
 
     def test_one_result_and_none_are_said(self) -> None:
         assert words_of(levels={"1": 0.0, "25": 0.1})[0] == "only 25 MB has a result"
@@ -258,8 +258,8 @@ class TestWords:
 
     def test_conditions_leave_out_what_all_share(self) -> None:
         (shown,) = scaling_of(run_of_rounds(*bucket_rounds("mlp", FOUR)))
-        assert conditions_of(shown.sweep) == "cpu, eager, float32, batch size 32 a rank, gloo"
-        assert conditions_of(shown.sweep, {"device", "dtype", "backend"}) == "batch size 32 a rank, gloo"
+        assert conditions_of(shown.sweep) == "cpu, eager, float32, batch size 32 per rank, gloo"
+        assert conditions_of(shown.sweep, {"device", "dtype", "backend"}) == "batch size 32 per rank, gloo"
 
 
 def test_numbers_have_as_many_digits_as_they_deserve() -> None:

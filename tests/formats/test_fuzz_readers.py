@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, MEMORY, QUARANTINE, SETTINGS, TOOLS, assert_sound, read_as
-from torchstone.core.config import read_settings
+from torchstone.core.config import read_config
 from torchstone.core.disk import write_text
 from torchstone.core.errors import InputError
 from torchstone.core.text.safe_text import is_plain
@@ -221,7 +221,7 @@ def test_any_bytes_on_disk_are_read_or_refused(file: Path, data: bytes) -> None:
 
 TOML_READERS: dict[str, tuple[str, Callable[[str], object]]] = {
     "quarantine": (QUARANTINE, read_quarantine),
-    "settings": (SETTINGS, read_settings),
+    "settings": (SETTINGS, read_config),
 }
 
 

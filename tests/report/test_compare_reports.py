@@ -56,7 +56,7 @@ def test_the_text_has_the_summary_first_then_regressions_then_the_rest(
         "missing      gone",
         "one trial a side cannot tell",
         "interval        trials",
-        "1 count exactly as before",
+        "1 count unchanged",
     ]
     places = [out.index(text) for text in order]
     assert places == sorted(places)

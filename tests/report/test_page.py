@@ -223,7 +223,7 @@ class TestContents:
         phase, message = FAILURES[status]
         for row in rows:
             text = re.sub(r"<[^>]*>", "", row)
-            assert f"Failed while in {phase}" in text
+            assert f"Failed during {phase}" in text
             assert str(escape(message)) in text
             assert "AUTOTUNE mm(4096x768, 768x3072)" in text
             assert "torchstone repro run.jsonl" in text
@@ -233,7 +233,7 @@ class TestContents:
     def test_failures_that_say_the_same_but_for_numbers_are_one_entry(self) -> None:
         outcomes = [failing(f"m{n}", f"Tried to allocate {n}.5 GiB") for n in range(5)]
         page = page_of(run_of(*outcomes, failing("other", "no kernel")))
-        assert [(t.message, len(t.rows)) for t in page.troubles] == [
+        assert [(t.message, len(t.rows)) for t in page.failures] == [
             ("Tried to allocate 0.5 GiB", 5),
             ("no kernel", 1),
         ]
@@ -242,7 +242,7 @@ class TestContents:
         for cause in BREAKS[:2]:
             assert cause["place"] in seen.text
             assert cause["source"] in seen.text
-        assert "Recompiled because" in seen.text
+        assert "Reasons for recompiling" in seen.text
 
     def test_the_environment_is_there_whole(self, seen: Seen) -> None:
         for group in ("machine", "software", "variables"):
@@ -484,7 +484,7 @@ class TestCommand:
         assert torchstone("report", "a.jsonl", "b.jsonl").code == 0
         text = Seen((tmp_path / "report.html").read_text(encoding="utf-8")).text
         assert "All 50 cases passed" in text
-        assert "Where the files differ" in text
+        assert "Differences between the files" in text
         assert "environment / machine / driver570 a.jsonl575 b.jsonl" in text
         assert text.count("\u00b7 a.jsonl") == 20
 

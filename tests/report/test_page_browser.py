@@ -20,7 +20,7 @@ from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.reporting.html.page import render_page
-from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report
 from torchstone.reporting.views.page_view import make_page
 
@@ -86,7 +86,7 @@ def html_of(run: Run, baseline: Run | None = None) -> str:
     rules = RuleBook()
     judgement = check_results(results, Baseline([old]), Conditions(make_policy("strict", (), ()), rules))
     probes = {"old.jsonl": frozenset({"performance", "accuracy"})}
-    context = Context(("run.jsonl",), probes, find_terms(results.readings, [old], rules))
+    context = Context(("run.jsonl",), probes, acceptance_for(results.readings, [old], rules))
     report = Report(judgement, context)
     return render_page(make_page(results, report))
 
@@ -410,7 +410,7 @@ class TestCompileCaches:
         page.locator(".pictures a", has_text="BertForMaskedLM").focus()
         page.keyboard.press("Enter")
         body = page.locator("#cases-table > .open")
-        expect(body.locator(".detail")).to_contain_text("Why not warm")
+        expect(body.locator(".detail")).to_contain_text("Reasons for cache misses")
         expect(body.locator("th button").first).to_be_focused()
 
     def test_reasons_are_found_by_the_words_in_them(self, visit: Open) -> None:
@@ -489,9 +489,9 @@ def test_a_page_that_left_out_cases_says_so_in_sight_and_its_links_work(
     page = browser.new_page()
     page.goto(path.as_uri())
     expect(page.locator("#shown")).to_have_text("600 cases, the first 500 shown", timeout=30_000)
-    told = page.get_by_text("The table holds 600 of 3,000 cases")
+    told = page.get_by_text("The table shows 600 of 3,000 cases")
     expect(told).to_be_in_viewport()
-    told.get_by_role("link", name="what is left out").click()
+    told.get_by_role("link", name="omitted cases").click()
     expect(page.locator("#left-out")).to_be_in_viewport()
     expect(page.locator("#left-out")).to_contain_text("2,400 cases not in this table: 2,400 pass.")
     expect(page.locator("#left-out code").last).to_have_text("torchstone report run.jsonl --most-rows 3000")

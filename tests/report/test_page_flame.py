@@ -165,14 +165,14 @@ class TestPages:
 
     def test_the_report_with_a_baseline_shows_where_changes_came_from(self, page: Callable[..., str]) -> None:
         html = page(sample_run(changed=True), sample_run(changed=False))
-        assert "Where the changes came from: 3 cases" in html
+        assert "Causes of the changes: 3 cases" in html
         assert "+61,884,024 (+2.1%), counted by simulated." in html
         assert html.count('class="frames"') == 5
         assert html.count("run_extra_pass (torch/_inductor/fx_passes/walk.py)") == 2
 
     def test_without_a_baseline_it_shows_where_counts_went(self, page: Callable[..., str]) -> None:
         html = page(sample_run(changed=True))
-        assert "Where the counts went: 3 cases" in html
+        assert "Profiles: 3 cases" in html
         assert 'class="p0' in html
         assert "data-base" not in Tags(html).attributes
         assert "shades" not in html.partition("<body>")[2]
@@ -198,7 +198,7 @@ class TestPages:
         )
         assert "the profile of bad is not shown: new.jsonl:3: column outcome.extra.profile.total" in self.err
         assert "the profile of bad is not shown" in html
-        assert "Where the counts went: 1 case" in html
+        assert "Profiles: 1 case" in html
 
     def test_a_profile_is_not_told_again_among_what_else_is_known(self, page: Callable[..., str]) -> None:
         html = page(sample_run(changed=True))
@@ -318,12 +318,12 @@ class TestLooking:
     def test_pointing_at_a_frame_tells_what_it_cost(self, visit: Open) -> None:
         flame = graph(visit())
         frame(flame, "inductor").hover()
-        told = flame.locator(".told")
+        told = flame.locator(".frame-status")
         expect(told).to_have_text(
             "inductor 1,532,999,995 instructions, was 1,399,999,997: +132,999,998 (+9.5%); 52.1% of all"
         )
         flame.page.mouse.move(0, 0)
-        expect(told).to_contain_text("Point at a frame")
+        expect(told).to_contain_text("Hover over a frame")
 
     def test_frames_are_as_wide_as_their_cost(self, visit: Open) -> None:
         flame = graph(visit())
@@ -351,8 +351,10 @@ class TestLooking:
         gone = frame(flame, "LeafGuard::check")
         assert 1 <= width_of(gone) < 8
         gone.hover()
-        expect(flame.locator(".told")).to_contain_text("LeafGuard::check 0 instructions, was 59,808,452")
-        expect(flame.locator(".told")).to_contain_text("(\u2212100.0%)")
+        expect(flame.locator(".frame-status")).to_contain_text(
+            "LeafGuard::check 0 instructions, was 59,808,452"
+        )
+        expect(flame.locator(".frame-status")).to_contain_text("(\u2212100.0%)")
 
 
 class TestZooming:
@@ -366,7 +368,7 @@ class TestZooming:
         assert width_of(frame(flame, "inductor")) == pytest.approx(whole, abs=2)
         assert width_of(frame(flame, "all")) == pytest.approx(whole, abs=2)
         expect(frame(flame, "dynamo")).to_be_hidden()
-        expect(flame.locator(".told")).to_contain_text("inductor 1,532,999,995")
+        expect(flame.locator(".frame-status")).to_contain_text("inductor 1,532,999,995")
         below = flame.locator(".frames svg svg:visible").filter(has=flame.page.get_by_text("libc.so.6"))
         share = 0.2876  # of inductor, that is
         assert width_of(below.first) / whole == pytest.approx(share, abs=0.02)
@@ -398,7 +400,7 @@ class TestKeyboard:
         page.keyboard.press("Tab")  # the button is of no use yet, and so is passed over
         frames = flame.locator(".frames")
         expect(frames).to_be_focused()
-        told = flame.locator(".told")
+        told = flame.locator(".frame-status")
         expect(told).to_contain_text("all 2,942,007,469 instructions")
         page.keyboard.press("ArrowDown")
         expect(told).to_contain_text("dynamo 879,692,474")
@@ -435,19 +437,19 @@ class TestSearching:
     def test_names_are_found_and_counted(self, visit: Open) -> None:
         flame = graph(visit())
         flame.get_by_label("Find").fill("MALLOC")
-        told = flame.locator(".told")
+        told = flame.locator(".frame-status")
         expect(told).to_have_text(re.compile(r"3 frames match, \d+\.\d% of all"))
         expect(flame.locator(".hit")).to_have_count(3)
         flame.get_by_label("Find").fill("no such thing")
         expect(told).to_have_text("0 frames match")
         flame.get_by_label("Find").fill("")
-        expect(told).to_contain_text("Point at a frame")
+        expect(told).to_contain_text("Hover over a frame")
         expect(flame.locator(".searching")).to_have_count(0)
 
     def test_each_graph_has_its_own(self, visit: Open) -> None:
         page = visit()
         graph(page, 1).get_by_label("Find").fill("run_extra_pass")
-        expect(graph(page, 1).locator(".told")).to_have_text("1 frame matches, 16.3% of all")
+        expect(graph(page, 1).locator(".frame-status")).to_have_text("1 frame matches, 16.3% of all")
         expect(graph(page).locator(".hit")).to_have_count(0)
 
 
@@ -495,13 +497,13 @@ class TestLooks:
         assert flame.locator(".frames").evaluate("(node) => node.scrollWidth > node.clientWidth")
         frame(flame, "dynamo").tap()
         expect(frame(flame, "inductor")).to_be_hidden()
-        expect(flame.locator(".told")).to_contain_text("dynamo 879,692,474")
+        expect(flame.locator(".frame-status")).to_contain_text("dynamo 879,692,474")
 
     def test_without_the_script_the_graph_is_a_picture(self, visit: Open) -> None:
         flame = graph(visit(java_script_enabled=False))
         expect(frame(flame, "inductor")).to_be_visible()
         expect(flame.locator(".tools")).to_be_hidden()
-        expect(flame.locator(".told")).to_be_hidden()
+        expect(flame.locator(".frame-status")).to_be_hidden()
 
     def test_print_hides_what_only_a_screen_needs(self, visit: Open) -> None:
         page = visit()
@@ -523,13 +525,15 @@ class TestReport:
         page = visit("report")
         page.locator("#filters").get_by_label("Find").fill("mm_loop")
         expect(page.locator("#shown")).to_have_text("1 of 4 cases shown")
-        page.get_by_role("link", name="Its row in the table").first.click()
+        page.get_by_role("link", name="Row in the table").first.click()
         expect(page.locator("#cases-table > .open")).to_have_count(1)
 
     def test_a_plain_graph_tells_the_cost_alone(self, visit: Open) -> None:
         flame = graph(visit("plain"))
         frame(flame, "inductor").hover()
-        expect(flame.locator(".told")).to_have_text("inductor 1,532,999,995 instructions; 52.1% of all")
+        expect(flame.locator(".frame-status")).to_have_text(
+            "inductor 1,532,999,995 instructions; 52.1% of all"
+        )
         expect(flame.locator(".legend")).to_have_count(0)
 
     def test_an_attack_in_a_name_has_no_effect(self, visit: Open) -> None:
@@ -539,6 +543,6 @@ class TestReport:
         flame.get_by_label("Find").fill("<script")
         expect(flame.locator(".hit")).to_have_count(1)
         flame.locator(".hit").hover()
-        expect(flame.locator(".told")).to_contain_text(ATTACK)
+        expect(flame.locator(".frame-status")).to_contain_text(ATTACK)
         assert page.locator("img, body script").count() == 0
         assert page.evaluate("() => document.scripts.length") == 1

@@ -41,7 +41,8 @@ from torchstone.core.run_file import encode_run
 from torchstone.formats.merge import merge
 from torchstone.formats.torch import ddp
 from torchstone.reporting.html.page import render_page
-from torchstone.reporting.html.scaling_section import MOST_RANKS, MOST_SWEEPS, OPEN_TABLES
+from torchstone.reporting.html.scaling_details import MOST_RANKS
+from torchstone.reporting.html.scaling_section import MOST_SWEEPS, OPEN_TABLES
 from torchstone.reporting.svg.line_chart import rank_scale, rate_scale, share_scale
 from torchstone.reporting.views.page_view import make_page
 from torchstone.reporting.views.scaling_view import read_ranks, scaling_figures, scaling_of
@@ -125,29 +126,31 @@ class TestSection:
         assert ["ddp, 4 ranks", "3", "b", "cpu", "34.4 ms", "23.1 ms", "33%", "340 MB"] in lines
 
     def test_of_several_trials_it_is_said_that_ranks_speak_of_the_first(self, html: str) -> None:
-        assert html.count("<summary>Rank by rank</summary>") == 2
-        assert html.count("<summary>Rank by rank, of the first trial</summary>") == 1  # transformer
+        assert html.count("<summary>By rank</summary>") == 2
+        assert html.count("<summary>By rank, first trial</summary>") == 1  # transformer
 
     def test_rounds_of_one_rank_need_no_table_of_ranks(self) -> None:
         html = html_of(run_of_rounds(*sweep_of("mlp", {("none", 1): 0.1, ("ddp", 1): 0.11})))
         assert "Rounds of mlp" in html
-        assert "Rank by rank" not in html
+        assert "By rank" not in html
 
     def test_stragglers_are_named(self, seen: Seen) -> None:
         assert f"Straggler with ddp on 4 ranks: {STRAGGLER}" in seen.text
 
     def test_bucket_sizes_have_intervals_and_the_fastest_is_named(self, html: str, seen: Seen) -> None:
-        assert "25 MB is fastest; 5 and 50 MB cannot be told apart: --trials 12 would say more." in seen.text
+        assert (
+            "25 MB is fastest; 5 and 50 MB are not clearly slower: use --trials 12 to find out." in seen.text
+        )
         lines = tables_of(html, "Bucket sizes on 2 ranks with gloo of transformer")[1:]
         assert [line[0] for line in lines] == ["1 MB", "5 MB", "25 MB", "50 MB"]
-        assert [line[-1] for line in lines] == ["slower", "cannot be told apart", "fastest", "cannot be told apart"]  # fmt: skip
+        assert [line[-1] for line in lines] == ["slower", "not clearly slower", "fastest", "not clearly slower"]  # fmt: skip
         assert lines[0][1:5] == ["60.9 ms", "58.7 to 62.7 ms", "1.197x", "1.144 to 1.241x"]
 
     def test_the_whole_is_one_number_in_the_summary(self, html: str) -> None:
         assert "efficiency of mlp with ddp on 8 ranks" in Seen(html).text
         assert scaling_figures(scaling_of(scaling_run())) == (
             "58%",
-            ["efficiency of mlp with ddp on 8 ranks", "the least of 2 benchmarks on their most ranks"],
+            ["efficiency of mlp with ddp on 8 ranks", "the lowest of 2 benchmarks, each on its most ranks"],
         )
         assert scaling_figures(scaling_of(run_of_rounds(*sweep_of("mlp", {("none", 1): 0.1})))) == ("", [])
 
@@ -167,7 +170,7 @@ class TestSection:
         case = round_case("mlp", "ddp", 1000)
         html = html_of(run_of_rounds(round_passed(case, times_of(0.1, 1000, iterations=1))))
         assert len(tables_of(html, "Ranks of mlp")) == MOST_RANKS + 1
-        assert "700 more are with their cases." in html
+        assert "700 more are listed with their cases." in html
 
 
 class TestPictures:
@@ -206,7 +209,7 @@ class TestPictures:
         assert line[5] == "58%was 43%"
 
     def test_another_batch_size_is_not_set_beside(self, html: str, seen: Seen) -> None:
-        assert "before.jsonl has convnet with batch size 64: not shown beside this" in seen.text
+        assert "before.jsonl has convnet with batch size 64: not comparable, so not shown" in seen.text
         assert all(not line[4].count("was") for line in tables_of(html, "Rounds of convnet"))
 
     def test_a_report_of_the_original_is_a_baseline_too(self) -> None:
@@ -469,7 +472,7 @@ class TestBrowser:
     def test_without_the_script_all_of_it_is_there(self, visit: Open) -> None:
         page = visit(java_script_enabled=False)
         expect(page.locator(".lines").first).to_be_visible()
-        page.locator(".sweep").first.get_by_text("Rank by rank").click()
+        page.locator(".sweep").first.get_by_text("By rank").click()
         expect(page.get_by_role("region", name="Ranks of mlp")).to_be_visible()
 
     def test_the_keyboard_reaches_tables_unfolds_ranks_and_follows_a_round(self, visit: Open) -> None:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from torchstone.baselines.margins import (
-    Lessons,
-    as_written,
+    PastMeasurements,
     find_failed_repeat,
     find_other_counter,
-    settle_row,
+    learn_row,
+    round_for_baseline,
 )
 from torchstone.baselines.text_edits import Change
 from torchstone.core.errors import printable
@@ -32,8 +32,8 @@ from torchstone.gate.sanity import contradictions
 Value = TypeVar("Value", bound="str | Number")
 
 
-class Wish(Struct, frozen=True):
-    """The options of the user."""
+class AdoptionOptions(Struct, frozen=True):
+    """Options for adopting results, as the user gave them."""
 
     only: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -41,90 +41,90 @@ class Wish(Struct, frozen=True):
     add_new: bool = False
     include_unstable: bool = False
     margins: bool = False
-    """Whether the further files are repeats of the first, to derive margins from."""
-    lessons: Lessons | None = None
-    """Past measurements, if margins are learned from them."""
-    elsewhere: str = ""
-    """How the environments of results and baseline differ."""
-    head: Run | None = None
-    """The run whose environment the baseline takes over with all rows."""
+    """Whether the further files are repeats of the first, to derive margins from their spread."""
+    past: PastMeasurements | None = None
+    """Past measurements to learn margins from; None if margins are not learned."""
+    environment_differences: str = ""
+    """How the environments of results and baseline differ; empty if they are the same."""
+    moves_to: Run | None = None
+    """The run whose environment the baseline takes over; None if it keeps its own."""
 
     @property
-    def is_apart(self) -> bool:
-        """Return whether results from another environment would mix with rows that stay."""
-        return bool(self.elsewhere) and self.head is None
+    def mixes_environments(self) -> bool:
+        """Return whether results of another environment would be mixed with rows that stay."""
+        return bool(self.environment_differences) and self.moves_to is None
 
-    def settles_margin(self, rule: Rule, values: int) -> bool:
+    def learns_margin(self, rule: Rule, values: int) -> bool:
         """Return whether a metric with this rule gets a margin from this many measurements."""
-        if self.lessons is not None:
+        if self.past is not None:
             return rule.kind in SHARES
         return self.margins and rule.kind == "margin" and values > 1
 
 
-ELSEWHERE = (
+OTHER_ENVIRONMENT = (
     "measured in another environment ({}): accept all rows together (no --only, --metric, --repeat or "
     "--learn-margins), or start another file"
 )
 
 
-def wants_metric(metric: str, wish: Wish) -> bool:
+def wants_metric(metric: str, options: AdoptionOptions) -> bool:
     """Return whether the user selected a metric."""
-    return not wish.metrics or any(matches_metric(pattern, metric) for pattern in wish.metrics)
+    return not options.metrics or any(matches_metric(pattern, metric) for pattern in options.metrics)
 
 
 def compare_row(
-    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, line: int
+    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, options: AdoptionOptions, line: int
 ) -> Iterator[Change]:
-    """Yield the changes to one expected row. If its status is held back, so are its numbers."""
+    """Yield the changes to one expected row. If its status is held back, its numbers are too."""
     case, ending = expected.case, expected.status
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
         yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
         return
-    if wish.margins and (why := find_failed_repeat(outcomes)):
+    if options.margins and (why := find_failed_repeat(outcomes)):
         yield Change("hold", case, main_metric(expected), None, None, why, line)
         return
-    if not expects_status(expected) and (why := _disagreement(outcomes, wish)):
+    if not expects_status(expected) and (why := _disagreement(outcomes, options)):
         yield Change("hold", case, main_metric(expected), None, None, why, line)
         return
-    if expects_status(expected) and wants_metric(ACCURACY, wish):
-        changes = list(_compare_status(expected, outcomes, wish, line))
+    if expects_status(expected) and wants_metric(ACCURACY, options):
+        changes = list(_compare_status(expected, outcomes, options, line))
         yield from changes
         if any(change.action == "hold" for change in changes):
             return
         if case.probe in {"", Probe.ACCURACY}:
             ending = next((str(change.new) for change in changes if change.action == "change"), ending)
     for measurement in expected.measurements:
-        if wants_metric(measurement.metric, wish):
-            yield from _compare_metric(case, measurement, outcomes, ending, rules, wish, line)
+        if wants_metric(measurement.metric, options):
+            yield from _compare_metric(case, measurement, outcomes, ending, rules, options, line)
 
 
-def _disagreement(outcomes: Sequence[Outcome], wish: Wish) -> str:
-    """Return how files disagree on whether a case can be measured; empty if they agree."""
-    there = [outcome for outcome in outcomes if outcome.status != NOT_AVAILABLE]
-    ran = [has_numbers(outcome) for outcome in there]
+def _disagreement(outcomes: Sequence[Outcome], options: AdoptionOptions) -> str:
+    """Return how the files disagree on whether a case has numbers; empty if they agree."""
+    available = [outcome for outcome in outcomes if outcome.status != NOT_AVAILABLE]
+    ran = [has_numbers(outcome) for outcome in available]
     if all(ran) or not any(ran):
         return ""
-    winner, agreed, tally = majority_of([outcome.status for outcome in there], wish)
-    ran_mostly = any(outcome.status == winner and has_numbers(outcome) for outcome in there)
+    winner, agreed, tally = majority_of([outcome.status for outcome in available], options)
+    ran_mostly = any(outcome.status == winner and has_numbers(outcome) for outcome in available)
     return "" if agreed and ran_mostly else f"the files disagree: {tally}"
 
 
 def _compare_status(
-    expected: Outcome, outcomes: Sequence[Outcome], wish: Wish, line: int
+    expected: Outcome, outcomes: Sequence[Outcome], options: AdoptionOptions, line: int
 ) -> Iterator[Change]:
     statuses = [outcome.status for outcome in outcomes if outcome.status != NOT_AVAILABLE]
     if expected.status == FAILED and statuses and not {*statuses} & {PASSED, SKIPPED}:
-        return  # a row without the failure's status
+        return  # the row does not say how the case fails
     if not statuses:  # not_available says nothing about what to expect
         yield Change("hold", expected.case, ACCURACY, expected.status, None, "not available here", line)
         return
     without_numbers = not expected.measurements and any(outcome.measurements for outcome in outcomes)
     states_numbers = bool(expected.case.variant.device)  # a row of results, not of expected values
     if expected.status not in statuses and without_numbers and states_numbers:
-        note = "the row is of a failure and has no numbers: remove it, and use --add-new"
+        note = "the row states a failure and has no numbers: remove it, and use --add-new"
         yield Change("hold", expected.case, ACCURACY, expected.status, statuses[-1], note, line)
     else:
-        yield from _vote(expected.case, ACCURACY, expected.status, statuses, wish, line)
+        yield from _adopt_majority(expected.case, ACCURACY, expected.status, statuses, options, line)
 
 
 def _compare_metric(
@@ -133,59 +133,61 @@ def _compare_metric(
     outcomes: Sequence[Outcome],
     ending: str,
     rules: RuleBook,
-    wish: Wish,
+    options: AdoptionOptions,
     line: int,
 ) -> Iterator[Change]:
-    rule = rule_for(old, outcomes[0].case, rules, wish)
+    rule = rule_for(old, outcomes[0].case, rules, options)
     if rule.kind == "ignore":
         return
     found = measurements_of(outcomes, old.metric, ending)
     values = [measurement.value for measurement in found]
-    why = find_other_counter(old, found) or _mixed_ways(found)
-    if not why and wish.is_apart and values and depends_on_environment(old.metric):
-        why = ELSEWHERE.format(wish.elsewhere)
+    why = find_other_counter(old, found) or _find_mixed_methods(found)
+    if not why and options.mixes_environments and values and depends_on_environment(old.metric):
+        why = OTHER_ENVIRONMENT.format(options.environment_differences)
     if why:
         yield Change("hold", case, old.metric, old.value, median(values) if values else None, why, line)
         return
     if not values:
-        if why := _why_no_value(case, outcomes, ending, wish):
+        if why := _why_no_value(case, outcomes, ending, options):
             yield Change("hold", case, old.metric, old.value, None, why, line)
-    elif is_voted_on(old.metric, rule, values):
-        yield from _vote(case, old.metric, old.value, values, wish, line)
+    elif uses_majority(old.metric, rule, values):
+        yield from _adopt_majority(case, old.metric, old.value, values, options, line)
     else:
-        ways = _other_ways(old, found)
-        if wish.settles_margin(rule, len(values)):
-            changes = [settle_row(case, old, found, rule, wish.lessons, line)]
+        ways = _changed_methods(old, found)
+        if options.learns_margin(rule, len(values)):
+            changes = [learn_row(case, old, found, rule, options.past, line)]
         else:
             changes = list(
-                _settle(case, old, values, rule, line, always=wish.head is not None, anew=bool(ways))
+                _adopt_median(
+                    case, old, values, rule, line, always=options.moves_to is not None, remeasured=bool(ways)
+                )
             )
         for change in changes:
-            anew = ways and change.action == "keep"
-            yield structs.replace(change, ways=ways, action="change" if anew else change.action)
+            must_edit = ways and change.action == "keep"
+            yield structs.replace(change, ways=ways, action="change" if must_edit else change.action)
 
 
-def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, wish: Wish) -> str:
+def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, options: AdoptionOptions) -> str:
     """Return why a number is not adopted, unless the status row already says so; empty if it is adopted."""
     failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
     if not failed or any(ended_alike(outcome.status, ending) for outcome in outcomes):
         return ""
     if case.probe not in {"", Probe.ACCURACY}:
         return f"no value: {failed}"
-    if wants_metric(ACCURACY, wish) or not ending:
+    if wants_metric(ACCURACY, options) or not ending:
         return ""
     return f"failed with {failed} where the baseline expects {ending}; accept its accuracy as well"
 
 
-def is_voted_on(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
-    """Return whether a number is adopted by majority: a count that does not vary."""
+def uses_majority(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
+    """Return whether a number is adopted by majority, as counts that do not vary are."""
     if rule.kind not in {"count", "any"}:
         return False
     return not depends_on_environment(metric) or all(type(value) is int for value in values)
 
 
-def _mixed_ways(found: Sequence[Measurement]) -> str:
-    """Return how the files' ways of measuring differ; empty if they are the same."""
+def _find_mixed_methods(found: Sequence[Measurement]) -> str:
+    """Return how the files' methods of measuring differ; empty if they are the same."""
     for way in WAYS:
         ways = sorted({str(said) for each in found if (said := (each.extra or {}).get(way))})
         if len(ways) > 1:
@@ -193,11 +195,11 @@ def _mixed_ways(found: Sequence[Measurement]) -> str:
     return ""
 
 
-def rule_for(measurement: Measurement, case: Case, rules: RuleBook, wish: Wish) -> Rule:
-    """Return the rule that decides how large a change is worth adopting; by default any change is."""
+def rule_for(measurement: Measurement, case: Case, rules: RuleBook, options: AdoptionOptions) -> Rule:
+    """Return the rule that decides how large a change must be to be adopted; by default any change is."""
     found = rules.find(measurement.metric, case)
-    settled = wish.lessons is not None or (wish.margins and case.probe == Probe.INSTRUCTIONS)
-    return found or Rule("any" if measurement.margin is None and not settled else "margin")
+    learned = options.past is not None or (options.margins and case.probe == Probe.INSTRUCTIONS)
+    return found or Rule("any" if measurement.margin is None and not learned else "margin")
 
 
 def measurements_of(outcomes: Sequence[Outcome], metric: str, ending: str) -> list[Measurement]:
@@ -212,34 +214,39 @@ def measurements_of(outcomes: Sequence[Outcome], metric: str, ending: str) -> li
     return [m for outcome in good for m in outcome.measurements if m.metric == metric]
 
 
-def _vote(
-    case: Case, metric: str, old: str | Number, values: Sequence[str | Number], wish: Wish, line: int
+def _adopt_majority(
+    case: Case,
+    metric: str,
+    old: str | Number,
+    values: Sequence[str | Number],
+    options: AdoptionOptions,
+    line: int,
 ) -> Iterator[Change]:
     """Adopt the majority's value. Disagreement is never adopted silently."""
-    winner, agreed, tally = majority_of(values, wish)
+    winner, agreed, tally = majority_of(values, options)
     if not agreed:
         yield Change("hold", case, metric, old, winner, f"the files disagree: {tally}", line)
     elif winner != old:
         yield Change("change", case, metric, old, winner, f"majority of {tally}" if tally else "", line)
 
 
-def majority_of(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
+def majority_of(values: Sequence[Value], options: AdoptionOptions) -> tuple[Value, bool, str]:
     """Return the majority's value, whether it may be adopted, and the tally if the values differ."""
     counted = Counter(values).most_common()
     winner, votes = counted[0]
     if votes == len(values):
         return winner, True, ""
     tally = ", ".join(f"{value} x{times}" for value, times in counted)
-    return winner, wish.include_unstable and 2 * votes > len(values), tally
+    return winner, options.include_unstable and 2 * votes > len(values), tally
 
 
-def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
-    """Return in which ways the new numbers were measured differently from the old one."""
+def _changed_methods(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
+    """Return the methods by which the new numbers were measured, where they differ from the old one's."""
     before, now = old.extra or {}, (found[-1].extra or {}) if found else {}
     return {way: now[way] for way in WAYS if way in before and way in now and before[way] != now[way]} or None
 
 
-def _settle(
+def _adopt_median(
     case: Case,
     old: Measurement,
     values: Sequence[Number],
@@ -247,51 +254,54 @@ def _settle(
     line: int,
     *,
     always: bool,
-    anew: bool,
+    remeasured: bool,
 ) -> Iterator[Change]:
     """Adopt the median if it moved by more than a third of the rule's limit.
 
-    Numbers from another environment (``always``) or measured in another way (``anew``) are adopted in any
-    case.
+    ``always`` adopts any change (the numbers are of another environment), and ``remeasured`` even an
+    unchanged value (it was measured by another method).
     """
-    middle, before = middle_of(values), old.value
+    middle, before = median_of(values), old.value
     allowed = allowance(rule, old.margin)
     if rule.kind == "count":
         allowed = rule.tolerance / abs(before) if before else 0.0
     if middle <= 0 < before and rule.kind in SHARES and not always:
-        told = "not positive, so a relative limit makes no sense: measure it again"
-        yield Change("hold", case, old.metric, before, middle, told, line)
+        why = "not positive, so a relative limit makes no sense: measure it again"
+        yield Change("hold", case, old.metric, before, middle, why, line)
         return
-    new = as_written(middle, rule, allowed)
+    new = round_for_baseline(middle, rule, allowed)
     moved = abs(middle - before) / abs(before) if before else 1.0
-    if anew or ((always or moved > allowed / 3) and new != before):
+    if remeasured or ((always or moved > allowed / 3) and new != before):
         note = f"median of {len(values)}" if len(values) > 1 else ""
         yield Change("change", case, old.metric, before, new, note, line)
 
 
 def can_be_expected(
-    measurement: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
+    measurement: Measurement, outcomes: Sequence[Outcome], rules: RuleBook, options: AdoptionOptions
 ) -> bool:
-    """Return whether a relative limit makes sense: not for a time difference that noise turned negative."""
-    rule = rule_for(measurement, outcomes[-1].case, rules, wish)
+    """Return whether the metric's rule can judge it: a relative limit needs a positive median.
+
+    Noise can turn a difference of two times negative.
+    """
+    rule = rule_for(measurement, outcomes[-1].case, rules, options)
     if rule.kind not in SHARES:
         return True
     found = measurements_of(outcomes, measurement.metric, outcomes[-1].status)
-    return middle_of([each.value for each in found]) > 0
+    return median_of([each.value for each in found]) > 0
 
 
-def middle_of(values: Sequence[Number]) -> Number:
-    """Return the median; of counts, a count."""
+def median_of(values: Sequence[Number]) -> Number:
+    """Return the median, as an int if all values are."""
     middle = median(values)
     return int(middle) if all(isinstance(value, int) for value in values) else middle
 
 
-def in_place(change: Change, kind: str) -> Change:
-    """Return the change as this format can hold it; a status without a column is held back."""
+def hold_unsupported_status(change: Change, kind: str) -> Change:
+    """Return the change, held back if it changes a status that this format has no column for."""
     of_status = change.metric == ACCURACY and change.action == "change"
     if not of_status or (
         kind != "performance" and not (kind == "v3" and change.case.probe == Probe.PERFORMANCE)
     ):
         return change
-    note = "a file of performance does not say how a case fails: remove the row, and use --add-new"
+    note = "a performance file does not say how a case fails: remove the row, and use --add-new"
     return structs.replace(change, action="hold", note=note)

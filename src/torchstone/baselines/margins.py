@@ -23,16 +23,16 @@ LEAST_MARGIN = 0.001
 LEAST_MARGIN_OF_TIMES = 0.05
 LEAST_LEARNED_MARGIN_OF_TIMES = 0.01
 SIGNIFICANT_DIGITS = 4
-TOO_WIDE = "its repeats lie too far apart for any margin: measure it more often, or fix it"
-PAST_TOO_WIDE = "its past values lie too far apart for any margin: measure it longer, or fix it"
+TOO_WIDE = "its repeats vary too much for any margin: measure it more often, or fix it"
+PAST_TOO_WIDE = "its past values vary too much for any margin: measure it longer, or fix it"
 _EXACT_COUNTERS = frozenset({"hardware", "simulated", "python"})
 _EXACT_UNITS = frozenset({"instructions", "calls"})
 
 
-class Settled(Struct, frozen=True):
-    """Expected value, margin and spread. A margin of 1 or more is unusable, and ``why`` says why.
+class LearnedMargin(Struct, frozen=True):
+    """Expected value, margin and spread of a row.
 
-    ``note`` says where the margin comes from.
+    A margin of 1 or more is unusable, and ``why`` gives the reason. ``note`` says where the margin comes from.
     """
 
     value: Number
@@ -47,111 +47,120 @@ class Settled(Struct, frozen=True):
         return self.margin < 1
 
 
-class Lessons(Struct, frozen=True):
+class PastMeasurements(Struct, frozen=True):
     """Past measurements by case, oldest first, and the accepted share of false alarms."""
 
     outcomes: dict[Case, tuple[Outcome, ...]]
     false_alarms: float
 
     def of(self, case: Case, like: Measurement) -> list[Measurement]:
-        """Return the past measurements of a case that were made in the same way, as far as known."""
+        """Return the past measurements of a case by the same method as ``like``, as far as known."""
         good = [outcome for outcome in self.outcomes.get(case, ()) if is_sound(outcome)]
         found = [m for outcome in good for m in outcome.measurements if m.metric == like.metric]
         return [measurement for measurement in found if is_alike(measurement, like)]
 
 
-def settle_row(
-    case: Case, old: Measurement, found: Sequence[Measurement], rule: Rule, lessons: Lessons | None, line: int
+def learn_row(
+    case: Case,
+    old: Measurement,
+    found: Sequence[Measurement],
+    rule: Rule,
+    past: PastMeasurements | None,
+    line: int,
 ) -> Change:
     """Adopt the median if it moved by more than a third of the learned margin, and the margin itself."""
     before, stated = old.value, allowance(rule, old.margin)
-    new = settle(case, found, before, rule, lessons)
+    new = learn_value(case, found, before, rule, past)
     if not new.is_usable:
         return Change("hold", case, old.metric, before, new.value, new.why, line, None, stated, new.spread)
     action = "keep" if new.value == before and new.margin == old.margin else "change"
-    notes = [f"median of {len(found)}"] if new.value != before and lessons is None else []
+    notes = [f"median of {len(found)}"] if new.value != before and past is None else []
     notes += [new.note] if new.note else []
-    notes += ["a rule has a margin of its own, which comes first"] if _comes_first(rule) else []
+    notes += (
+        ["a rule sets its own margin, which takes precedence"] if _overrides_baseline_margin(rule) else []
+    )
     return Change(
         action, case, old.metric, before, new.value, "; ".join(notes), line, new.margin, stated, new.spread
     )
 
 
-def settle(
-    case: Case, found: Sequence[Measurement], before: Number | None, rule: Rule, lessons: Lessons | None
-) -> Settled:
+def learn_value(
+    case: Case, found: Sequence[Measurement], before: Number | None, rule: Rule, past: PastMeasurements | None
+) -> LearnedMargin:
     """Return value and margin, learned from past runs if there are any, else from repeats.
 
     The current value ``before`` stays if the new one is less than a third of the margin away.
     """
-    if lessons is None:
-        return _from_repeats(found, before, rule)
-    return _from_past(found, before, rule, lessons.of(case, found[0]), lessons.false_alarms)
+    if past is None:
+        return _learn_from_repeats(found, before, rule)
+    return _learn_from_past(found, before, rule, past.of(case, found[0]), past.false_alarms)
 
 
-def _from_repeats(found: Sequence[Measurement], before: Number | None, rule: Rule) -> Settled:
+def _learn_from_repeats(found: Sequence[Measurement], before: Number | None, rule: Rule) -> LearnedMargin:
     values = [measurement.value for measurement in found]
-    least, apart = least_margin(found[0]), spread(values)
-    middle = _whole(median(values), found)
+    least, spread_now = least_margin(found[0]), spread(values)
+    middle = _int_if_all_are(median(values), found)
     margin = find_margin(values, middle, least)
     if margin >= 1:
-        return Settled(middle, margin, apart)
+        return LearnedMargin(middle, margin, spread_now)
     value = _keep_or_write(middle, before, margin, rule)
-    return Settled(value, find_margin(values, value, least), apart)
+    return LearnedMargin(value, find_margin(values, value, least), spread_now)
 
 
-def _from_past(
+def _learn_from_past(
     found: Sequence[Measurement],
     before: Number | None,
     rule: Rule,
     past: Sequence[Measurement],
     false_alarms: float,
-) -> Settled:
+) -> LearnedMargin:
     """Return the median of the newest level, and the margin for the given share of false alarms."""
     now, values = median(measurement.value for measurement in found), [each.value for each in past]
     if len(values) < FEWEST:
-        told = f"{count_of(len(values), 'past value')}: a margin needs {FEWEST} or more to be learned from"
-        return Settled(now, math.inf, spread(values), why=told)
+        why = f"{count_of(len(values), 'past value')}: learning a margin needs {FEWEST} or more"
+        return LearnedMargin(now, math.inf, spread(values), why=why)
     if min(now, *values) <= 0:
-        return Settled(now, math.inf, 0.0, why="a value is not positive, so a relative margin makes no sense")
+        return LearnedMargin(
+            now, math.inf, 0.0, why="a value is not positive, so a relative margin makes no sense"
+        )
     known = forecast_around(values, now, false_alarms)
-    least, apart = _least_learned(found[0]), spread(known.level)
+    least, spread_now = _least_learned_margin(found[0]), spread(known.level)
 
     def margin_around(value: Number) -> float:
         reach = max(least, known.high / value - 1, 1 - known.low / value)
         return reach if math.isinf(reach) else round_up(reach)
 
-    middle = _whole(known.middle, (*found, *past))
+    middle = _int_if_all_are(known.middle, (*found, *past))
     if margin_around(middle) >= 1:
-        return Settled(middle, margin_around(middle), apart, why=PAST_TOO_WIDE)
+        return LearnedMargin(middle, margin_around(middle), spread_now, why=PAST_TOO_WIDE)
     value = _keep_or_write(middle, before, margin_around(middle), rule)
-    told = count_of(len(values), "past value")
-    told += f", {count_of(known.shifts, 'level shift')}" if known.shifts else ""
-    return Settled(value, margin_around(value), apart, told, PAST_TOO_WIDE)
+    note = count_of(len(values), "past value")
+    note += f", {count_of(known.shifts, 'level shift')}" if known.shifts else ""
+    return LearnedMargin(value, margin_around(value), spread_now, note, PAST_TOO_WIDE)
 
 
-def _least_learned(measurement: Measurement) -> float:
-    """Return the narrowest margin ever learned; for times it is narrower than the one from repeats."""
+def _least_learned_margin(measurement: Measurement) -> float:
+    """Return the smallest margin to learn from past runs; for times it is smaller than that from repeats."""
     return min(least_margin(measurement), LEAST_LEARNED_MARGIN_OF_TIMES)
 
 
-def _whole(middle: Number, measurements: Sequence[Measurement]) -> Number:
-    """Return an int if all values are whole: the original's updater reads nothing else."""
+def _int_if_all_are(middle: Number, measurements: Sequence[Measurement]) -> Number:
+    """Return an int if all values are ints, because the original's updater reads nothing else."""
     return int(middle) if all(isinstance(each.value, int) for each in measurements) else middle
 
 
 def _keep_or_write(middle: Number, before: Number | None, margin: float, rule: Rule) -> Number:
     """Keep the current value if the median moved by less than a third of the margin; else round the median."""
     stays = before is not None and before > 0 and abs(middle - before) / before <= margin / 3
-    return before if before is not None and stays else as_written(middle, rule, margin)
+    return before if before is not None and stays else round_for_baseline(middle, rule, margin)
 
 
-def _comes_first(rule: Rule) -> bool:
+def _overrides_baseline_margin(rule: Rule) -> bool:
     """Return whether the rule states its own limit, so that a margin in the baseline is ignored."""
     return rule.margin is not None or (rule.kind != "margin" and use_own_margin(rule, 0.0) is rule)
 
 
-def as_written(value: Number, rule: Rule, margin: float) -> Number:
+def round_for_baseline(value: Number, rule: Rule, margin: float) -> Number:
     """Round a number to the digits a baseline keeps: four for counts, or as many as the margin needs."""
     if not isinstance(value, int) and value != int(value):
         rounded = round(value, 6)
@@ -166,27 +175,27 @@ def as_written(value: Number, rule: Rule, margin: float) -> Number:
 
 
 def least_margin(measurement: Measurement) -> float:
-    """Return the narrowest margin ever proposed: no spread over a few repeats is no guarantee."""
+    """Return the smallest margin to propose: a few equal repeats do not prove that there is no noise."""
     metric = METRICS.get(measurement.metric)
     counts = counter_of(measurement) in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
     return LEAST_MARGIN if counts else LEAST_MARGIN_OF_TIMES
 
 
 def find_failed_repeat(outcomes: Sequence[Outcome]) -> str:
-    """Return why repeats of a case (after its first outcome) are unusable: one failed. Empty if none did."""
+    """Return which repeat of a case (any outcome after its first) failed, and how; empty if none did."""
     for number, outcome in enumerate(outcomes[1:], 1):
         if outcome.status != PASSED:
-            said = printable(outcome.failure.message) if outcome.failure else ""
-            reason = f"{outcome.status}{f' ({said})' if said else ''}"
+            message = printable(outcome.failure.message) if outcome.failure else ""
+            reason = f"{outcome.status}{f' ({message})' if message else ''}"
             return f"repeat {number} of {len(outcomes) - 1} failed: {reason}"
     return ""
 
 
 def find_other_counter(old: Measurement | None, found: Sequence[Measurement]) -> str:
-    """Return why counts cannot share a row: they come from two counters. Empty if they can."""
+    """Return which two counters were used for one row; empty if there is only one."""
     counters = sorted({counter_of(measurement) for measurement in found} - {""})
     if len(counters) > 1:
         return f"the files were counted by different counters: {', '.join(map(printable, counters))}"
     if old and old.extra and counters and (why := other_counter({"counter": counters[0]}, old.extra)):
-        return f"{why}: counts of two counters never stand in one row"
+        return f"{why}: one row cannot mix counts of two counters"
     return ""

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchstone.baselines.adopt import (
-    ELSEWHERE,
-    Wish,
+    OTHER_ENVIRONMENT,
+    AdoptionOptions,
     can_be_expected,
-    is_voted_on,
     majority_of,
     measurements_of,
-    middle_of,
+    median_of,
     rule_for,
+    uses_majority,
     wants_metric,
 )
-from torchstone.baselines.margins import as_written, find_failed_repeat, find_other_counter, settle
+from torchstone.baselines.margins import (
+    find_failed_repeat,
+    find_other_counter,
+    learn_value,
+    round_for_baseline,
+)
 from torchstone.baselines.text_edits import Change
 from torchstone.core.records import Case, Measurement, Number, Outcome
 from torchstone.core.vocabulary import ACCURACY, Probe
@@ -25,15 +30,15 @@ from torchstone.gate.rules import RuleBook, margin_of, numbers_count
 from torchstone.gate.sanity import contradictions
 
 
-def wants_new_metric(metric: str, case: Case, rules: RuleBook, wish: Wish) -> bool:
-    """Return whether to add a row for a metric; counts that are never judged only on request."""
-    if not wish.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
+def wants_new_metric(metric: str, case: Case, rules: RuleBook, options: AdoptionOptions) -> bool:
+    """Return whether to add a row for a metric; counts that no rule judges are added only on request."""
+    if not options.metrics and case.probe == Probe.INSTRUCTIONS and rules.ignores(metric, case):
         return False
-    return wants_metric(metric, wish)
+    return wants_metric(metric, options)
 
 
 class _HeldBackError(Exception):
-    """The reason why a new row is not added, and what it would have expected."""
+    """Why a new row is not added, and the value it would have had."""
 
     def __init__(self, why: str, metric: str = ACCURACY, value: str | Number | None = None) -> None:
         super().__init__(why)
@@ -41,40 +46,45 @@ class _HeldBackError(Exception):
 
 
 def new_row(
-    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None, no_place: str
+    case: Case,
+    outcomes: Sequence[Outcome],
+    rules: RuleBook,
+    options: AdoptionOptions,
+    margin: float | None,
+    unsupported: str,
 ) -> tuple[Change, Outcome | None]:
     """Build a new row if the format can hold it and the files agree on status and counts."""
     try:
-        if no_place:
+        if unsupported:
             raise _HeldBackError(
-                no_place, main_metric(outcomes[0]), outcomes[0].value(main_metric(outcomes[0]))
+                unsupported, main_metric(outcomes[0]), outcomes[0].value(main_metric(outcomes[0]))
             )
-        return _new_row_of(case, outcomes, rules, wish, margin)
+        return _new_row_of(case, outcomes, rules, options, margin)
     except _HeldBackError as held:
         return Change("hold", case, held.metric, None, held.value, f"new, but {held.why}"), None
 
 
 def _new_row_of(
-    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish, margin: float | None
+    case: Case, outcomes: Sequence[Outcome], rules: RuleBook, options: AdoptionOptions, margin: float | None
 ) -> tuple[Change, Outcome]:
     if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
         raise _HeldBackError(f"it contradicts itself: {why}")
-    if wish.margins and (why := find_failed_repeat(outcomes)):
+    if options.margins and (why := find_failed_repeat(outcomes)):
         raise _HeldBackError(why)
     numbers = [m.metric for outcome in outcomes for m in outcome.measurements]
-    if wish.is_apart and any(map(depends_on_environment, numbers)):
-        raise _HeldBackError(ELSEWHERE.format(wish.elsewhere))
-    status, agreed, tally = majority_of([outcome.status for outcome in outcomes], wish)
+    if options.mixes_environments and any(map(depends_on_environment, numbers)):
+        raise _HeldBackError(OTHER_ENVIRONMENT.format(options.environment_differences))
+    status, agreed, tally = majority_of([outcome.status for outcome in outcomes], options)
     if not agreed:
         raise _HeldBackError(f"the files disagree: {tally}", ACCURACY, status)
     agreeing = [outcome for outcome in outcomes if outcome.status == status]
     like = agreeing[-1]
     measured = {each.metric: each for outcome in agreeing for each in outcome.measurements}
     new = [
-        _new_expectation(case, measurement, agreeing, rules, wish, margin)
+        _new_expectation(case, measurement, agreeing, rules, options, margin)
         for measurement in measured.values()
-        if _has_expectable_numbers(like) and wants_new_metric(measurement.metric, like.case, rules, wish)
-        if can_be_expected(measurement, agreeing, rules, wish)
+        if _may_expect_numbers(like) and wants_new_metric(measurement.metric, like.case, rules, options)
+        if can_be_expected(measurement, agreeing, rules, options)
     ]
     measurements = tuple(measurement for measurement, _ in new)
     outcome = Outcome(case, status, measurements, like.failure, extra=like.extra)
@@ -89,10 +99,10 @@ def _new_row_of(
     return change, outcome
 
 
-def _has_expectable_numbers(outcome: Outcome) -> bool:
+def _may_expect_numbers(outcome: Outcome) -> bool:
     """Return whether a row may expect this result's numbers.
 
-    Numbers of a failure need a row that states the failure, as numbers of accuracy do in every file.
+    Numbers of a failed case need a row that states the failure, as accuracy rows do in every file.
     """
     return numbers_count(outcome, outcome.status if outcome.case.probe == Probe.ACCURACY else "")
 
@@ -102,27 +112,27 @@ def _new_expectation(
     measurement: Measurement,
     agreeing: Sequence[Outcome],
     rules: RuleBook,
-    wish: Wish,
+    options: AdoptionOptions,
     margin: float | None,
 ) -> tuple[Measurement, float | None]:
     """Return the expected measurement of a new row, and the spread of repeats if there were any."""
     metric, extra = measurement.metric, measurement.extra or {}
-    rule = rule_for(measurement, agreeing[-1].case, rules, wish)
+    rule = rule_for(measurement, agreeing[-1].case, rules, options)
     found = measurements_of(agreeing, metric, agreeing[-1].status)
     values = [each.value for each in found]
-    value = middle_of(values)
+    value = median_of(values)
     if why := find_other_counter(None, found):
         raise _HeldBackError(why, metric)
-    if wish.settles_margin(rule, len(values)):
-        new = settle(case, found, None, rule, wish.lessons)
+    if options.learns_margin(rule, len(values)):
+        new = learn_value(case, found, None, rule, options.past)
         if not new.is_usable:
             raise _HeldBackError(new.why, metric, value)
         return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
-    if rule.kind == "count" and is_voted_on(metric, rule, values):
-        value, agreed, counts = majority_of(values, wish)
+    if rule.kind == "count" and uses_majority(metric, rule, values):
+        value, agreed, counts = majority_of(values, options)
         if not agreed:
             raise _HeldBackError(f"the files disagree: {counts}", metric, value)
     whole = len(values) == 1 and rule.kind != "margin"
-    kept = measurement.samples if whole else (as_written(value, rule, margin_of(rule, margin)),)
+    kept = measurement.samples if whole else (round_for_baseline(value, rule, margin_of(rule, margin)),)
     usual = {} if rule.usual is None else {"margin": rule.usual}
     return Measurement(metric, kept, {**usual, **extra} or None), None

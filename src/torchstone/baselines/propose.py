@@ -2,8 +2,8 @@
 
 Result files may be shards, repeats, or both. A status or a count is adopted by majority; if files disagree it
 is held back unless requested. Other numbers become the median over the files, if it moved by more than a
-third of the rule's limit: adopting every smaller move would touch every row on every update. If counts were
-repeated, their spread sets the row's margin; if there are past runs to learn from, those do.
+third of the rule's limit: adopting smaller changes would touch every row on every update. A row's margin can
+be derived from the spread of repeats, or learned from past runs.
 """
 
 from __future__ import annotations
@@ -14,16 +14,22 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.baselines.adopt import Wish, compare_row, in_place, middle_of, wants_metric
-from torchstone.baselines.margins import Lessons
+from torchstone.baselines.adopt import (
+    AdoptionOptions,
+    compare_row,
+    hold_unsupported_status,
+    median_of,
+    wants_metric,
+)
+from torchstone.baselines.margins import PastMeasurements
 from torchstone.baselines.new_rows import new_row, wants_new_metric
 from torchstone.baselines.text_edits import (
-    NOTHING_DONE,
+    NO_EDIT,
     Change,
     apply_changes,
-    find_no_place,
-    name_added,
-    state,
+    case_in_row,
+    describe_added,
+    why_unsupported,
 )
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences
@@ -35,11 +41,11 @@ from torchstone.gate.comparable import depends_on_environment
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.sanity import contradictions
 
-_STATING_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
+_FORMATS_WITH_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
 
 
 class Proposal(Struct, frozen=True):
-    """The changes, the new text, and how many rows were left alone because an option was not given."""
+    """Changes and new text of a baseline, and how many rows an option that was not given would change."""
 
     changes: list[Change]
     text: str
@@ -51,63 +57,71 @@ class Proposal(Struct, frozen=True):
     @property
     def adopted(self) -> list[Change]:
         """Return the changes that the new text contains."""
-        return [change for change in self.changes if change.action not in NOTHING_DONE]
+        return [change for change in self.changes if change.action not in NO_EDIT]
 
 
 def propose(
-    baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, wish: Wish
+    baseline: Reading, text: str, readings: Sequence[Reading], rules: RuleBook, options: AdoptionOptions
 ) -> Proposal:
     """Propose what accepting these results does to a baseline file with this text."""
-    found = _collect(Baseline([baseline]), baseline.kind, readings, wish)
-    _require_matches(baseline, readings, wish, found)
-    wish = _look_at_environments(baseline, readings, wish, found)
-    changes, unpruned = _compare_rows(baseline, found, rules, wish)
-    if wish.head is not None and any(change.action == "hold" for change in changes):
-        wish = structs.replace(wish, head=None)  # rows that stay belong to the old environment
-        changes, unpruned = _compare_rows(baseline, found, rules, wish)
-    if wish.head is not None:
-        baseline = _move(baseline, found, wish.head)
+    found = _collect(Baseline([baseline]), baseline.kind, readings, options)
+    _require_matches(baseline, readings, options, found)
+    options = _check_environments(baseline, readings, options, found)
+    changes, unpruned = _compare_rows(baseline, found, rules, options)
+    if options.moves_to is not None and any(change.action == "hold" for change in changes):
+        options = structs.replace(options, moves_to=None)  # rows that stay belong to the old environment
+        changes, unpruned = _compare_rows(baseline, found, rules, options)
+    if options.moves_to is not None:
+        baseline = _move(baseline, found, options.moves_to)
     rows: dict[Case, Outcome] = {}
-    margin = _customary_margin(baseline)
-    for case, outcomes in found.new.items() if wish.add_new else ():
-        change, outcome = new_row(case, outcomes, rules, wish, margin, find_no_place(case, baseline.kind))
+    margin = _most_common_margin(baseline)
+    for case, outcomes in found.new.items() if options.add_new else ():
+        change, outcome = new_row(
+            case, outcomes, rules, options, margin, why_unsupported(case, baseline.kind)
+        )
         changes.append(change)
         rows |= {case: outcome} if outcome else {}
-    if wish.head is not None and not changes:
-        changes.append(_moved(baseline, wish.elsewhere))
-    new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(wish.metrics))
-    changes = name_added(changes, baseline, new_text)
-    return Proposal(changes, new_text, unpruned, 0 if wish.add_new else len(found.new), dict(found.unfit))
+    if options.moves_to is not None and not changes:
+        changes.append(_moved(baseline, options.environment_differences))
+    new_text = apply_changes(baseline, text, changes, rows, all_numbers=bool(options.metrics))
+    changes = describe_added(changes, baseline, new_text)
+    return Proposal(changes, new_text, unpruned, 0 if options.add_new else len(found.new), dict(found.unfit))
 
 
-def _look_at_environments(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> Wish:
-    """Adjust the options for another environment.
+def _check_environments(
+    baseline: Reading, readings: Sequence[Reading], options: AdoptionOptions, found: _Found
+) -> AdoptionOptions:
+    """Return the options for results of another environment.
 
-    A baseline that states its environment moves to the new one as a whole, or its times stay.
+    A baseline that states its environment moves to the new one with all rows, or keeps all its times.
     """
     if baseline.kind != "run" or not readings:
-        return wish
+        return options
     then = baseline.run.environment
-    told = [each for reading in readings for each in differences(reading.run.environment, then)]
-    if not told:
-        return wish
-    elsewhere = "; ".join(dict.fromkeys(told))
+    found_differences = [each for reading in readings for each in differences(reading.run.environment, then)]
+    if not found_differences:
+        return options
+    environment_differences = "; ".join(dict.fromkeys(found_differences))
     last = readings[-1].run
     is_one_place = all(
         reading.run.environment.is_stated and not differences(reading.run.environment, last.environment)
         for reading in readings
     )
-    is_whole = not (wish.only or wish.metrics or wish.margins or wish.lessons) and all(
-        _has_all(expected, found.by_row[number])
+    is_whole = not (options.only or options.metrics or options.margins or options.past) and all(
+        _covers(expected, found.by_row[number])
         if number in found.by_row
-        else wish.prune and number not in found.touched
+        else options.prune and number not in found.touched
         for number, expected in enumerate(baseline.run.outcomes)
     )
-    return structs.replace(wish, elsewhere=elsewhere, head=last if is_one_place and is_whole else None)
+    return structs.replace(
+        options,
+        environment_differences=environment_differences,
+        moves_to=last if is_one_place and is_whole else None,
+    )
 
 
-def _has_all(expected: Outcome, outcomes: Sequence[Outcome]) -> bool:
-    """Return whether the results have everything that a row has."""
+def _covers(expected: Outcome, outcomes: Sequence[Outcome]) -> bool:
+    """Return whether the results have every metric of a row."""
     return {each.metric for each in expected.measurements} <= {
         each.metric for each in _agreeing(outcomes)[-1].measurements
     }
@@ -119,20 +133,22 @@ def _agreeing(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.status == status]
 
 
-def _compare_rows(baseline: Reading, found: _Found, rules: RuleBook, wish: Wish) -> tuple[list[Change], int]:
+def _compare_rows(
+    baseline: Reading, found: _Found, rules: RuleBook, options: AdoptionOptions
+) -> tuple[list[Change], int]:
     """Return the changes to existing rows, and how many rows are left because --prune was not given."""
     changes: list[Change] = []
     unpruned = 0
     for number, expected in enumerate(baseline.run.outcomes):
         line = baseline.lines[number]
         if number in found.by_row:
-            of_row = compare_row(expected, found.by_row[number], rules, wish, line)
-            changes += [in_place(change, baseline.kind) for change in of_row]
-            if wish.add_new and baseline.kind == "pr-time-expected":
-                found.new |= _further_counts(expected, found.by_row[number], rules, wish)
-        elif number not in found.touched and _could_be_pruned(expected, baseline.kind, found, wish):
-            unpruned += not wish.prune
-            changes += [_removal(expected, line)] if wish.prune else []
+            of_row = compare_row(expected, found.by_row[number], rules, options, line)
+            changes += [hold_unsupported_status(change, baseline.kind) for change in of_row]
+            if options.add_new and baseline.kind == "pr-time-expected":
+                found.new |= _further_counts(expected, found.by_row[number], rules, options)
+        elif number not in found.touched and _could_be_pruned(expected, baseline.kind, found, options):
+            unpruned += not options.prune
+            changes += [_removal(expected, line)] if options.prune else []
     return changes, unpruned
 
 
@@ -167,19 +183,21 @@ def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
 
 def _middle_value(metric: str, values: Sequence[Number]) -> Number:
     """Return the value for several results: the majority's for counts, else the median."""
-    return middle_of(values) if depends_on_environment(metric) else Counter(values).most_common(1)[0][0]
+    return median_of(values) if depends_on_environment(metric) else Counter(values).most_common(1)[0][0]
 
 
-def _moved(baseline: Reading, elsewhere: str) -> Change:
+def _moved(baseline: Reading, environment_differences: str) -> Change:
     """Return the change for a baseline whose numbers are the same in another environment."""
     first = baseline.run.outcomes[0]
     metric = main_metric(first)
     value = first.value(metric)
-    return Change("change", first.case, metric, value, value, f"all rows: {elsewhere}", baseline.lines[0])
+    return Change(
+        "change", first.case, metric, value, value, f"all rows: {environment_differences}", baseline.lines[0]
+    )
 
 
 class _Found(Struct):
-    """Results by expected row, results without a row, and rows met by results that are not comparable."""
+    """Results by expected row, results without a row, and rows whose case was at least planned."""
 
     by_row: dict[int, list[Outcome]]
     new: dict[Case, list[Outcome]]
@@ -193,11 +211,11 @@ def _removal(expected: Outcome, line: int) -> Change:
     return Change("remove", expected.case, main_metric(expected), old, None, "no result", line)
 
 
-def find_repeatable(baseline: Reading, reading: Reading, wish: Wish) -> list[Case]:
-    """Return the counted cases that accepting would look at and whose spread repeats can show."""
-    found = _collect(Baseline([baseline]), baseline.kind, [reading], wish)
-    _require_matches(baseline, [reading], wish, found)
-    groups = [*found.by_row.values(), *(found.new.values() if wish.add_new else ())]
+def find_repeatable(baseline: Reading, reading: Reading, options: AdoptionOptions) -> list[Case]:
+    """Return the counted cases that would be accepted and can be measured again for their spread."""
+    found = _collect(Baseline([baseline]), baseline.kind, [reading], options)
+    _require_matches(baseline, [reading], options, found)
+    groups = [*found.by_row.values(), *(found.new.values() if options.add_new else ())]
     wanted = {outcome.case for group in groups for outcome in group}
     return [
         outcome.case
@@ -209,65 +227,71 @@ def find_repeatable(baseline: Reading, reading: Reading, wish: Wish) -> list[Cas
     ]
 
 
-def find_lessons(baseline: Reading, past: Sequence[Reading], wish: Wish, false_alarms: float) -> Lessons:
+def collect_past(
+    baseline: Reading, past: Sequence[Reading], options: AdoptionOptions, false_alarms: float
+) -> PastMeasurements:
     """Collect past measurements, oldest first, for every case that has a row or could get one."""
-    found = _collect(Baseline([baseline]), baseline.kind, past, wish)
+    found = _collect(Baseline([baseline]), baseline.kind, past, options)
     of_rows = {baseline.run.outcomes[number].case: outcomes for number, outcomes in found.by_row.items()}
-    return Lessons({case: tuple(outcomes) for case, outcomes in (found.new | of_rows).items()}, false_alarms)
+    return PastMeasurements(
+        {case: tuple(outcomes) for case, outcomes in (found.new | of_rows).items()}, false_alarms
+    )
 
 
 def _further_counts(
-    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, wish: Wish
+    expected: Outcome, outcomes: Sequence[Outcome], rules: RuleBook, options: AdoptionOptions
 ) -> dict[Case, list[Outcome]]:
-    """Return known benchmarks' counts that have no row yet: each metric of counts is a row."""
+    """Return counts of an expected benchmark that have no row yet; each metric has its own row."""
     known = {measurement.metric for measurement in expected.measurements}
     further = [
         structs.replace(outcome, measurements=tuple(m for m in outcome.measurements if m.metric not in known))
         for outcome in outcomes
     ]
     wanted = any(
-        wants_new_metric(m.metric, outcome.case, rules, wish)
+        wants_new_metric(m.metric, outcome.case, rules, options)
         for outcome in further
         for m in outcome.measurements
     )
     return {expected.case: further} if wanted else {}
 
 
-def _could_be_pruned(expected: Outcome, kind: str, found: _Found, wish: Wish) -> bool:
+def _could_be_pruned(expected: Outcome, kind: str, found: _Found, options: AdoptionOptions) -> bool:
     """Return whether a row without a result could have had one.
 
     In a table by dtype, only measured dtypes count. If metrics were selected, a row with other metrics stays.
     """
     case = expected.case
     metrics = [measurement.metric for measurement in expected.measurements] or [ACCURACY]
-    if not all(wants_metric(metric, wish) for metric in metrics):
+    if not all(wants_metric(metric, options) for metric in metrics):
         return False
-    return is_selected(case, wish.only) and (
+    return is_selected(case, options.only) and (
         kind != "expected-by-dtype" or case.variant.dtype in found.dtypes
     )
 
 
-def _require_matches(baseline: Reading, readings: Sequence[Reading], wish: Wish, found: _Found) -> None:
-    """Refuse patterns that match nothing: they are typing errors."""
+def _require_matches(
+    baseline: Reading, readings: Sequence[Reading], options: AdoptionOptions, found: _Found
+) -> None:
+    """Raise UsageError if a pattern matches nothing, because it is probably a typing error."""
     cases = [case for reading in (baseline, *readings) for case in reading.run.plan]
-    if not found.by_row and not found.new and not any(is_selected(case, wish.only) for case in cases):
-        raise no_match(wish.only, (baseline, *readings))
+    if not found.by_row and not found.new and not any(is_selected(case, options.only) for case in cases):
+        raise no_match(options.only, (baseline, *readings))
     outcomes = [outcome for reading in (baseline, *readings) for outcome in reading.run.outcomes]
     metrics = {m.metric for outcome in outcomes for m in outcome.measurements} | {ACCURACY}
-    for pattern in wish.metrics:
+    for pattern in options.metrics:
         if not any(matches_metric(pattern, metric) for metric in metrics):
             advice = f"there are: {', '.join(sorted(metrics))}"
             raise UsageError(f"--metric {pattern}: neither results nor baseline have it", advice=advice)
 
 
-def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish) -> _Found:
-    """Sort results by the row they belong to. A planned but unmeasured case only protects its row from pruning."""
+def _collect(index: Baseline, kind: str, readings: Sequence[Reading], options: AdoptionOptions) -> _Found:
+    """Group results by the row they belong to. A planned but unmeasured case protects its row from pruning."""
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
     found = _Found({}, {}, set(), dtypes, Counter())
     for reading in readings:
         claimed: dict[int | Case, int] = {}
         for number, outcome in enumerate(reading.run.outcomes):
-            row = _row_for(outcome.case, index, kind, wish)
+            row = _row_for(outcome.case, index, kind, options)
             if row is None:
                 continue
             if row in claimed:
@@ -279,7 +303,7 @@ def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish
             if isinstance(row, int):
                 found.by_row.setdefault(row, []).append(outcome)
             elif index.probes and not index.probes & {"", outcome.case.probe}:
-                found.unfit[outcome.case.probe] += wish.add_new
+                found.unfit[outcome.case.probe] += options.add_new
             elif outcome.status != NOT_AVAILABLE:
                 found.new.setdefault(row, []).append(outcome)
         for case in reading.run.plan:
@@ -288,19 +312,21 @@ def _collect(index: Baseline, kind: str, readings: Sequence[Reading], wish: Wish
     return found
 
 
-def _row_for(case: Case, index: Baseline, kind: str, wish: Wish) -> int | Case | None:
+def _row_for(case: Case, index: Baseline, kind: str, options: AdoptionOptions) -> int | Case | None:
     """Return the index of a case's row, or the case of the row it could get; None if it is not selected."""
     match = index.find(case)
-    if not is_selected(case, wish.only) and not (match and is_selected(match.row.outcome.case, wish.only)):
+    if not is_selected(case, options.only) and not (
+        match and is_selected(match.row.outcome.case, options.only)
+    ):
         return None
     if match and not match.differences:
         return match.row.number
-    if match and kind not in _STATING_VARIANTS:
+    if match and kind not in _FORMATS_WITH_VARIANTS:
         return None
-    return state(case, kind)
+    return case_in_row(case, kind)
 
 
-def _customary_margin(baseline: Reading) -> float | None:
+def _most_common_margin(baseline: Reading) -> float | None:
     """Return the most common margin of a baseline, for new rows."""
     margins = Counter(
         m.margin for outcome in baseline.run.outcomes for m in outcome.measurements if m.margin is not None

@@ -1,4 +1,4 @@
-"""Apply changes to a baseline's text: cells, added rows and removed rows, and nothing else."""
+"""Apply changes to a baseline's text: change cells, add and remove rows, and leave the rest as it is."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _TABLES = frozenset(
 )
 
 _MOST_NAMED = 3
-"""The number of metrics that a note names."""
-NOTHING_DONE = frozenset({"hold", "keep"})
+"""The most metrics that a note names."""
+NO_EDIT = frozenset({"hold", "keep"})
 """The actions that leave a baseline unchanged."""
 
 
 class Change(Struct, frozen=True):
     """One change: ``action`` is change, add, remove, keep (measured again, unchanged) or hold (not adopted).
 
-    ``margin`` is the row's new margin, ``old_margin`` its current one; ``spread`` is that of repeats.
+    ``margin`` is the row's new margin, ``old_margin`` its current one; ``spread`` is the spread of the repeats.
     """
 
     action: str
@@ -56,8 +56,8 @@ class Change(Struct, frozen=True):
     """How the new number was measured, if differently from the old one."""
 
 
-def state(case: Case, kind: str) -> Case:
-    """Return the part of a case that a row of this format states."""
+def case_in_row(case: Case, kind: str) -> Case:
+    """Return the case as a row of this format states it."""
     if kind in {"expected", "pr-time", "pr-time-expected"}:
         return Case(case.benchmark, case.probe)
     if kind == "expected-by-dtype":
@@ -71,9 +71,9 @@ def state(case: Case, kind: str) -> Case:
     return case
 
 
-def find_no_place(case: Case, kind: str) -> str:
+def why_unsupported(case: Case, kind: str) -> str:
     """Return why this format cannot hold a row for the case; empty if it can."""
-    if kind != "ddp" or state(case, kind) != case or not case.variant.device:
+    if kind != "ddp" or case_in_row(case, kind) != case or not case.variant.device:
         return ""
     strategy = dict(case.variant.further).get("strategy", "")
     return f"a DDP report cannot hold rounds with {strategy or 'no strategy'}"
@@ -92,7 +92,7 @@ def apply_changes(
     ``new`` are the outcomes to add rows for; with ``all_numbers``, with their numbers even where a status
     would do.
     """
-    if all(change.action in NOTHING_DONE for change in changes):
+    if all(change.action in NO_EDIT for change in changes):
         return text
     if not text and baseline.kind == "expected":
         return write_expected(run_of(baseline.path, tuple(new.values())), all_numbers=all_numbers)
@@ -106,8 +106,8 @@ def apply_changes(
     return rewritten
 
 
-def name_added(changes: Sequence[Change], baseline: Reading, text: str) -> list[Change]:
-    """Complete added rows with the first number that the new text really has, and what else is added."""
+def describe_added(changes: Sequence[Change], baseline: Reading, text: str) -> list[Change]:
+    """Complete the changes that add rows with the number the new text has, and name what else is added."""
     if not any(change.action == "add" for change in changes):
         return list(changes)
     index = Baseline([FORMATS[baseline.kind].read(baseline.path, text)])
@@ -140,9 +140,9 @@ def _rewrite(baseline: Reading, changes: Sequence[Change], new: dict[Case, Outco
         of_case.setdefault(change.case, []).append(change)
     outcomes = list(new.values())
     for outcome in reversed(baseline.run.outcomes):
-        told = of_case.get(outcome.case, [])
-        if not any(change.action == "remove" for change in told):
-            outcomes.insert(0, _changed(outcome, [change for change in told if change.action == "change"]))
+        own = of_case.get(outcome.case, [])
+        if not any(change.action == "remove" for change in own):
+            outcomes.insert(0, _changed(outcome, [change for change in own if change.action == "change"]))
     plan = tuple(outcome.case for outcome in outcomes)
     text = FORMATS[baseline.kind].write(structs.replace(baseline.run, plan=plan, outcomes=tuple(outcomes)))
     if set(FORMATS[baseline.kind].read(baseline.path, text).run.plan) != set(plan):
@@ -246,14 +246,14 @@ class _ColumnEditor:
         name, dtype = outcome.case.benchmark, outcome.case.variant.dtype
         if dtype not in self._header:
             raise UsageError(
-                f"{name}: the baseline has no column for the dtype {dtype or '(none: say --set dtype=...)'}",
+                f"{name}: the baseline has no column for the dtype {dtype or '(none: use --set dtype=...)'}",
                 advice="add the column by hand first",
             )
-        there = [
+        lines = [
             line for line, row in self._rows.items() if line > 1 and row.cells[self._name].strip() == name
         ]
-        if there:
-            self._cells.setdefault(there[0], {})[self._header.index(dtype)] = outcome.status
+        if lines:
+            self._cells.setdefault(lines[0], {})[self._header.index(dtype)] = outcome.status
         else:
             self._new_names.setdefault(name, {"name": name})[dtype] = outcome.status
 
@@ -317,7 +317,7 @@ class _PrTimeEditor:
             self._table.insert(cells, _name_of, outcome.case.benchmark, first_row=int(has_header))
 
     def finish(self) -> None:
-        """Do nothing: each change is applied at once."""
+        """Do nothing, because each change is applied at once."""
 
 
 class _TargetsEditor:
@@ -342,7 +342,7 @@ class _TargetsEditor:
         self._table.insert([*cells, target], _name_of, outcome.case.benchmark, first_row=0)
 
     def finish(self) -> None:
-        """Do nothing: each change is applied at once."""
+        """Do nothing, because each change is applied at once."""
 
 
 def _name_of(row: TextRow) -> str:

@@ -1,1 +1,1 @@
-"""Records, words, errors, the run file and the configuration: what everything else is built from."""
+"""Records, vocabulary, errors, the run file and the configuration: the base of all other packages."""

@@ -1,4 +1,4 @@
-"""The machine's clock, also in a process whose own clocks were replaced so that it repeats itself (worker.repeatable)."""
+"""Read the machine's clock, even in a worker whose Python clocks were replaced (worker.repeatable)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def monotonic() -> float:
-    """Seconds that pass, from no particular moment on."""
-    if hasattr(time, "clock_gettime"):  # which nobody replaces
+    """Return the seconds since an arbitrary moment."""
+    if hasattr(time, "clock_gettime"):  # never replaced
         return time.clock_gettime(time.CLOCK_MONOTONIC)
     return time.monotonic()

@@ -1,7 +1,4 @@
-"""``torchstone.toml``, rules written on the command line, and environment variables -> frozen settings.
-
-The only reader of ``os.environ``.
-"""
+"""Read ``torchstone.toml``, rules from the command line, and torchstone's own environment variables."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ QUARANTINE_NAME = "quarantine.toml"
 POLICIES = ("strict", "upstream")
 
 RULE_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "status_equal": ((), "the status is the expected one; another is a regression, unless it is pass"),
+    "status_equal": ((), "the status equals the expected one; any other except pass is a regression"),
     "must_pass": ((), "the status is pass or pass_due_to_skip; needs no baseline"),
     "ratio_floor": (("ratio",), "actual >= ratio x expected"),
     "ratio_ceiling": (("ratio",), "actual <= ratio x expected"),
     "margin": (("margin",), "actual within expected x (1 - margin) and expected x (1 + margin)"),
-    "count": (("better", "tolerance"), "actual no worse than expected, give or take the tolerance"),
+    "count": (("better", "tolerance"), "actual no worse than expected, within the tolerance"),
     "floor": (("low",), "actual >= low; needs no baseline"),
     "ceiling": (("high",), "actual <= high; needs no baseline"),
     "between": (("low", "high"), "low <= actual <= high; needs no baseline"),
@@ -36,14 +33,14 @@ _CHECK_KEYS = ("policy", "upstream_version", "baseline", "quarantine", "block", 
 
 
 class MakeError(Protocol):
-    """Makes the exception for what is wrong with a key: it knows the place."""
+    """Makes an exception about a key, with its place."""
 
     def __call__(self, problem: str, key: str, advice: str, /) -> TorchstoneError:
-        """The exception; the caller raises it."""
+        """Return the exception; the caller raises it."""
 
 
-class Settings(Struct, frozen=True):
-    """What a configuration file says; paths are as seen from the current folder."""
+class ConfigFile(Struct, frozen=True):
+    """The content of a configuration file; paths are relative to the current folder."""
 
     policy: str = "strict"
     baselines: tuple[str, ...] = ()
@@ -55,39 +52,42 @@ class Settings(Struct, frozen=True):
 
 
 def wants_color(is_terminal: bool) -> bool:
-    """Whether to color: on a terminal, unless NO_COLOR is set to anything or the terminal is dumb."""
+    """Return whether to color: on a terminal, unless NO_COLOR is set or the terminal is dumb."""
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def in_ci_job() -> bool:
-    """Whether this is a job of a CI service that executes commands which it finds in the log: GitHub Actions (Gitea, Forgejo) or Azure Pipelines."""
+    """Return whether a CI service that executes commands found in the log runs this process.
+
+    These are GitHub Actions (Gitea, Forgejo) and Azure Pipelines.
+    """
     return any(os.environ.get(name) for name in ("GITHUB_ACTIONS", "TF_BUILD"))
 
 
-def load_settings(path: str | None) -> Settings:
-    """Read the named file, or ``torchstone.toml`` of the current folder where there is one."""
+def load_config(path: str | None) -> ConfigFile:
+    """Read the named file, or ``torchstone.toml`` in the current folder if it exists."""
     chosen = path or os.environ.get("TORCHSTONE_CONFIG")
     if chosen is None:
         if not os.path.exists(CONFIG_NAME):
-            return Settings()
+            return ConfigFile()
         chosen = CONFIG_NAME
-    return read_settings(chosen)
+    return read_config(chosen)
 
 
-def read_settings(path: str) -> Settings:
+def read_config(path: str) -> ConfigFile:
     """Read a configuration file."""
-    from torchstone.core.toml_file import Entry, read_toml, tables  # noqa: PLC0415  (most runs have no such file)
+    from torchstone.core.toml_file import TomlTable, read_toml, tables  # noqa: PLC0415  (most runs have no such file)
 
     document, text = read_toml(path)
     if unknown := set(document) - {"check", "rule"}:
         name = sorted(unknown)[0]
         raise InputError(
-            "no such table; known are [check] and [[rule]]", path=path, line=_line_of(text, name), column=name
+            "unknown table; expected [check] or [[rule]]", path=path, line=_line_of(text, name), column=name
         )
     check = document.get("check", {})
     if not isinstance(check, dict):
         raise InputError("expected a table [check]", path=path, line=_line_of(text, "check"), column="check")
-    entry = Entry(path, _line_of(text, "check"), check, _CHECK_KEYS, text)
+    entry = TomlTable(path, _line_of(text, "check"), check, _CHECK_KEYS, text)
     rules = tuple(
         _rule_of(each.values, each.error) for each in tables(path, document, text, "rule", _RULE_KEYS)
     )
@@ -95,7 +95,7 @@ def read_settings(path: str) -> Settings:
     if policy not in POLICIES:
         raise entry.error(f"no such policy: {policy}", "policy", f"expected one of {', '.join(POLICIES)}")
     folder = os.path.dirname(path)
-    return Settings(
+    return ConfigFile(
         policy,
         tuple(os.path.join(folder, name) for name in entry.texts("baseline")),
         tuple(os.path.join(folder, name) for name in entry.texts("quarantine")),
@@ -130,7 +130,7 @@ def _verdicts(names: tuple[str, ...], error: MakeError, key: str) -> tuple[Verdi
 
 
 def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
-    """A rule from its keys; ``error(problem, key, advice)`` makes the exception for what is wrong with one."""
+    """Build a rule from its keys; ``error(problem, key, advice)`` makes the exception for an invalid key."""
     for key in ("metric", "case", "kind", "better"):
         if not isinstance(values.get(key, ""), str):
             raise error("expected a text in quotes", key, "")
@@ -146,12 +146,12 @@ def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
     given = {key: values[key] for key in values if key not in {"metric", "case", "kind"}}
     if extra := [key for key in given if key not in fields]:
         raise error(
-            f"a rule of kind {kind} takes no {extra[0]}",
+            f"a rule of kind {kind} has no {extra[0]}",
             extra[0],
             f"it takes: {', '.join(fields) or 'nothing'}",
         )
-    if lacking := [field for field in fields if field not in given and field not in _OPTIONAL]:
-        raise error(f"a rule of kind {kind} needs {' and '.join(lacking)}", lacking[0], "")
+    if missing := [field for field in fields if field not in given and field not in _OPTIONAL]:
+        raise error(f"a rule of kind {kind} needs {' and '.join(missing)}", missing[0], "")
     for field in fields:
         _check_field(field, given.get(field), error)
     if kind == "between" and given["low"] > given["high"]:
@@ -160,7 +160,7 @@ def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
 
 
 def _check_fit(metric: str, kind: str, error: MakeError) -> None:
-    """Refuse a rule on a status that is for numbers, and the other way round. A pattern may mean both."""
+    """Raise an error if a rule for numbers is used for a status, or vice versa. A pattern may match both."""
     is_status = metric == ACCURACY
     if is_pattern(metric) or kind == "ignore" or (kind in STATUS_RULES) == is_status:
         return
@@ -183,7 +183,7 @@ def _check_field(field: str, value: object, error: MakeError) -> None:
 
 
 def parse_rule(text: str) -> ScopedRule:
-    """A rule as written on the command line: ``METRIC[@CASE]=KIND[:VALUE[:VALUE]]``.
+    """Parse a rule from the command line: ``METRIC[@CASE]=KIND[:VALUE[:VALUE]]``.
 
     >>> parse_rule("graph_breaks@resnet*=count:lower:2").rule
     Rule(kind='count', ratio=None, margin=None, better='lower', tolerance=2.0, low=None, high=None, usual=None)
@@ -195,7 +195,7 @@ def parse_rule(text: str) -> ScopedRule:
         return UsageError(f"--rule {text}: {problem}", advice=hint)
 
     if not found:
-        raise error("no '=' in it", "", "")
+        raise error("missing '='", "", "")
     metric, _, case = scope.partition("@")
     kind, *given = how.split(":")
     if kind not in RULE_KINDS:
@@ -204,7 +204,7 @@ def parse_rule(text: str) -> ScopedRule:
         )
     fields = RULE_KINDS[kind][0]
     if len(given) > len(fields):
-        raise error(f"more values than {kind} takes", "", f"it takes: {', '.join(fields) or 'nothing'}")
+        raise error(f"too many values for {kind}", "", f"it takes: {', '.join(fields) or 'nothing'}")
     values: dict[str, Any] = {"metric": metric, "case": case or "*", "kind": kind}
     for field, value in zip(fields, given, strict=False):
         values[field] = value if field == "better" else _number(value, error)

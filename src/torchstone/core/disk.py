@@ -1,4 +1,4 @@
-"""Reading a whole text file, and replacing one atomically; both with errors a person can act on."""
+"""Read text files and replace them atomically, with errors that users can act on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO
 from torchstone.core.errors import InputError
 from torchstone.core.text.safe_text import quote_word
 
-_BLOCK = 4096  # bytes: what a file system gives out at a time
+_BLOCK = 4096  # bytes, the usual allocation unit of a file system
 _BLOCK_READ = 1 << 26
 BOM = "\ufeff"
 LARGEST = 16 << 30
@@ -20,7 +20,7 @@ _LARGEST_STREAM = 1 << 30
 
 
 def read_text(path: str) -> str:
-    """The text of a UTF-8 file. A byte-order mark is left at its start; line ends are as in the file."""
+    """Read a UTF-8 file. A byte-order mark at its start and line ends are kept."""
     data = _read_bytes(path)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("this is UTF-16 text", path=path, line=1, column=1, advice="save it as UTF-8")
@@ -41,7 +41,7 @@ def read_text(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        mode = os.stat(path).st_mode  # before it is opened: a device may do something then
+        mode = os.stat(path).st_mode  # before opening it, because that may affect a device
         if stat.S_ISDIR(mode):
             raise IsADirectoryError
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
@@ -49,9 +49,7 @@ def _read_bytes(path: str) -> bytes:
         with open(path, "rb") as file:
             return _read_all(file, path, is_regular=stat.S_ISREG(mode))
     except FileNotFoundError:
-        raise InputError(
-            "no such file", path=path, advice="check the name, and the folder it is looked for in"
-        ) from None
+        raise InputError("no such file", path=path, advice="check the name and the current folder") from None
     except IsADirectoryError:
         raise InputError(
             "this is a folder, expected a file", path=path, advice="name the files in it"
@@ -65,7 +63,7 @@ def _read_bytes(path: str) -> bytes:
 
 
 def _read_all(file: BinaryIO, path: str, *, is_regular: bool) -> bytes:
-    """Everything in a file or pipe, unless that is more than anybody could mean."""
+    """Read all of a file or pipe, up to a limit."""
     if is_regular:
         if os.fstat(file.fileno()).st_size > LARGEST:
             raise MemoryError
@@ -84,9 +82,9 @@ def _read_all(file: BinaryIO, path: str, *, is_regular: bool) -> bytes:
 
 
 def fault_of_file(path: str, largest: int) -> str:
-    """Why a file that another file names cannot be read: it must be a regular one of at most so many bytes; empty if it is.
+    """Return why a file that another file names must not be read; empty if it is regular and not too large.
 
-    Whoever types a name may mean a pipe; a name in a file that came from elsewhere might be a device, or a pipe that never ends.
+    A user may name a pipe on purpose, but a name in a foreign file might be a device or an endless pipe.
     """
     try:
         found = os.stat(path)
@@ -111,15 +109,15 @@ def _kind_of(mode: int) -> str:
 
 
 def _position(data: bytes, offset: int) -> tuple[int, int]:
-    """Line and column, both from 1, of a byte."""
+    """Return line and column of a byte, both from 1."""
     return data.count(b"\n", 0, offset) + 1, offset - data.rfind(b"\n", 0, offset)
 
 
 def write_text(path: str, text: str) -> None:
-    """Replace a file in one step: a reader sees the old or the new text, never a part, whatever happens meanwhile.
+    """Replace a file atomically: a reader sees the old or the new text, never a part.
 
-    The permissions of an existing file are kept, and a symbolic link stays one. What is not a regular file (a pipe, a device) is
-    written to directly, for there is nothing to replace.
+    The permissions of an existing file are kept, and a symbolic link stays one. A pipe or device is written to
+    directly.
     """
     try:
         mode = _mode(path)
@@ -137,16 +135,16 @@ def write_text(path: str, text: str) -> None:
 
 
 def replace_text(path: str, old: str, new: str) -> None:
-    """Replace a file that was read as ``old``; if it says something else by now, nothing is written and that is an error.
+    """Replace a file that was read as ``old``; raise InputError, and write nothing, if it has changed since.
 
-    Two torchstones that change one file take turns, so neither loses what the other wrote. ``old`` is empty for a new file.
+    A lock makes concurrent commands take turns, so that no change is lost. ``old`` is empty for a new file.
     """
     folder = os.path.dirname(os.path.realpath(path))
     with _locked(folder):
         now = read_text(path) if os.path.exists(path) else ""
         if now != old:
             raise InputError(
-                "changed while it was being looked at",
+                "changed since it was read",
                 path=path,
                 advice="nothing was written: run the command again",
             )
@@ -155,7 +153,7 @@ def replace_text(path: str, old: str, new: str) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Hold a folder's lock, where the system has such a thing."""
+    """Hold a lock on a folder, if the system supports it."""
     try:
         import fcntl  # noqa: PLC0415  (not on every system)
 
@@ -171,10 +169,10 @@ def _locked(folder: str) -> Iterator[None]:
 
 
 def try_file(path: str, *, makes_folder: bool = False) -> None:
-    """Find out whether ``write_text`` could write a file, without changing anything: to be called before hours of work, not after.
+    """Raise InputError if ``write_text`` could not write a file; called before long work, and changes nothing.
 
-    What is there already is not touched, and what is not there is not made: a file is made beside it, written to, and removed.
-    A device is asked to take nothing, which a full one refuses. ``makes_folder`` says that the folder will be made where there is none.
+    It writes and removes a temporary file beside the target; to a device it writes zero bytes. With
+    ``makes_folder``, the folder need not exist.
     """
     try:
         mode = _mode(path)
@@ -187,20 +185,20 @@ def try_file(path: str, *, makes_folder: bool = False) -> None:
             _try_inside(_nearest(folder))
         elif stat.S_ISCHR(mode):
             _write_nothing(path)
-        elif not os.access(path, os.W_OK):  # to open a pipe would mean to wait for its reader
+        elif not os.access(path, os.W_OK):  # opening a pipe would wait for its reader
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be written: {reason(error)}", path=path) from None
 
 
 def try_folder(path: str) -> None:
-    """Find out whether files could be written into a folder, which need not exist yet, without making it."""
+    """Raise InputError if files could not be written into a folder, which need not exist yet."""
     try:
         if os.path.exists(path) and not os.path.isdir(path):
             raise InputError("this is a file, expected a folder", path=path, advice="name a folder")
         _try_inside(_nearest(os.path.abspath(path)))
     except (OSError, ValueError) as error:
-        raise InputError(f"nothing can be written into this folder: {reason(error)}", path=path) from None
+        raise InputError(f"cannot write into this folder: {reason(error)}", path=path) from None
 
 
 def _no_folder(path: str, folder: str) -> InputError:
@@ -209,14 +207,14 @@ def _no_folder(path: str, folder: str) -> InputError:
 
 
 def _nearest(folder: str) -> str:
-    """The folder itself, or what there is of the way to it."""
+    """Return the folder, or its nearest existing parent."""
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return folder
 
 
 def make_folder(path: str) -> None:
-    """Make a folder, and those it lies in, unless it is there."""
+    """Create a folder and its parents, unless it exists."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
@@ -224,7 +222,7 @@ def make_folder(path: str) -> None:
 
 
 def _try_inside(folder: str) -> None:
-    """Write a block into a new file of a folder, and remove it again."""
+    """Write a block to a new file in a folder, and remove the file."""
     trial = os.path.join(folder, f".torchstone-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     handle = os.open(trial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
@@ -250,7 +248,7 @@ def _mode(target: str) -> int | None:
 
 
 def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
+    """Return the process's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -264,7 +262,7 @@ def _write_directly(target: str, data: bytes) -> None:
 
 
 def _replace(target: str, data: bytes, mode: int) -> None:
-    """Write a file that has no name, then give it the target's: whoever is killed before that leaves nothing."""
+    """Write a file without a name, then give it the target's name, so that a killed process leaves nothing."""
     handle = _open_unnamed(os.path.dirname(target))
     if handle is None:
         _replace_by_named(target, data, mode)
@@ -312,9 +310,10 @@ def _replace_by_named(target: str, data: bytes, mode: int) -> None:
 
 
 def create_whole(path: str, data: bytes, prepare: Callable[[int], None] = lambda _: None) -> int:
-    """A new file, open for reading and writing, that has its text before it has its name: whoever is killed meanwhile leaves nothing.
+    """Create a file that has its content before its name, so that a killed process leaves nothing; return its handle.
 
-    ``prepare`` is called with its handle before that, too. Raises FileExistsError if there is such a file, and OSError if it cannot be written.
+    ``prepare`` is called with the handle first. Raises FileExistsError if the file exists, and OSError if it
+    cannot be written.
     """
     handle = _open_unnamed(os.path.dirname(path) or os.curdir)
     if handle is not None:
@@ -340,9 +339,9 @@ def create_whole(path: str, data: bytes, prepare: Callable[[int], None] = lambda
 
 
 def _give_name(handle: int, path: str) -> bool:
-    """Name a file that has no name; False where the file system cannot do that. Raises FileExistsError if the name is taken."""
+    """Name an unnamed file; return False if the file system cannot. Raise FileExistsError if the name is taken."""
     try:
-        os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # with which the link is followed
+        os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # makes the system follow the link
     except FileExistsError:
         raise
     except OSError:
@@ -351,7 +350,7 @@ def _give_name(handle: int, path: str) -> bool:
 
 
 def _open_unnamed(folder: str) -> int | None:
-    """A new file that has no name yet; None where the system has no such thing."""
+    """Open a new file without a name; None if the system does not support it."""
     if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
         return None
     try:
@@ -361,7 +360,7 @@ def _open_unnamed(folder: str) -> int | None:
 
 
 def write_whole(handle: int, data: bytes) -> None:
-    """Write all of it, and have it on disk when this returns."""
+    """Write all data to a file and to disk."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
@@ -369,12 +368,12 @@ def write_whole(handle: int, data: bytes) -> None:
 
 
 def read_whole(handle: int) -> bytes:
-    """All of an open file, from its start; one call of the system returns at most 2 GiB."""
+    """Read all of an open file, in blocks because one system call returns at most 2 GiB."""
     return b"".join(_blocks(handle))
 
 
 def holds(handle: int, text: bytes | bytearray) -> bool:
-    """Whether an open file holds exactly this."""
+    """Return whether an open file has exactly this content."""
     place, view = 0, memoryview(text)
     for block in _blocks(handle):
         if view[place : place + len(block)] != block:
@@ -391,5 +390,5 @@ def _blocks(handle: int) -> Iterator[bytes]:
 
 
 def reason(error: Exception) -> str:
-    """The operating system's own words, without numbers and paths."""
+    """Return the operating system's message, without numbers and paths."""
     return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,7 +1,7 @@
-"""The environment variables whose values are recorded: settings of torch, its compilers and the libraries below it, by exact name.
+"""List the environment variables whose values are recorded: settings of torch, its compilers and libraries.
 
-Exact names rather than prefixes: a value is recorded only where it is known to be a setting, and a variable such as ``TORCH_HUB_PASS`` shares its prefix with
-many of these. Collected from the sources of torch 2.13 and from the manuals of Triton, CUDA, ROCm, NCCL, OpenMP, MKL, oneDNN, OpenBLAS and glibc.
+The list has exact names, not prefixes: a value is recorded only if it is known to be a setting, and a variable
+such as ``TORCH_HUB_PASS`` shares its prefix with many of these. Collected from the sources of torch 2.13 and from the manuals of Triton, CUDA, ROCm, NCCL, OpenMP, MKL, oneDNN, OpenBLAS and glibc.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ KNOWN = frozenset(_NAMES.split())
 
 
 def shown_value(name: str, value: str) -> str:
-    """The value of an environment variable as it may be recorded: hidden, unless the variable is known to hold a setting.
+    """Return the value of an environment variable to record: hidden unless it is known to be a setting.
 
     >>> shown_value("OMP_NUM_THREADS", "8"), shown_value("TORCH_HUB_PASS", "geheim")
     ('8', '(hidden)')

@@ -1,8 +1,8 @@
-"""The exceptions torchstone raises on purpose.
+"""The exceptions that torchstone raises deliberately.
 
-    TorchstoneError         anything a user can mend; shown as one message, never as a traceback
-    ├── InputError          a file says something it cannot mean: names file, line and column
-    └── UsageError          the command line asks for something that cannot be done
+    TorchstoneError         an error that the user can fix; shown as a message, never as a traceback
+    ├── InputError          a file is invalid: names file, line and column
+    └── UsageError          options or arguments are invalid
 
 Both end the process with exit code 2.
 """
@@ -14,7 +14,7 @@ from torchstone.core.text.safe_text import escape_line
 
 
 class TorchstoneError(Exception):
-    """What went wrong, in words for the person at the terminal; ``advice`` says what to do about it."""
+    """An error with a message for the user; ``advice`` says what to do about it."""
 
     exit_code = 2
 
@@ -28,13 +28,13 @@ class TorchstoneError(Exception):
 
 
 class UsageError(TorchstoneError):
-    """The options or arguments of a command do not make sense together."""
+    """The options or arguments of a command are invalid."""
 
 
 class InputError(TorchstoneError):
-    """A file that cannot be used as it is, and where in it the trouble lies.
+    """A file is invalid, at a given place.
 
-    ``line`` counts from 1; ``column`` is the name of a table's column or the number of a character.
+    ``line`` counts from 1; ``column`` is the name of a table column or the number of a character.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class InputError(TorchstoneError):
 
     @property
     def place(self) -> str:
-        """Where it is, as ``file:line: column x``; editors and terminals make a link of the first part."""
+        """Return the place as ``file:line: column x``; editors and terminals link the first part."""
         place = printable(redact(self.path))
         if self.line is not None:
             place += f":{self.line}"
@@ -68,7 +68,7 @@ class InputError(TorchstoneError):
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """``text`` on one line, safe for a terminal: control characters escaped, the middle of a long one cut out.
+    """Return ``text`` on one line, safe for a terminal: escaped, and with the middle cut out if it is long.
 
     >>> printable("two\\nlines")
     'two\\\\nlines'

@@ -73,14 +73,14 @@ class Variant(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     further: tuple[tuple[str, str], ...] = ()
 
     def axes(self) -> dict[str, str]:
-        """The axes that are known, as text, in a fixed order."""
+        """Return the known axes as text, in a fixed order."""
         known = {axis: getattr(self, axis) for axis in AXES}
         stated = {axis: axis_text(value) for axis, value in known.items() if value not in ("", None)}
         return stated | dict(self.further)
 
 
 def axis_text(value: object) -> str:
-    """An axis value as it stands in an id: ``true`` and ``false`` in small letters."""
+    """Return an axis value as text: ``true`` and ``false`` in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -97,19 +97,19 @@ class Case(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fie
 
     @property
     def id(self) -> str:
-        """The stable name: ``suite::benchmark[axis=value,...]::probe``, with ``%xx`` for characters it uses itself."""
+        """Return the stable id: ``suite::benchmark[axis=value,...]::probe``, with ``%xx`` for characters it uses itself."""
         suite = f"{_escape(self.suite)}::" if self.suite else ""
         return f"{suite}{_escape(self.benchmark)}{_axes_of_id(self.variant)}::{self.probe}"
 
     @property
     def name(self) -> str:
-        """The benchmark's name, or a stand-in for one that has none."""
+        """Return the benchmark's name, or a placeholder if it has none."""
         return self.benchmark or "(unnamed)"
 
 
 @lru_cache(maxsize=1024)
 def _axes_of_id(variant: Variant) -> str:
-    """The axes as they stand in an id; most cases of a run share a few variants."""
+    """Return the axes as part of an id; cached, because most cases of a run share a few variants."""
     axes = ",".join(f"{axis}={_escape(value)}" for axis, value in variant.axes().items())
     return f"[{axes}]" if axes else ""
 
@@ -121,7 +121,7 @@ def _escape(text: str) -> str:
 
 
 def matches(pattern: str, case: Case) -> bool:
-    """Whether a case pattern means this case: the exact name or id, or a shell pattern (``*``, ``?``, ``[abc]``) on either."""
+    """Return whether a pattern matches a case: its exact name or id, or a shell pattern on either."""
     return (
         matches_name(pattern, case.benchmark)
         or pattern == (case_id := case.id)
@@ -130,17 +130,17 @@ def matches(pattern: str, case: Case) -> bool:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text has characters that stand for others."""
+    """Return whether a text contains wildcards."""
     return any(character in text for character in "*?[")
 
 
 def matches_name(pattern: str, name: str) -> bool:
-    """Whether a pattern means this name: exactly, or as a shell pattern."""
+    """Return whether a pattern matches a name, exactly or as a shell pattern."""
     return pattern == name or fnmatchcase(name, pattern)
 
 
 def matches_metric(pattern: str, metric: str) -> bool:
-    """Whether a pattern means this metric, by its present name or by one that it had before."""
+    """Return whether a pattern matches a metric, by its current or a former name."""
     return any(matches_name(pattern, name) for name in names_of(metric))
 
 
@@ -153,12 +153,12 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
 
     @property
     def margin(self) -> float | None:
-        """How far off the value may be, as a share of it, where the file says so for this row."""
+        """Return the margin that the file states for this row; None if it states none."""
         return self.extra.get("margin") if self.extra else None
 
     @property
     def value(self) -> Number:
-        """The one number that stands for the samples, by the metric's estimator."""
+        """Return the samples as one number, by the metric's estimator."""
         return estimate(self.metric, self.samples)
 
     @property
@@ -176,7 +176,7 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
         return tuple(estimate(self.metric, samples) for samples in self.trials)
 
     def _trial_sizes(self) -> list[int]:
-        """How many samples each trial has."""
+        """Return the number of samples of each trial."""
         counts = self.extra.get(TRIALS) if self.extra else None
         if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
             return [len(self.samples)]
@@ -196,7 +196,7 @@ _EXTREMES = {"min": min, "max": max}
 
 
 def estimate(metric: str, samples: Sequence[Number]) -> Number:
-    """The one number that stands for samples of this metric, by its estimator."""
+    """Summarise samples of a metric as one number, by the metric's estimator."""
     if len(samples) == 1:
         return samples[0]
     known = METRICS.get(metric)
@@ -386,15 +386,15 @@ class QuarantineEntry(Struct, frozen=True):
         return f"{self.path}:{self.line}" if self.line else self.path
 
     def is_expired(self, today: date) -> bool:
-        """Whether its last day has passed."""
+        """Return whether its last day has passed."""
         return self.expires is not None and self.expires < today
 
     def is_active(self, today: date) -> bool:
-        """Whether it covers anything on this day: it has begun, and not ended."""
+        """Return whether it applies on this day: it has started and not expired."""
         return not self.is_expired(today) and (self.since is None or self.since <= today)
 
     def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
-        """Whether it is about this case and metric on one of these platforms."""
+        """Return whether it covers this case and metric on one of these platforms."""
         if self.metrics and not any(matches_metric(pattern, metric) for pattern in self.metrics):
             return False
         if self.platform and self.platform not in platforms | {case.variant.device}:
@@ -416,7 +416,7 @@ class EntriesByCase:
         self._lengths = sorted({len(start) for start in self._by_start})
 
     def of(self, case: Case) -> list[QuarantineEntry]:
-        """The entries whose patterns may mean this case, in their order."""
+        """Return the entries whose patterns may match this case, in their order."""
         if not self._lengths:
             return []
         found: dict[int, QuarantineEntry] = {}

@@ -1,4 +1,4 @@
-"""TOML files, with errors that name the line."""
+"""Read TOML files, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torchstone.core.text.safe_text import is_plain
 _POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z", re.DOTALL)
 
 
-class Entry:
-    """One table of a TOML file: typed access to its keys, and what is left over is an error."""
+class TomlTable:
+    """One table of a TOML file, with typed access to its keys; unknown keys are an error."""
 
     def __init__(
         self, path: str, line: int, values: dict[str, Any], known: tuple[str, ...], text: str
@@ -25,15 +25,15 @@ class Entry:
         self._text = text
         for key in values:
             if key not in known:
-                raise self.error(f"no such key; known are {', '.join(known)}", key)
+                raise self.error(f"unknown key; expected one of {', '.join(known)}", key)
 
     def error(self, problem: str, key: str = "", advice: str = "") -> InputError:
-        """An error about this table, or a key of it."""
+        """Return an error about this table, or a key of it."""
         column = printable(key) or None
         return InputError(problem, path=self.path, line=self._line_of(key), column=column, advice=advice)
 
     def _line_of(self, key: str) -> int:
-        """The line of a key in this table, or of the table where it has none."""
+        """Return the line of a key, or of the table if the key has none."""
         following = self._text.split("\n")[self.line :]
         for number, line in enumerate(following, self.line + 1):
             if line.lstrip().startswith("["):
@@ -43,7 +43,7 @@ class Entry:
         return self.line
 
     def get(self, key: str, kind: type | tuple[type, ...], noun: str, default: Any = None) -> Any:  # noqa: ANN401  (the type is checked against 'kind')
-        """A value of this type, or the default."""
+        """Return a value of this type, or the default."""
         value = self.values.get(key, default)
         wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
         if value is not default and wrong:
@@ -51,14 +51,14 @@ class Entry:
         return value
 
     def text(self, key: str, default: str = "") -> str:
-        """A text."""
+        """Return a text."""
         value: str = self.get(key, str, "a text in quotes", default)
         if not is_plain(value):
             raise self.error("contains a control character", key, "expected text on one line")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """One text, or a list of them."""
+        """Return the texts of a key that holds one text or a list."""
         value = self.values.get(key, [])
         listed = [value] if isinstance(value, str) else value
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
@@ -67,13 +67,13 @@ class Entry:
 
 
 def read_toml(path: str) -> tuple[dict[str, Any], str]:
-    """The tables of a TOML file, and its text."""
+    """Read a TOML file; return its tables and its text."""
     text = read_text(path)
     return parse_toml(path, text), text
 
 
 def parse_toml(path: str, text: str) -> dict[str, Any]:
-    """The tables of a TOML text."""
+    """Parse TOML."""
     try:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
@@ -93,8 +93,10 @@ def parse_toml(path: str, text: str) -> dict[str, Any]:
         ) from None
 
 
-def tables(path: str, document: dict[str, Any], text: str, name: str, known: tuple[str, ...]) -> list[Entry]:
-    """The tables of an array ``[[name]]``, each with the line it starts in."""
+def tables(
+    path: str, document: dict[str, Any], text: str, name: str, known: tuple[str, ...]
+) -> list[TomlTable]:
+    """Return the tables of an array ``[[name]]``, each with its line."""
     found = document.get(name, [])
     lines = header_lines(text, name)
     first = lines[0] if lines else 1
@@ -102,10 +104,10 @@ def tables(path: str, document: dict[str, Any], text: str, name: str, known: tup
         raise InputError(f"expected tables [[{name}]]", path=path, line=first, column=name)
     if len(lines) != len(found):
         lines = [first] * len(found)
-    return [Entry(path, line, values, known, text) for line, values in zip(lines, found, strict=True)]
+    return [TomlTable(path, line, values, known, text) for line, values in zip(lines, found, strict=True)]
 
 
 def header_lines(text: str, name: str) -> list[int]:
-    """The lines in which a table ``[[name]]`` starts."""
+    """Return the lines where tables ``[[name]]`` start."""
     pattern = re.compile(rf"{BOM}?\s*\[\[\s*\"?{re.escape(name)}\"?\s*\]\]")
     return [number for number, line in enumerate(text.split("\n"), 1) if pattern.match(line)]

@@ -1,4 +1,4 @@
-"""The models that PyTorch's own gates call flaky, by upstream version: read from the one data file that has them all."""
+"""Read the lists of models that PyTorch's own gates consider flaky, by upstream version."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Removal(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where it was read, as ``file:line``."""
+        """Return the place, as ``file:line``."""
         return f"{self.path}:{self.line}"
 
     def removes(self, entry: QuarantineEntry) -> bool:
-        """Whether it means this entry: its name, and its metric and platform where it names one."""
+        """Return whether it removes this entry: by name, and by metric and platform if it names any."""
         if self.metrics and not any(matches_name(mine, of) for mine in self.metrics for of in entry.metrics):
             return False
         return matches_name(self.case, entry.case) and self.platform in {"", entry.platform}
@@ -54,7 +54,7 @@ class Removal(Struct, frozen=True):
 
 @cache
 def upstream_versions() -> tuple[UpstreamVersion, ...]:
-    """All versions whose lists ship with torchstone; the first is the default."""
+    """Return all versions whose lists ship with torchstone; the first is the default."""
     from torchstone.core.toml_file import read_toml  # noqa: PLC0415  (TOML takes its time to import, and most checks need none)
 
     document, _ = read_toml(DATA)
@@ -83,7 +83,7 @@ def _entry(version: str, gate: str, metrics: tuple[str, ...], case: str, platfor
 
 
 def find_version(name: str | None, error: TorchstoneError | None = None) -> UpstreamVersion:
-    """A version by its name, or the default; an unknown one is an error that names those there are. ``error`` is one that knows a better place."""
+    """Return a version by its name, or the default; raise ``error``, or else a UsageError, if it is unknown."""
     versions = upstream_versions()
     found = [version for version in versions if name in {None, version.name}]
     if found:
@@ -94,14 +94,14 @@ def find_version(name: str | None, error: TorchstoneError | None = None) -> Upst
 
 
 def known_versions() -> str:
-    """The names of all versions, as advice."""
+    """Return the names of all versions, as advice."""
     return f"known are {', '.join(version.name for version in upstream_versions())}"
 
 
 def without_removed(
     version: UpstreamVersion, removals: Sequence[Removal]
 ) -> tuple[list[QuarantineEntry], list[Removal]]:
-    """The flaky list of a version without what a user takes out of it, and the removals that took out nothing."""
+    """Return the flaky list of a version without the removed entries, and the removals that matched nothing."""
     kept = [entry for entry in version.flaky if not any(each.removes(entry) for each in removals)]
     idle = [each for each in removals if not any(each.removes(entry) for entry in version.flaky)]
     return kept, idle
@@ -121,5 +121,5 @@ def tell_idle(removal: Removal, version: str) -> Caution:
 
 
 def platforms_of(expected: Sequence[str]) -> frozenset[str]:
-    """The platforms that the original reads from the paths of expected files."""
+    """Return the platforms that the original derives from the paths of expected files."""
     return frozenset("rocm" if "rocm" in path else os.path.basename(path) for path in expected)

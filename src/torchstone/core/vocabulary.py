@@ -1,6 +1,6 @@
-"""The closed lists of words: statuses, verdicts, probes and metrics, each with its meaning.
+"""Define the fixed vocabulary: verdicts, statuses, probes and metrics, each with its meaning.
 
-These words are the same in code, command line, files and docs (docs/reference.md lists them, and a test compares).
+The names are the same in code, command line, files and docs. docs/reference.md is generated from here.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Verdict(StrEnum):
 
 
 VERDICTS: dict[Verdict, str] = {
-    Verdict.INVALID: "the result contradicts itself, such as more distinct graph breaks than graph breaks",
-    Verdict.MISSING: "planned or expected, but there is no result",
+    Verdict.INVALID: "the result contradicts itself, for example more distinct graph breaks than graph breaks",
+    Verdict.MISSING: "planned or expected, but without a result",
     Verdict.REGRESSION: "worse than the baseline allows",
-    Verdict.INCONCLUSIVE: "the two cannot be compared, or nothing says how",
+    Verdict.INCONCLUSIVE: "cannot be decided: not comparable, no rule, or too little data",
     Verdict.NEW: "a result without a baseline",
-    Verdict.IMPROVEMENT: "better than the baseline by more than the rule calls equal",
-    Verdict.QUARANTINED: "would block, but a quarantine entry says that it may not",
-    Verdict.EXPECTED_FAILURE: "fails exactly as the baseline says it does",
-    Verdict.SAME: "in a comparison: unchanged, or changed by less than the margin for certain",
-    Verdict.PASS: "as the baseline says, within the rule",
+    Verdict.IMPROVEMENT: "better than the baseline by more than the rule tolerates",
+    Verdict.QUARANTINED: "would block, but a quarantine entry prevents it",
+    Verdict.EXPECTED_FAILURE: "fails exactly as the baseline expects",
+    Verdict.SAME: "in a comparison: unchanged, or the change is certainly smaller than the margin",
+    Verdict.PASS: "as the baseline expects, within the rule",
 }
 
 PASSED = "pass"
@@ -44,42 +44,42 @@ FAILED = "failed"
 NOT_AVAILABLE = "not_available"
 
 STATUSES: dict[str, str] = {
-    PASSED: "ran, and its results are right",
-    SKIPPED: "not compared, on purpose: too large, or not comparable by nature",
+    PASSED: "ran, and its results are correct",
+    SKIPPED: "deliberately not compared: too large, or inherently not comparable",
     "fail_accuracy": "the compiled results differ from eager",
     "fail_to_run": "the compiled run raised an error",
-    "OOM": "the compiled run went out of memory",
+    "OOM": "the compiled run ran out of memory",
     "eager_1st_run_fail": "the first eager run raised an error",
-    "eager_1st_run_OOM": "the first eager run went out of memory",
+    "eager_1st_run_OOM": "the first eager run ran out of memory",
     "eager_2nd_run_fail": "the second eager run raised an error",
-    "eager_2nd_run_OOM": "the second eager run went out of memory",
-    "eager_two_runs_differ": "eager does not even agree with itself",
+    "eager_2nd_run_OOM": "the second eager run ran out of memory",
+    "eager_two_runs_differ": "two eager runs gave different results",
     "eager_fail_to_run": "loading or checking the model raised an error",
-    "model_fail_to_load": "the model says that it does not support this",
-    "timeout": "did not end in time and was stopped",
-    "worker_died": "the worker process ended without a result: a crash, or a kill",
-    "worker_fail": "the original's word for a worker that died",
-    "warmup_failed": "warming up raised an error before anything was timed",
-    NOT_AVAILABLE: "cannot be measured here: the device, the library or the counter that it needs is missing",
-    "not_bitwise_equivalent": "differs from the outputs saved earlier",
-    "fail_batch_invariance_at_N": "results change with the batch size; N is the first that does",
+    "model_fail_to_load": "the model does not support this, as it reports itself",
+    "timeout": "did not finish in time and was stopped",
+    "worker_died": "the worker process crashed or was killed, and left no result",
+    "worker_fail": "the original runner's name for worker_died",
+    "warmup_failed": "the warm-up raised an error, before anything was timed",
+    NOT_AVAILABLE: "cannot be measured here: a device, library or counter that it needs is missing",
+    "not_bitwise_equivalent": "the outputs differ from those saved earlier",
+    "fail_batch_invariance_at_N": "the results depend on the batch size; N is the first that differs",
     "fail_to_run_at_batch_N": "fails at batch size N",
-    "eager_variation": "old word for eager_two_runs_differ",
-    "infra_error": "the machine or the job is at fault, not the model: two hosts of a job have different software",
-    "0.0000": "old form of a failure without a word for it",
-    FAILED: "a performance file says only that it failed; its accuracy file may say how",
+    "eager_variation": "old name of eager_two_runs_differ",
+    "infra_error": "a fault of the machine or the job, not of the model: two hosts of a job have different software",
+    "0.0000": "old form of a failure that has no name",
+    FAILED: "failed, in a performance file that does not say how; the accuracy file may",
 }
 
 _NUMBERED_STATUS = re.compile(r"(fail_batch_invariance_at|fail_to_run_at_batch)_\d+\Z")
 
 
 def is_known_status(status: str) -> bool:
-    """Whether ``status`` is in the list, the numbered ones with any number."""
+    """Return whether a status is in the list; numbered ones may have any number."""
     return status in STATUSES or _NUMBERED_STATUS.match(status) is not None
 
 
 class Probe(StrEnum):
-    """What is measured of a benchmark."""
+    """The kind of measurement."""
 
     PERFORMANCE = "performance"
     ACCURACY = "accuracy"
@@ -89,20 +89,20 @@ class Probe(StrEnum):
 
 
 PROBES: dict[Probe, str] = {
-    Probe.PERFORMANCE: "how fast, and with how much memory and compile time",
-    Probe.ACCURACY: "whether the compiled results are right",
-    Probe.COMPILE_CACHE: "what a cold start costs and a warm one saves",
-    Probe.INSTRUCTIONS: "how many instructions the compiler or the work executes",
+    Probe.PERFORMANCE: "speed, memory and compile time",
+    Probe.ACCURACY: "whether the compiled results are correct",
+    Probe.COMPILE_CACHE: "compile time of a cold start, and what a warm one saves",
+    Probe.INSTRUCTIONS: "instructions executed by the compiler or the whole work",
     Probe.SCALING: "how iteration time changes with the number of ranks",
 }
 
 
 class Metric(NamedTuple):
-    """A named quantity. Two definitions never share a name.
+    """A named quantity; each name has one definition.
 
-    ``better`` is ``lower``, ``higher``, or ``equal`` where any change is worth a look. ``estimator`` says which one number stands for
-    several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it. ``signed`` marks the few that may be negative:
-    of any other metric, a negative number is a mistake.
+    ``better`` is ``lower``, ``higher``, or ``equal`` if any change deserves a look. ``estimator`` summarises
+    several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it. Only ``signed``
+    metrics may be negative.
     """
 
     name: str
@@ -115,49 +115,49 @@ class Metric(NamedTuple):
 
 
 COMPILE_SECONDS = "compile_seconds"
-"""Compile time by torch's own timers; the metrics of the compile_cache probe have the scenario in front of it."""
+"""Compile time by torch's own timers; in the compile_cache probe the scenario precedes the name."""
 
 LEFT_OUT = "left_out"
 """The key of an outcome's ``extra`` that says of which metrics there is no number, on purpose, and why."""
 
 SCENARIOS: dict[str, str] = {
     "cold": "empty cache folders",
-    "warm": "the folders that the cold start has filled, in a new process",
-    "portable": "empty folders, and the artifacts that torch saved after the cold start, loaded first",
-    "precompile": "as portable, with dynamo's own work saved too (torch's caching_precompile)",
+    "warm": "the folders filled by the cold start, in a new process",
+    "portable": "empty folders, after loading the artifacts that torch saved after the cold start",
+    "precompile": "like portable, with dynamo's own work saved too (torch's caching_precompile)",
 }
-"""The ways to start that the compile_cache probe measures; each of its metrics begins with one of these words."""
+"""The scenarios of the compile_cache probe; each of its metrics starts with the name of one."""
 
 COLD, WARM, PORTABLE, PRECOMPILE = SCENARIOS
 
 DEFAULT_SCENARIOS = (COLD, WARM, PORTABLE)
-"""What is measured unless other scenarios are asked for: torch's precompiling is young, and fails for some models."""
+"""Measured by default. Precompiling is new in torch, and fails for some models."""
 
 LOOK_UPS = HIT, MISS, BYPASS = "hit", "miss", "bypass"
-"""What a look-up in a compile cache comes to."""
+"""The results of a look-up in a compile cache."""
 
 KERNEL_CACHE = "kernel"
-"""Torch's table of the Triton kernels that a process has compiled or loaded: asked for kernels, where other caches are asked for graphs."""
+"""Torch's table of the Triton kernels of a process. Its look-ups are for kernels, those of other caches for graphs."""
 
 _OF_A_SCENARIO = (
-    (COMPILE_SECONDS, "s", "lower", "time that torch spent compiling, by its own timers"),
-    ("first_result_seconds", "s", "lower", "from asking for the worker to the first result"),
-    ("dynamo_seconds", "s", "lower", "compiling, in dynamo: reading bytecode into graphs"),
-    ("guards_seconds", "s", "lower", "compiling, in dynamo: building guards"),
-    ("aot_autograd_seconds", "s", "lower", "compiling, in AOT autograd"),
-    ("inductor_seconds", "s", "lower", "compiling, in inductor before it writes code"),
-    ("codegen_seconds", "s", "lower", "compiling, in inductor while it writes code"),
-    ("native_seconds", "s", "lower", "compiling, in the C++ or Triton compiler"),
-    ("loading_seconds", "s", "lower", "compiling, in reading compiled graphs back"),
-    ("load_seconds", "s", "lower", "loading saved artifacts, before the first call"),
+    (COMPILE_SECONDS, "s", "lower", "time torch spent compiling, by its own timers"),
+    ("first_result_seconds", "s", "lower", "time from requesting the worker to the first result"),
+    ("dynamo_seconds", "s", "lower", "compile time in dynamo: turning bytecode into graphs"),
+    ("guards_seconds", "s", "lower", "compile time in dynamo: building guards"),
+    ("aot_autograd_seconds", "s", "lower", "compile time in AOT autograd"),
+    ("inductor_seconds", "s", "lower", "compile time in inductor, before code generation"),
+    ("codegen_seconds", "s", "lower", "compile time in inductor, during code generation"),
+    ("native_seconds", "s", "lower", "compile time in the C++ or Triton compiler"),
+    ("loading_seconds", "s", "lower", "compile time spent loading compiled graphs"),
+    ("load_seconds", "s", "lower", "time to load saved artifacts, before the first call"),
     ("cache_files", "files", "lower", "files in the cache folders afterwards"),
     ("cache_bytes", "bytes", "lower", "bytes in the cache folders afterwards"),
-    ("cache_hit", "look-ups", "higher", "look-ups of graphs, in any cache, that found something"),
-    ("cache_miss", "look-ups", "lower", "look-ups of graphs, in any cache, that found nothing"),
+    ("cache_hit", "look-ups", "higher", "graph look-ups, in any cache, that were hits"),
+    ("cache_miss", "look-ups", "lower", "graph look-ups, in any cache, that were misses"),
     ("cache_bypass", "look-ups", "lower", "graphs that a cache refused to look up or to save"),
-    ("hit_rate", "% of look-ups", "higher", "share of the look-ups of graphs that found something"),
+    ("hit_rate", "% of look-ups", "higher", "share of graph look-ups that were hits"),
 )
-SAVED = ("saved", "%", "higher", "share of the cold start's compile seconds that it saves")
+SAVED = ("saved", "%", "higher", "share of the cold start's compile time that is saved")
 _WITH_ARTIFACTS = ("portable", "precompile")
 _CACHED = (Probe.COMPILE_CACHE,)
 
@@ -180,22 +180,26 @@ def _scenario_metrics() -> tuple[Metric, ...]:
 
 
 COUNTERS: dict[str, str] = {
-    "hardware": "the processor counts instructions: exact to about 0.1 %, and free; needs permission",
-    "simulated": "valgrind executes every instruction and counts it: needs no permission, but 50 times the time",
-    "python": "calls of Python functions, counted exactly: works everywhere, but sees no work of C++ code",
-    "cpu_time": "seconds of processor time: no count at all, and as noisy as any time",
+    "hardware": "counted by the processor: exact to about 0.1 %, at no cost; needs permission",
+    "simulated": "counted by valgrind, which simulates the processor: needs no permission, but takes 50 times as long",
+    "python": "Python function calls, counted exactly: works everywhere, but sees no work of C++ code",
+    "cpu_time": "CPU time in seconds: not a count, and as noisy as any time",
 }
-"""What counts the work of the instructions probe, the best first. Numbers of two counters are never compared."""
+"""The counters of the instructions probe, best first. Numbers of different counters are never compared."""
 
 _COUNTED = (Probe.INSTRUCTIONS,)
 _BY_COUNTER = (
-    ("instruction_count", "instructions", "instructions of all of the work, in the process"),
-    ("instruction_count_tree", "instructions", "the same, with all processes and threads that it starts"),
-    ("python_calls", "calls", "calls of functions that Python made in all of the work"),
-    ("cpu_seconds", "s", "processor time of all of the work"),
+    ("instruction_count", "instructions", "instructions executed by the process in all of the work"),
+    (
+        "instruction_count_tree",
+        "instructions",
+        "the same, including all processes and threads that it starts",
+    ),
+    ("python_calls", "calls", "Python function calls in all of the work"),
+    ("cpu_seconds", "s", "CPU time of all of the work"),
 )
 COMPILER_ONLY = "compile_time_"
-"""Begins the names of metrics that count only what the compiler does."""
+"""Prefix of metrics that count only the compiler's part of the work."""
 
 
 def _counted_metrics() -> tuple[Metric, ...]:
@@ -207,17 +211,23 @@ def _counted_metrics() -> tuple[Metric, ...]:
 
 
 PERCENTILES = (75, 90, 95)
-"""The percentiles of iterations that have metrics of their own, beside the median."""
+"""The percentiles of the iteration time that are metrics, besides the median."""
 
 _SCALED = (Probe.SCALING,)
 
 
 def _scaling_metrics() -> tuple[Metric, ...]:
-    per_second = "batch size times ranks over"
+    per_second = "batch size times ranks, divided by"
     return (
-        Metric("iteration_time", "s", "lower", "one training iteration, all ranks' samples", _SCALED),
+        Metric("iteration_time", "s", "lower", "time of one training iteration, all ranks", _SCALED),
         *(
-            Metric(f"iteration_time_p{level}", "s", "lower", f"{level} % of iterations take less", _SCALED)
+            Metric(
+                f"iteration_time_p{level}",
+                "s",
+                "lower",
+                f"{level}th percentile of the iteration time",
+                _SCALED,
+            )
             for level in PERCENTILES
         ),
         Metric("examples_per_second", "1/s", "higher", f"{per_second} the median iteration time", _SCALED),
@@ -226,7 +236,7 @@ def _scaling_metrics() -> tuple[Metric, ...]:
                 f"examples_per_second_p{level}",
                 "1/s",
                 "higher",
-                f"{per_second} the time that {level} % of iterations take at most",
+                f"{per_second} the {level}th percentile of the iteration time",
                 _SCALED,
             )
             for level in PERCENTILES
@@ -235,28 +245,28 @@ def _scaling_metrics() -> tuple[Metric, ...]:
             "scaling_efficiency",
             "%",
             "higher",
-            "examples per second and rank, against those of the smallest round",
+            "examples per second per rank, relative to the smallest round",
             _SCALED,
         ),
         Metric(
             "communication_share",
             "%",
             "lower",
-            "part of an iteration in which a collective is under way, in torch's profiler: of the middle rank",
+            "share of an iteration in which a collective is running, by torch's profiler; median over ranks",
             _SCALED,
         ),
         Metric(
             "rank_spread",
             "%",
             "lower",
-            "how much longer the slowest rank works, communication left out, than the middle one",
+            "how much longer the slowest rank works than the median rank, without communication",
             _SCALED,
         ),
         Metric(
             "peak_memory",
             "GB",
             "lower",
-            "peak memory of the measured iterations, of the largest rank",
+            "peak memory during the measured iterations, on the rank that uses most",
             _SCALED,
             "max",
         ),
@@ -270,69 +280,77 @@ _BOTH = (Probe.PERFORMANCE, Probe.ACCURACY)
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(ACCURACY, "status", "equal", "how the case ended: its status", (Probe.ACCURACY,)),
+        Metric(ACCURACY, "status", "equal", "the status: how the case ended", (Probe.ACCURACY,)),
         Metric(
             "speedup",
             "x",
             "higher",
-            "eager time over compiled time, timed in pairs: the median of the faster half of the pairs",
+            "eager time / compiled time, timed in pairs: the median of the faster half of the pairs",
         ),
         Metric("abs_latency", "ms", "lower", "median time of one compiled call"),
         Metric("eager_latency", "ms", "lower", "median time of one eager call"),
-        Metric("baseline", "x", "higher", "the speedup that the runner's --baseline file had"),
-        Metric("speedup_vs_baseline", "x", "higher", "speedup over that of the runner's --baseline file"),
+        Metric("baseline", "x", "higher", "speedup in the runner's --baseline file"),
+        Metric(
+            "speedup_vs_baseline", "x", "higher", "speedup relative to that in the runner's --baseline file"
+        ),
         Metric(
             COMPILE_SECONDS,
             "s",
             "lower",
-            "time that torch spent compiling during the first calls, by its own timers",
+            "time torch spent compiling during the first calls, by its own timers",
             _BOTH,
         ),
-        Metric("compilation_latency", "s", "lower", "five compiled calls less five eager calls"),
-        Metric("compression_ratio", "x", "higher", "eager peak memory over compiled peak memory"),
+        Metric("compilation_latency", "s", "lower", "time of five compiled calls minus five eager calls"),
+        Metric("compression_ratio", "x", "higher", "eager peak memory / compiled peak memory"),
         Metric("eager_peak_mem", "GB", "lower", "peak memory of the eager warm-up"),
         Metric("dynamo_peak_mem", "GB", "lower", "peak memory of the compiled warm-up"),
         Metric("cache_lookup_latency", "s", "lower", "time spent looking up compile caches"),
-        Metric("calls_captured", "calls", "higher", "operator calls that ended in a graph", _BOTH),
+        Metric("calls_captured", "calls", "higher", "operator calls captured in graphs", _BOTH),
         Metric("unique_graphs", "graphs", "higher", "distinct graphs captured", _BOTH),
-        Metric("graph_breaks", "breaks", "lower", "times that capture had to stop", _BOTH),
-        Metric("unique_graph_breaks", "breaks", "lower", "distinct reasons that capture had to stop", _BOTH),
+        Metric("graph_breaks", "breaks", "lower", "number of times graph capture stopped", _BOTH),
+        Metric(
+            "unique_graph_breaks",
+            "breaks",
+            "lower",
+            "number of distinct reasons why graph capture stopped",
+            _BOTH,
+        ),
         Metric("fallbacks_to_eager", "frames", "lower", "frames that were not compiled at all", _BOTH),
         Metric("autograd_captures", "graphs", "equal", "graphs captured by compiled autograd", _BOTH),
         Metric("autograd_compiles", "graphs", "equal", "graphs compiled by compiled autograd", _BOTH),
         Metric("cudagraph_skips", "graphs", "lower", "graphs that could not use CUDA graphs", _BOTH),
-        Metric("recompiles", "compiles", "lower", "times that a frame was compiled again", _BOTH),
+        Metric("recompiles", "compiles", "lower", "number of times a frame was compiled again", _BOTH),
         *_counted_metrics(),
-        Metric("import_time_us", "us", "lower", "time that importing a module takes", _COUNTED, "min"),
+        Metric("import_time_us", "us", "lower", "time to import a module", _COUNTED, "min"),
         *_scaling_metrics(),
         *_scenario_metrics(),
-        Metric(SECONDS, "s", "lower", "time of one call or run, as another benchmark tool measured it"),
-        Metric(BYTES, "bytes", "lower", "memory, as another benchmark tool measured it"),
+        Metric(SECONDS, "s", "lower", "time of one call or run, measured by another benchmark tool"),
+        Metric(BYTES, "bytes", "lower", "memory, measured by another benchmark tool"),
         Metric(
             TRACKED,
             "number",
             "equal",
-            "a number that a benchmark of another tool tracks, whatever it means",
+            "a number tracked by a benchmark of another tool, with any meaning",
             signed=True,
         ),
     )
 }
 
 FORMER_NAMES: dict[str, str] = {"dynamo_compilation_latency": COMPILE_SECONDS}
-"""Metrics that were renamed: files, rules and settings may still say the old name."""
+"""Renamed metrics, by old name; files, rules and settings may still use it."""
 
 
 def current_name(metric: str) -> str:
-    """The name that a metric has now; every reader of a file passes names through here."""
+    """Return the current name of a metric; every file reader applies this."""
     return FORMER_NAMES.get(metric, metric)
 
 
 def names_of(metric: str) -> tuple[str, ...]:
-    """The name of a metric and those it had before."""
+    """Return the current and former names of a metric."""
     return (metric, *(old for old, new in FORMER_NAMES.items() if new == metric))
 
 
-DEFAULT_MARGIN = 0.015  # the share by which an instruction count may be off where nothing else is said
+DEFAULT_MARGIN = 0.015  # of an instruction count, if neither rule nor baseline has one
 
 CAPTURE_METRICS = (
     "calls_captured",

@@ -15,7 +15,7 @@ from typing import Any
 from torchstone.core.disk import replace_text
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import QuarantineEntry
-from torchstone.core.toml_file import Entry, header_lines, parse_toml, read_toml, tables
+from torchstone.core.toml_file import TomlTable, header_lines, parse_toml, read_toml, tables
 from torchstone.core.upstream import Removal
 
 NOT_FLAKY = "not_flaky"
@@ -43,7 +43,7 @@ def _removals(path: str, document: dict[str, Any], text: str) -> list[Removal]:
     return [_removal(each) for each in tables(path, document, text, NOT_FLAKY, _REMOVAL_KEYS)]
 
 
-def _removal(entry: Entry) -> Removal:
+def _removal(entry: TomlTable) -> Removal:
     for needed in ("case", "reason"):
         if not entry.text(needed).strip():
             raise entry.error(f"an entry needs a {needed}", needed, "say which models are not flaky, and why")
@@ -58,7 +58,7 @@ def _entries(path: str, document: dict[str, Any], text: str) -> list[QuarantineE
     return [_entry(each) for each in tables(path, document, text, "quarantine", _KEYS)]
 
 
-def _entry(entry: Entry) -> QuarantineEntry:
+def _entry(entry: TomlTable) -> QuarantineEntry:
     for needed in ("case", "reason"):
         if not entry.text(needed).strip():
             raise entry.error(
@@ -82,7 +82,7 @@ def _entry(entry: Entry) -> QuarantineEntry:
     )
 
 
-def _day(entry: Entry, key: str) -> date | None:
+def _day(entry: TomlTable, key: str) -> date | None:
     value: object = entry.values.get(key)
     if value is None or type(value) is date:
         return value

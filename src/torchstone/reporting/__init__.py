@@ -1,1 +1,1 @@
-"""What the gate found out, for people and for machines: what a row says is decided once, in ``views``."""
+"""Report results to people and programs: views decide what is shown, dialects and pages render it."""

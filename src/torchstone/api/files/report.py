@@ -13,7 +13,7 @@ from torchstone.api.judging.check import probes_of, repeated_names
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
 from torchstone.core.cautions import Caution
-from torchstone.core.config import Settings, load_settings
+from torchstone.core.config import ConfigFile, load_config
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
@@ -26,7 +26,7 @@ from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
 from torchstone.reporting.html.elements import element
 from torchstone.reporting.html.page import fit_page, render_page
-from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report
 from torchstone.reporting.views.page_view import MOST_ROWS, Page, make_page
 
@@ -106,7 +106,7 @@ def report(results: Sources, **options: Unpack[ReportOptions]) -> ReportResult:
 
 def make_report(request: ReportRequest) -> ReportResult:
     """Make the page that a request asks for."""
-    settings = load_settings(request.config)
+    settings = load_config(request.config)
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
     expected = [read_input(each, request.baseline_kind) for each in request.baselines]
@@ -153,7 +153,7 @@ def _judge(
     selected: Sequence[Reading],
     expected: Sequence[Reading],
     request: ReportRequest,
-    settings: Settings,
+    settings: ConfigFile,
 ) -> Report:
     """What the gate says, by the strict policy."""
     require_common_probe(results.readings, expected)
@@ -171,7 +171,7 @@ def _judge(
     context = Context(
         tuple(reading.path for reading in results.readings),
         probes_of(expected),
-        find_terms(results.readings, expected, conditions.rules),
+        acceptance_for(results.readings, expected, conditions.rules),
         repeated,
         repeated,
         repeated_names((*results.readings, *selected)),

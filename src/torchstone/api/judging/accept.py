@@ -12,11 +12,11 @@ from msgspec import Struct, structs
 from torchstone.api.requests import Path, Sources, Texts, make_request
 from torchstone.api.showing import show_html, show_text
 from torchstone.api.sources import Axes, Input, read_inputs
-from torchstone.baselines.adopt import Wish
+from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.propose import Proposal, find_repeatable, new_baseline, propose
 from torchstone.baselines.text_edits import Change
 from torchstone.core.cautions import Caution, merged
-from torchstone.core.config import load_settings, parse_rule
+from torchstone.core.config import load_config, parse_rule
 from torchstone.core.disk import read_text, replace_text
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import unknowns
@@ -137,14 +137,14 @@ def _with_cautions(result: AcceptResult) -> ResultTable:
 
 
 class Adoption(Struct, frozen=True):
-    """Results and baseline as read, and what is wanted of them."""
+    """Results and baseline as read, and the options for adopting them."""
 
     request: AcceptRequest
     readings: list[Reading]
     baseline: Reading
     text: str
     rules: RuleBook
-    wish: Wish
+    options: AdoptionOptions
 
 
 def accept(
@@ -173,7 +173,7 @@ def accept(
 
 def resolve_baseline(request: AcceptRequest) -> AcceptRequest:
     """The request with the baseline that the configuration names, where it names none; what cannot be meant is refused."""
-    configured = load_settings(request.config).baselines
+    configured = load_config(request.config).baselines
     path = request.baseline or (configured[0] if len(configured) == 1 else "")
     if not path:
         raise UsageError("no baseline given", advice="say which file to update: --baseline FILE")
@@ -194,7 +194,7 @@ def read_adoption(request: AcceptRequest) -> Adoption:
     require_results(readings, request.kind)
     for reading in readings:
         merge([reading])  # no file may have a case twice
-    wish = Wish(
+    options = AdoptionOptions(
         request.only,
         request.metrics,
         request.prune,
@@ -202,18 +202,20 @@ def read_adoption(request: AcceptRequest) -> Adoption:
         request.include_unstable,
         request.repeat is not None,
     )
-    baseline, text = _read_baseline(request, readings, wish)
+    baseline, text = _read_baseline(request, readings, options)
     require_common_probe(readings, [baseline])
-    rules = (*load_settings(request.config).rules, *map(parse_rule, request.rules))
-    return Adoption(request, readings, baseline, text, RuleBook(rules), wish)
+    rules = (*load_config(request.config).rules, *map(parse_rule, request.rules))
+    return Adoption(request, readings, baseline, text, RuleBook(rules), options)
 
 
-def _read_baseline(request: AcceptRequest, readings: Sequence[Reading], wish: Wish) -> tuple[Reading, str]:
+def _read_baseline(
+    request: AcceptRequest, readings: Sequence[Reading], options: AdoptionOptions
+) -> tuple[Reading, str]:
     path, kind = request.baseline, request.baseline_kind
     if not os.path.exists(path):
-        if not wish.add_new:
+        if not options.add_new:
             raise InputError("no such file", path=path, advice="to start a new baseline, add --add-new")
-        fresh = new_baseline(path, readings, wish.only)
+        fresh = new_baseline(path, readings, options.only)
         return Reading(path, kind or fresh.kind, fresh.run, ()), ""
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text), text
@@ -235,7 +237,7 @@ def measure_repeats(adoption: Adoption, watcher: RunWatcher, ask: Ask) -> list[R
     if request.axes:
         raise UsageError("--set cannot be used with --repeat, which measures the cases as they are")
     _require_place_for_margins(adoption.baseline, "--repeat")
-    cases = find_repeatable(adoption.baseline, readings[0], adoption.wish)
+    cases = find_repeatable(adoption.baseline, readings[0], adoption.options)
     if not cases:
         raise UsageError(
             "--repeat: there is nothing to measure again: no case to be accepted has a count",
@@ -247,31 +249,31 @@ def measure_repeats(adoption: Adoption, watcher: RunWatcher, ask: Ask) -> list[R
 def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> AcceptResult:
     """What adopting the results, and their repeats, would change."""
     baseline, readings = adoption.baseline, adoption.readings
-    wish, told = _learn(adoption)
-    proposal = propose(baseline, adoption.text, [*readings, *repeats], adoption.rules, wish)
+    options, warned = _learn(adoption)
+    proposal = propose(baseline, adoption.text, [*readings, *repeats], adoption.rules, options)
     unknown = (
         caution for each in readings for caution in unknowns(each.run.environment, baseline.run.environment)
     )
     own = (caution for reading in (*readings, baseline) for caution in reading.cautions)
-    cautions = (*own, *merged(unknown), *told)
+    cautions = (*own, *merged(unknown), *warned)
     return AcceptResult(baseline.path, baseline.kind, adoption.text, proposal, cautions)
 
 
-def _learn(adoption: Adoption) -> tuple[Wish, list[Caution]]:
-    """The wish with the margins that past runs ask for, and cautions about these runs."""
-    request, wish = adoption.request, adoption.wish
+def _learn(adoption: Adoption) -> tuple[AdoptionOptions, list[Caution]]:
+    """Return the options with the past runs to learn margins from, and cautions about these runs."""
+    request, options = adoption.request, adoption.options
     if not request.past:
         if request.false_alarms is not None:
             raise UsageError("--false-alarms is for --learn-margins", advice="name past runs to learn from")
-        return wish, []
+        return options, []
     from torchstone.api.judging.past_runs import check_false_alarms, learn_from, read_past  # noqa: PLC0415  (start-up: most learn nothing)
 
     rate = check_false_alarms(request.false_alarms)
     baseline, readings = adoption.baseline, adoption.readings
     _require_place_for_margins(baseline, "--learn-margins")
     past = read_past("--learn-margins", request.past, readings, [baseline.path], request.kind, request.axes)
-    lessons = learn_from(past, readings, baseline, wish, rate)
-    return structs.replace(wish, lessons=lessons), [*past.cautions, *past.tell_apart()]
+    measured = learn_from(past, readings, baseline, options, rate)
+    return structs.replace(options, past=measured), [*past.cautions, *past.tell_apart()]
 
 
 def _require_place_for_margins(baseline: Reading, option: str) -> None:

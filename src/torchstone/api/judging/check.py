@@ -15,7 +15,7 @@ from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
-from torchstone.core.config import POLICIES, Settings, load_settings, parse_rule
+from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.core.upstream import find_version, platforms_of
@@ -27,7 +27,7 @@ from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Judgement, RoundTable, Row
 from torchstone.reporting.dialects.styles import render_report
-from torchstone.reporting.views.accepting import find_terms
+from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report, describe_finding, short_name
 from torchstone.reporting.views.result_table import ResultTable, show_most
 
@@ -171,7 +171,7 @@ def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:
 
 def files_of(request: CheckRequest) -> tuple[str, ...]:
     """All files that judging would read: a report must not be written over one of them."""
-    settings = load_settings(request.config)
+    settings = load_config(request.config)
     told = (*(request.quarantines or settings.quarantines), *([request.config] if request.config else []))
     baselines = names_of(request.baselines) or settings.baselines
     return (*names_of(request.results), *baselines, *request.history, *told)
@@ -179,7 +179,7 @@ def files_of(request: CheckRequest) -> tuple[str, ...]:
 
 def check_results(request: CheckRequest) -> CheckResult:
     """Judge as a request says."""
-    settings = load_settings(request.config)
+    settings = load_config(request.config)
     if not request.results:
         raise UsageError(
             "no results given", advice="for example: torchstone check results.csv --baseline expected.csv"
@@ -190,7 +190,7 @@ def check_results(request: CheckRequest) -> CheckResult:
     return CheckResult(_judge(request, conditions))
 
 
-def _conditions(request: CheckRequest, settings: Settings) -> Conditions:
+def _conditions(request: CheckRequest, settings: ConfigFile) -> Conditions:
     """The policy, rules, quarantine and day to judge by."""
     rules = RuleBook((*settings.rules, *map(parse_rule, request.rules)))
     if not request.baselines and not rules.metrics_without_baseline():
@@ -226,7 +226,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     context = Context(
         names_of(request.results),
         probes_of(expected),
-        find_terms(readings, expected, conditions.rules, request.metrics),
+        acceptance_for(readings, expected, conditions.rules, request.metrics),
         _repeated_by_check(request),
         _repeated_by_accept(request),
         repeated_names((*results.readings, *selected)),
@@ -311,7 +311,7 @@ def _in_order(request: CheckRequest) -> Iterator[tuple[str, object]]:
     yield "--config", request.config
 
 
-def _policy(settings: Settings, request: CheckRequest) -> Policy:
+def _policy(settings: ConfigFile, request: CheckRequest) -> Policy:
     """The policy: a request comes before the configuration file."""
     block, allow = map(parse_verdicts, (request.block, request.allow))
     if both := block & allow or set(settings.block) & set(settings.allow) - block - allow:

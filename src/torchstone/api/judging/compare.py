@@ -12,7 +12,7 @@ from torchstone.api.requests import Path, Sources, Texts, command_words, make_re
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_inputs
 from torchstone.core.cautions import Caution
-from torchstone.core.config import POLICIES, load_settings
+from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.gate.comparing import compare_files
@@ -259,7 +259,7 @@ def _settings(request: CompareRequest) -> CompareSettings:
     """The criteria. Of the configuration file only the rules count: policies there are about baselines."""
     return CompareSettings(
         _policy(request),
-        RuleBook(load_settings(request.config).rules),
+        RuleBook(load_config(request.config).rules),
         request.alpha,
         request.margin,
         request.margins,

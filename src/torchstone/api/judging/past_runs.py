@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from torchstone.analyze.forecast import FEWEST
 from torchstone.api.sources import Axes
-from torchstone.baselines.adopt import Wish
-from torchstone.baselines.margins import Lessons
-from torchstone.baselines.propose import find_lessons
+from torchstone.baselines.adopt import AdoptionOptions
+from torchstone.baselines.margins import PastMeasurements
+from torchstone.baselines.propose import collect_past
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.disk import read_text
@@ -177,8 +177,8 @@ def check_false_alarms(share: float | None) -> float:
 
 
 def learn_from(
-    past: Past, readings: Sequence[Reading], old: Reading, wish: Wish, false_alarms: float
-) -> Lessons:
+    past: Past, readings: Sequence[Reading], old: Reading, options: AdoptionOptions, false_alarms: float
+) -> PastMeasurements:
     """What the past says of each row, from cases like those of the results. Too few runs for any margin are refused at once."""
     usable = past.comparable
     if len(usable) < FEWEST:
@@ -188,7 +188,7 @@ def learn_from(
             advice="name a folder, repeat the option, or put a pattern in quotation marks: --learn-margins 'runs/*.jsonl'",
         )
     is_like = _likeness(readings)
-    return find_lessons(old, [select(reading, is_like) for reading in usable], wish, false_alarms)
+    return collect_past(old, [select(reading, is_like) for reading in usable], options, false_alarms)
 
 
 def _likeness(results: Sequence[Reading]) -> Callable[[Case], bool]:

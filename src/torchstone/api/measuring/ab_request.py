@@ -14,7 +14,7 @@ from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
 from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.requests import Path, Texts, command_words
-from torchstone.core.config import POLICIES, load_settings
+from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words
@@ -252,7 +252,7 @@ def make_ab_policy(request: AbRequest) -> Policy:
 
 def make_exemptions(request: AbRequest, policy: Policy) -> Exemptions:
     """Return the quarantine in force."""
-    paths = request.quarantines or load_settings(request.config).quarantines
+    paths = request.quarantines or load_config(request.config).quarantines
     # The list that comes with the policy upstream is about accuracy, which pairs do not test.
     entries, _ = find_quarantine(paths, structs.replace(policy, name=POLICIES[0]))
     return Exemptions(policy, entries, request.as_of or date.today(), frozenset(request.platforms))

@@ -1,4 +1,4 @@
-"""Which case of a plan a line is about: the axes that not all of its cases share, in few letters."""
+"""Label the cases of a plan, briefly, by the axes that not all of them share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
 
 LONGEST_WORD = 24
-_OF_A_BENCHMARK = {"suite", "batch_size"}  # each benchmark may have its own, which its name then stands for
+_OF_A_BENCHMARK = {"suite", "batch_size"}  # each benchmark may have its own, which its name then implies
 _OF_SOME_ROUNDS = {"bucket_mb", "collective"}  # the strategy says whether a round has them
-_SAID_ALREADY = {"mode"}  # each line has it
+_SHOWN_ALREADY = {"mode"}  # each line has it
 _NEEDS_NO_NAME = {"suite", "device", "backend", "dtype", "compile_mode", "size", "round", "collective"}
 _SHORT = {
     "dtype": {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"},
@@ -22,13 +22,15 @@ _SHORT = {
 
 
 class Labels:
-    """What tells the cases of a plan from each other, besides name, probe and mode; each axis has a column."""
+    """Labels that distinguish the cases of a plan, besides name, probe and mode; one column per axis."""
 
     def __init__(self, cases: Collection[Case] = ()) -> None:
-        self._widths = {axis: max(len(_word(axis, case)) for case in cases) for axis in _telling_axes(cases)}
+        self._widths = {
+            axis: max(len(_word(axis, case)) for case in cases) for axis in _distinguishing_axes(cases)
+        }
 
     def of(self, case: Case) -> str:
-        """``aot_eager static``; empty where name, probe and mode are enough."""
+        """Return the label of a case: ``aot_eager static``; empty if name, probe and mode are enough."""
         return " ".join(_word(axis, case).ljust(width) for axis, width in self._widths.items())
 
     def name_of(self, case: Case) -> str:
@@ -36,22 +38,24 @@ class Labels:
         return printable(f"{case.benchmark} {case.variant.mode} {self.of(case).strip()}".strip())
 
 
-def _telling_axes(cases: Collection[Case]) -> list[str]:
-    told = [(case.benchmark, _axes(case)) for case in cases]
-    names = dict.fromkeys(axis for _, axes in told for axis in axes if axis not in _SAID_ALREADY)
-    return [axis for axis in names if _tells(axis, told)]
+def _distinguishing_axes(cases: Collection[Case]) -> list[str]:
+    cases_axes = [(case.benchmark, _axes(case)) for case in cases]
+    names = dict.fromkeys(axis for _, axes in cases_axes for axis in axes if axis not in _SHOWN_ALREADY)
+    return [axis for axis in names if _distinguishes(axis, cases_axes)]
 
 
-def _tells(axis: str, told: Collection[tuple[str, dict[str, str]]]) -> bool:
+def _distinguishes(axis: str, cases_axes: Collection[tuple[str, dict[str, str]]]) -> bool:
     if axis in _OF_SOME_ROUNDS:
-        return len({axes[axis] for _, axes in told if axes.get(axis)}) > 1
+        return len({axes[axis] for _, axes in cases_axes if axes.get(axis)}) > 1
     if axis not in _OF_A_BENCHMARK:
-        return len({axes.get(axis, "") for _, axes in told}) > 1
-    return len({(name, axes.get(axis, "")) for name, axes in told}) > len({name for name, _ in told})
+        return len({axes.get(axis, "") for _, axes in cases_axes}) > 1
+    return len({(name, axes.get(axis, "")) for name, axes in cases_axes}) > len(
+        {name for name, _ in cases_axes}
+    )
 
 
 def _axes(case: Case) -> dict[str, str]:
-    """All axes, those that are not stated as empty texts, in a fixed order; what a round is comes first, as one."""
+    """Return all axes in a fixed order, empty if not stated; strategy and ranks of a round come first, as one."""
     axes = {"suite": case.suite} | dict.fromkeys(AXES, "") | case.variant.axes()
     if words := round_words(case):
         axes = {axis: value for axis, value in axes.items() if axis not in {"strategy", "ranks"}}
@@ -60,7 +64,7 @@ def _axes(case: Case) -> dict[str, str]:
 
 
 def round_words(case: Case) -> str:
-    """``ddp 2 ranks``: what a round of the scaling probe is; empty for any other case.
+    """Describe a round of the scaling probe: ``ddp 2 ranks``; empty for any other case.
 
     >>> from torchstone.core.records import Variant
     >>> round_words(Case("mlp", "scaling", variant=Variant(further=(("ranks", "1"), ("strategy", "none")))))

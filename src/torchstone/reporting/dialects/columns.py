@@ -1,4 +1,4 @@
-"""Rows as plain columns of text."""
+"""Render tables as plain columns of text."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _NARROWEST = 8
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> str:
-    """Rows under a header, as wide as they are. Columns that are empty in every row are left out."""
+    """Render rows under a header, at full width. Columns that are empty in every row are left out."""
     names, shown = used_columns(header, rows)
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
     return "\n".join([title, *(_line(row, widths) for row in (names, *shown))]) + "\n"
 
 
 def used_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """The columns that have something in them, with cells that are safe to print."""
+    """Return the columns that are not empty, with cells that are safe to print."""
     used = [index for index, _ in enumerate(header) if any(row[index] for row in rows)]
     return [header[index] for index in used], [[printable(row[index]) for index in used] for row in rows]
 
 
 def render_table_text(table: ResultTable, width: int = WIDTH) -> str:
-    """A table in so many columns: the widest cells are cut, and notes stand below."""
+    """Render a table in this width: the widest cells are cut, and notes follow below."""
     lines = textwrap.wrap(printable(table.title, 1000), width)
     if table.rows:
         names, shown = used_columns(table.header, table.rows)
@@ -45,12 +45,12 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _fit(widths: list[int], width: int) -> list[int]:
-    """Widths that fit: the widest column gives first."""
+    """Reduce the widths until they fit, the widest column first."""
     fitted = list(widths)
     while sum(fitted) + 2 * (len(fitted) - 1) > width and max(fitted) > _NARROWEST:
         fitted[fitted.index(max(fitted))] -= 1
     return fitted
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 1]}…"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,4 +1,4 @@
-"""Findings about a machine as plain text for a terminal, colored if asked."""
+"""Render the doctor's findings as text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _OK = "ok"
 _INDENT = " " * 9
 
 
-class Diagnosed(Protocol):
-    """One thing that was found: how much it matters, what it is, why it matters, and what to do about it."""
+class FindingView(Protocol):
+    """A finding: its level, what was found, why it matters, and what to do about it."""
 
     @property
     def level(self) -> str:
-        """problem, note or ok."""
+        """Return problem, note or ok."""
 
     @property
     def what(self) -> str:
-        """What was found."""
+        """Return what was found."""
 
     @property
     def why(self) -> str:
-        """Why it matters."""
+        """Return why it matters."""
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """Return what to do about it."""
 
 
-def render_findings(findings: Sequence[Diagnosed], page: TextPage) -> str:
-    """How many findings there are of each level, then each, the worst first."""
+def render_findings(findings: Sequence[FindingView], page: TextPage) -> str:
+    """Render the number of findings of each level, then the findings, worst first."""
     lines = [page.paint(_headline(findings), "bold")]
     for level in _COLORS:
         chosen = [finding for finding in findings if finding.level == level]
@@ -45,13 +45,13 @@ def render_findings(findings: Sequence[Diagnosed], page: TextPage) -> str:
     return page.finish(lines)
 
 
-def _headline(findings: Sequence[Diagnosed]) -> str:
+def _headline(findings: Sequence[FindingView]) -> str:
     found = {level: sum(finding.level == level for finding in findings) for level in _COLORS}
     parts = [count_of(found[level], level) for level in _COLORS if found[level] and level != _OK]
     return ", ".join([*parts, f"{found[_OK]} ok"])
 
 
-def _lines(finding: Diagnosed, page: TextPage) -> Iterator[str]:
+def _lines(finding: FindingView, page: TextPage) -> Iterator[str]:
     level = finding.level
     if level != _OK:
         yield ""

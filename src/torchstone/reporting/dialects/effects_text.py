@@ -1,4 +1,4 @@
-"""The parts of a text report that only a comparison has: means, pass rates, reasons, and tables of effects."""
+"""Render the parts of a text report that only a comparison has: means, pass rates, reasons and effects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
 MOST_ROWS = 30
 MOST_NAMES = 6
-LEAST_OF_A_METRIC = 16
-ROOM_OF_AN_EFFECT = 42  # columns, with what stands between them
+LEAST_METRIC_WIDTH = 16
+EFFECT_WIDTH = 42  # columns, including the space between them
 _COLORS = {
     Verdict.IMPROVEMENT: "green",
     Verdict.NEW: "blue",
@@ -27,13 +27,13 @@ _MORE = "--format json has them all"
 
 
 def confidence_of(report: ReportView) -> str:
-    """The level of the intervals: ``99%``."""
+    """Return the confidence level of the intervals: ``99%``."""
     overview = report.judgement.overview
     return percent(1 - overview.alpha) if overview else ""
 
 
 def overview_lines(report: ReportView, overview: Overview, page: TextPage) -> Iterator[str]:
-    """Geometric means and pass rates."""
+    """Yield geometric means and pass rates."""
     if overview.means:
         yield ""
         interval = f"{confidence_of(report)} interval"
@@ -63,19 +63,19 @@ def _status_names(
 
 
 def effect_lines(report: ReportView, page: TextPage) -> Iterator[str]:
-    """The rows that do not block: those without an effect by reason, the others in tables."""
+    """Yield the rows that do not block: those without an effect by reason, the others in tables."""
     yield from _reasons(report, page)
     yield from _tables(report, page)
 
 
 def _reasons(report: ReportView, page: TextPage) -> Iterator[str]:
-    """What could not be decided and why, or stands on one side only: each reason once, with the cases it is about."""
+    """Yield why rows could not be decided, or are on one side only: each reason once, with its cases."""
     for verdict in ORDER:
         groups: dict[str, list[Row]] = {}
         for row in report.of_verdict(verdict):
             if (row.detail or not row.comparison) and verdict is not Verdict.SAME:
-                told = "; ".join(part for part in (row.detail, quarantine_reason(row)) if part)
-                groups.setdefault(told, []).append(row)
+                reasons = "; ".join(part for part in (row.detail, quarantine_reason(row)) if part)
+                groups.setdefault(reasons, []).append(row)
         for reason, rows in groups.items():
             yield ""
             yield from _reason(report, verdict, reason, rows, page)
@@ -84,8 +84,8 @@ def _reasons(report: ReportView, page: TextPage) -> Iterator[str]:
 def _reason(
     report: ReportView, verdict: Verdict, reason: str, rows: Sequence[Row], page: TextPage
 ) -> Iterator[str]:
-    told = f"{count_of(len(rows), 'row')}: {printable(reason, 400)}" if reason else count_of(len(rows), "row")
-    first, *more = page.wrap(told, " " * INDENT, " " * INDENT)
+    text = f"{count_of(len(rows), 'row')}: {printable(reason, 400)}" if reason else count_of(len(rows), "row")
+    first, *more = page.wrap(text, " " * INDENT, " " * INDENT)
     painted = page.paint(f"{verdict.value:<12}", _COLORS.get(verdict, "yellow"))
     yield f"{painted} {first[INDENT:]}"
     yield from more
@@ -100,30 +100,33 @@ def _reason(
 
 
 def _tables(report: ReportView, page: TextPage) -> Iterator[str]:
-    """The rows that have an effect, certain or not, and do not block: a line each, by verdict; counts that are just as before are only counted."""
+    """Yield tables of the rows that have an effect and do not block, by verdict.
+
+    For unchanged counts, only their number is given.
+    """
     for verdict in ORDER:
         rows = [row for row in report.of_verdict(verdict) if row.comparison and has_effect(row.comparison)]
         changed = [row for row in rows if not is_unchanged(row)]
         if changed:
             yield from ("", *_table(report, verdict, changed, page))
         if unchanged := len(rows) - len(changed):
-            yield from ("", f"{verdict.value:<12} {count_of(unchanged, 'count')} exactly as before")
+            yield from ("", f"{verdict.value:<12} {count_of(unchanged, 'count')} unchanged")
 
 
 def _table(report: ReportView, verdict: Verdict, rows: Sequence[Row], page: TextPage) -> Iterator[str]:
     shown = rows[:MOST_ROWS]
-    told = [printable(report.name_of(row.case)) for row in shown]
-    room = page.width - ROOM_OF_AN_EFFECT
-    longest = max(map(len, told))
-    metric = min(max(len(row.metric) for row in shown), max(LEAST_OF_A_METRIC, room - longest))
-    width = max(INDENT - 2, min(longest, room - metric))
-    if len({cut(name, width) for name in told}) < len(set(told)):
+    names = [printable(report.name_of(row.case)) for row in shown]
+    left_width = page.width - EFFECT_WIDTH
+    longest = max(map(len, names))
+    metric = min(max(len(row.metric) for row in shown), max(LEAST_METRIC_WIDTH, left_width - longest))
+    width = max(INDENT - 2, min(longest, left_width - metric))
+    if len({cut(name, width) for name in names}) < len(set(names)):
         width = longest  # two cases that look the same are worse than a long line
     last = "trials" if verdict is Verdict.INCONCLUSIVE else "margin"
     head = f"{'metric':<{metric}}  {'change':>8}  {f'{confidence_of(report)} interval':<18}  {last}"
     painted = page.paint(f"{verdict.value:<{width + 2}}", _COLORS.get(verdict, "yellow"))
     yield f"{painted}  {page.paint(head, 'dim')}"
-    for row, name in zip(shown, told, strict=True):
+    for row, name in zip(shown, names, strict=True):
         if row.comparison:
             start = f"  {cut(name, width):<{width}}  {cut(row.metric, metric):<{metric}}"
             change, between, last = short_effect(row, row.comparison)

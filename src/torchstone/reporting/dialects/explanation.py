@@ -1,4 +1,4 @@
-"""Where differences came from, as text of 80 columns, as Markdown, as JSON, or as an HTML page."""
+"""Render an explanation of changed counts as text of 80 columns, Markdown, JSON or an HTML page."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torchstone.reporting.dialects.columns import columns
 from torchstone.reporting.html.profile_section import (
     MOST_STEPS,
     PYTHON,
-    PYTHON_SEES,
+    PYTHON_COUNTER_NOTE,
     Explained,
+    describe_total,
     share_text,
     signed,
-    tell_total,
 )
 from torchstone.reporting.views.result_table import ResultTable
 
@@ -35,11 +35,14 @@ _SHORTEST_NAME = 16
 _LONGEST_LIBRARY = 18
 _DEEPEST = 20
 _SO_VERSION = re.compile(r"\.so(\.\d+)+\Z")
-_DIFFER = "The environments differ, and that may be the reason:"
+_DIFFER = "The environments differ, which may be the cause:"
 
 
 class Explanation(Struct, frozen=True):
-    """All that is to be said. ``cases`` and ``explained`` belong together; ``one`` was asked for, or else all there are."""
+    """The explained cases of two run files.
+
+    ``cases`` and ``explained`` have the same order; ``one`` means that a single case was requested.
+    """
 
     base: str
     new: str
@@ -51,13 +54,13 @@ class Explanation(Struct, frozen=True):
 
     @property
     def remarks(self) -> list[str]:
-        """What else is worth reading."""
+        """Return further notes for the reader."""
         by_python = any(each.attribution.counter == PYTHON for each in self.explained)
-        return [*self.notes, *([PYTHON_SEES] if by_python else [])]
+        return [*self.notes, *([PYTHON_COUNTER_NOTE] if by_python else [])]
 
 
 def render_explanation(explanation: Explanation, style: str = "text", top: int = DEFAULT_TOP) -> str:
-    """The explanation in one of the styles; text has 80 columns."""
+    """Render the explanation in one of the styles; text has 80 columns."""
     match style:
         case "json":
             return _render_json(explanation)
@@ -66,10 +69,15 @@ def render_explanation(explanation: Explanation, style: str = "text", top: int =
         case "html":
             from torchstone.reporting.html.explain_page import render_explained_page  # noqa: PLC0415  (start-up: text needs no page)
 
-            told = explanation.base, explanation.new, explanation.explained, explanation.differences
-            return render_explained_page(*told, explanation.notes)
+            return render_explained_page(
+                explanation.base,
+                explanation.new,
+                explanation.explained,
+                explanation.differences,
+                explanation.notes,
+            )
         case "text":
-            blocks = explanation_blocks(explanation, top, Room())
+            blocks = explanation_blocks(explanation, top, TextLayout())
             text = "".join(
                 f"{block}\n"
                 if isinstance(block, str)
@@ -80,8 +88,8 @@ def render_explanation(explanation: Explanation, style: str = "text", top: int =
     raise UsageError(f"{style}: no such style", advice=f"the styles are {', '.join(STYLES)} and html")
 
 
-class Room(Struct, frozen=True):
-    """How many columns there are, and how many of them each column of a table takes beyond its text."""
+class TextLayout(Struct, frozen=True):
+    """The width of the text, and the extra space that each table column takes, both in characters."""
 
     width: int = WIDTH
     spacing: int = 0
@@ -90,40 +98,40 @@ class Room(Struct, frozen=True):
 # ---- Text
 
 
-def explanation_blocks(explanation: Explanation, top: int, room: Room) -> Iterator[str | ResultTable]:
-    """The explanation as lines and tables."""
+def explanation_blocks(explanation: Explanation, top: int, layout: TextLayout) -> Iterator[str | ResultTable]:
+    """Yield the explanation as lines and tables."""
     if explanation.differences:
         yield _DIFFER
         for difference in explanation.differences:
             yield fill(printable(difference, 1000), WIDTH, initial_indent="  ", subsequent_indent="    ")
         yield ""
     if explanation.one:
-        yield from _case_blocks(explanation.explained[0], top, room)
+        yield from _case_blocks(explanation.explained[0], top, layout)
     else:
-        yield _summary_table(explanation, room)
+        yield _summary_table(explanation, layout)
     if explanation.remarks:
         yield ""
     for remark in explanation.remarks:
         yield fill(printable(remark, 1000), WIDTH)
 
 
-def _case_blocks(each: Explained, top: int, room: Room) -> Iterator[str | ResultTable]:
+def _case_blocks(each: Explained, top: int, layout: TextLayout) -> Iterator[str | ResultTable]:
     found = each.attribution
-    yield fill(f"{printable(each.label)}: {tell_total(found)}", WIDTH)
+    yield fill(f"{printable(each.label)}: {describe_total(found)}", WIDTH)
     yield ""
-    yield _phases_table(found, room)
-    yield from _function_blocks(found, top, room)
+    yield _phases_table(found, layout)
+    yield from _function_blocks(found, top, layout)
     if found.by_stack:
-        yield from _path_lines(trace(found.by_stack), found.stacks_unit, room)
+        yield from _path_lines(trace(found.by_stack), found.stacks_unit, layout)
 
 
-def _summary_table(explanation: Explanation, room: Room) -> ResultTable:
+def _summary_table(explanation: Explanation, layout: TextLayout) -> ResultTable:
     rows = [[each.label, *_summary_cells(each.attribution)] for each in explanation.explained]
-    header = ["case", "base", "new", "change", "", "mostly"]
+    header = ["case", "base", "new", "change", "", "mostly in"]
     numbers = _fit(header, rows, range(1, 5))
-    _shorten(rows, [0], numbers, room)
+    _shorten(rows, [0], numbers, layout)
     count = count_of(len(rows), "case")
-    title = f"{count} with a profile in both files, the largest change first"
+    title = f"{count} with a profile in both files, largest change first"
     return ResultTable(title, tuple(numbers), rows)
 
 
@@ -144,7 +152,7 @@ def _short_cells(change: CostChange) -> list[str]:
     ]
 
 
-def _phases_table(found: Attribution, room: Room) -> ResultTable:
+def _phases_table(found: Attribution, layout: TextLayout) -> ResultTable:
     def cells(write: Callable[[Number], str]) -> list[list[str]]:
         return [
             [
@@ -162,11 +170,11 @@ def _phases_table(found: Attribution, room: Room) -> ResultTable:
     if max(sum(map(len, row)) for row in [*rows, header]) > WIDTH - 2 * len(header):
         rows = cells(short_number)
     fitted = _fit(header, rows, range(1, 5))
-    _shorten(rows, [0], fitted, room)
-    return ResultTable(f"By phase of the compiler, in {found.unit}", tuple(fitted), rows)
+    _shorten(rows, [0], fitted, layout)
+    return ResultTable(f"By compiler phase, in {found.unit}", tuple(fitted), rows)
 
 
-def _function_blocks(found: Attribution, top: int, room: Room) -> Iterator[str | ResultTable]:
+def _function_blocks(found: Attribution, top: int, layout: TextLayout) -> Iterator[str | ResultTable]:
     if not found.functions:
         return
     yield ""
@@ -179,33 +187,33 @@ def _function_blocks(found: Attribution, top: int, room: Room) -> Iterator[str |
     fitted = _fit(header, rows, range(3, 6))
     for row in rows:
         row[0], row[2] = _cut(row[0], 12), _cut_library(row[2])
-    _shorten(rows, [1], fitted, room)
+    _shorten(rows, [1], fitted, layout)
     of_all = f" ({len(shown)} of {len(found.changed):,})" if len(shown) < len(found.changed) else ""
-    title = f"Functions that changed most{of_all}, what they cost by themselves"
+    title = f"Functions that changed most{of_all}, by own cost"
     yield ResultTable(title, tuple(fitted), rows)
 
 
-def _path_lines(steps: Sequence[Step], unit: str, room: Room) -> Iterator[str]:
+def _path_lines(steps: Sequence[Step], unit: str, layout: TextLayout) -> Iterator[str]:
     yield ""
     if not steps:
         yield f"Call stacks: no change, in {printable(unit)}."
         return
-    yield f"The way down to what explains most of the change, in {printable(unit)}"
+    yield f"Call path that explains most of the change, in {printable(unit)}"
     shown = steps[:MOST_STEPS]
     numbers = [signed(step.frame.change) for step in shown]
     width = max(map(len, numbers))
     for step, number in zip(shown, numbers, strict=True):
         indent = " " * min(step.level, _DEEPEST)
         if step.passed:
-            yield f"{' ' * width}  {indent}... {count_of(step.passed, 'frame')} more with this change"
-        name = _cut(step.frame.name, room.width - width - 2 - len(indent))
+            yield f"{' ' * width}  {indent}... {count_of(step.passed, 'frame')} more with the same change"
+        name = _cut(step.frame.name, layout.width - width - 2 - len(indent))
         yield f"{number.rjust(width)}  {indent}{name}"
     if left := len(steps) - len(shown):
         yield f"... {count_of(left, 'step')} more"
 
 
 def _fit(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> list[str]:
-    """Align columns of numbers to the right, and give the header that fits."""
+    """Align columns of numbers to the right, and return the aligned header."""
     fitted = list(header)
     for column in columns:
         width = max(len(header[column]), *(len(row[column]) for row in rows))
@@ -215,9 +223,11 @@ def _fit(header: Sequence[str], rows: Sequence[list[str]], columns: range) -> li
     return fitted
 
 
-def _shorten(rows: Sequence[list[str]], shortened: Sequence[int], header: Sequence[str], room: Room) -> None:
-    """Cut the names in these columns so that the table is no wider than a terminal, where it has more space between columns."""
-    width = room.width - room.spacing * (len(header) + 1)
+def _shorten(
+    rows: Sequence[list[str]], shortened: Sequence[int], header: Sequence[str], layout: TextLayout
+) -> None:
+    """Cut the names in these columns so that the table is no wider than the layout."""
+    width = layout.width - layout.spacing * (len(header) + 1)
     others = [
         max(len(header[column]), *(len(printable(row[column])) for row in rows))
         for column in range(len(header))
@@ -229,17 +239,17 @@ def _shorten(rows: Sequence[list[str]], shortened: Sequence[int], header: Sequen
             row[column] = _cut(row[column], left)
 
 
-def _cut(text: str, room: int) -> str:
-    """A name in so many characters: its middle is left out, for both ends tell names apart."""
+def _cut(text: str, width: int) -> str:
+    """Cut the middle out of a long name: its ends distinguish it best."""
     text = printable(text, 1000)
-    if len(text) <= room:
+    if len(text) <= width:
         return text
-    tail = (room - 1) // 2
-    return f"{text[: room - 1 - tail]}\u2026{text[len(text) - tail :]}"
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}\u2026{text[len(text) - tail :]}"
 
 
 def _cut_library(name: str) -> str:
-    """A library without its version, or the end of a file's path, in a few characters."""
+    """Shorten a library's name by its version, or a path to its end."""
     shown = printable(_SO_VERSION.sub(".so", name), 1000)
     is_path = "/" in shown and len(shown) > _LONGEST_LIBRARY
     return f"\u2026{shown[1 - _LONGEST_LIBRARY :]}" if is_path else _cut(shown, _LONGEST_LIBRARY)
@@ -308,7 +318,7 @@ def _markdown_parts(explanation: Explanation, top: int) -> Iterator[str]:
         yield "\n".join([f"> **{_DIFFER}**", *(f"> - {escape(each)}" for each in explanation.differences)])
     if explanation.one:
         found = explanation.explained[0].attribution
-        yield escape(tell_total(found))
+        yield escape(describe_total(found))
         yield _markdown_table(
             ["phase", "base", "new", "change", "share of change"], _phase_rows(found, escape), names=1
         )
@@ -324,21 +334,21 @@ def _markdown_parts(explanation: Explanation, top: int) -> Iterator[str]:
             )
             yield _markdown_table(["phase", "function", "library", "base", "new", "change"], rows, names=3)
         if found.by_stack and (steps := trace(found.by_stack)):
-            yield f"The way down to what explains most of the change, in {escape(found.stacks_unit)}:"
+            yield f"Call path that explains most of the change, in {escape(found.stacks_unit)}:"
             yield "\n".join(_markdown_steps(steps[:MOST_STEPS], code))
     else:
         rows = (
             [code(each.label, in_table=True), *map(escape, _summary_cells(each.attribution))]
             for each in explanation.explained
         )
-        yield _markdown_table(["case", "base", "new", "change", "", "mostly"], rows, names=1)
+        yield _markdown_table(["case", "base", "new", "change", "", "mostly in"], rows, names=1)
     for remark in explanation.remarks:
         yield escape(remark)
 
 
 def _markdown_steps(steps: Sequence[Step], code: Callable[[str], str]) -> Iterator[str]:
     for step in steps:
-        passed = f" (after {count_of(step.passed, 'frame')} with this change)" if step.passed else ""
+        passed = f" (after {count_of(step.passed, 'frame')} with the same change)" if step.passed else ""
         yield f"{'  ' * min(step.level, _DEEPEST)}- {signed(step.frame.change)} {code(step.frame.name)}{passed}"
 
 

@@ -1,6 +1,6 @@
-"""A report as GitHub workflow commands: annotations on the lines that rows come from, worst first.
+"""Render a report as GitHub workflow commands: annotations on the lines of red rows, worst first.
 
-GitHub shows at most ten of each level a step, so the first one is the summary.
+GitHub shows at most ten of each level per step, so the first one is the summary.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torchstone.gate.verdicts import QUIET, Row
 from torchstone.reporting.dialects.text_report import ALL_RED, MOST_RED
 from torchstone.reporting.views.report_view import ReportView
 
-MOST_OF_ONE = 10  # of a comparison, in which many rows may change a little
+MOST_OF_ONE = 10  # per verdict of a comparison, in which many rows may change a little
 
 
 def render_github(report: ReportView) -> str:
-    """One command a line."""
+    """Render one command per line."""
     judgement = report.judgement
     summary = "   ".join(f"{name} {number}" for name, number in report.summary.items())
     level = "error" if judgement.exit_code else "notice"
@@ -45,14 +45,14 @@ def render_github(report: ReportView) -> str:
 
 
 def _red(report: ReportView, row: Row) -> str:
-    words = report.words_of(row)
-    told = (f"{label}: {text}" for label, text in (*words.facts, *words.next_steps))
+    words = report.row_text(row)
+    lines = (f"{label}: {text}" for label, text in (*words.facts, *words.next_steps))
     title = f"{row.verdict}: {report.name_of(row.case)}"
-    return annotation("error", "\n".join([words.finding, *told]), title=title, **_location(report, row))
+    return annotation("error", "\n".join([words.finding, *lines]), title=title, **_location(report, row))
 
 
 def _others(report: ReportView, verdict: Verdict, rows: Sequence[Row]) -> Iterator[str]:
-    """What does not block, but is worth a look. A comparison also tells of failures on both sides."""
+    """Yield annotations for rows that do not block; in a comparison also for failures on both sides."""
     compares = report.judgement.overview is not None
     if verdict is Verdict.SAME or (verdict in QUIET and not compares):
         return
@@ -74,7 +74,7 @@ def _location(report: ReportView, row: Row) -> dict[str, str]:
 
 
 def annotation(level: str, message: str, **properties: str) -> str:
-    """One line that GitHub shows beside the code."""
+    """Format one annotation that GitHub shows beside the code."""
     stated = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{level} {stated}::{_data(escape_commands(escape_lines(message)))}"
 

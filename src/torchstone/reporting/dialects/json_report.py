@@ -1,4 +1,4 @@
-"""A report as one JSON object, for programs."""
+"""Render a report as one JSON object, for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 def render_json(report: ReportView) -> str:
-    """Everything, with all rows; docs/formats.md and docs/compare.md say what a row has."""
+    """Render the whole report with all rows, as documented in docs/formats.md and docs/compare.md."""
     judgement, overview = report.judgement, report.judgement.overview
     upstream = judgement.policy.upstream_version
     document: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _row(row: Row, report: ReportView) -> dict[str, Any]:
 
 
 def _of_check(row: Row, report: ReportView) -> dict[str, Any]:
-    """What a row that was held against a baseline has."""
+    """Return the fields of a row that was judged by a baseline."""
     record: dict[str, Any] = {
         "actual": row.new_value,
         "expected": row.expected_value,
@@ -97,7 +97,7 @@ def _of_check(row: Row, report: ReportView) -> dict[str, Any]:
     if report.judgement.policy.is_upstream:
         record["label"] = upstream_label(row.verdict, row.metric, row.new)
     if row.verdict not in QUIET or row.blocks:
-        words = report.words_of(row)
+        words = report.row_text(row)
         record |= {
             "detail": words.finding,
             "rule_text": words.fact("rule"),
@@ -111,7 +111,7 @@ def _of_check(row: Row, report: ReportView) -> dict[str, Any]:
 
 
 def _of_comparison(row: Row, report: ReportView) -> dict[str, Any]:
-    """What a row of two sides has."""
+    """Return the fields of a row that compares two sides."""
     record: dict[str, Any] = {"base": row.base_value, "new": row.new_value}
     if row.comparison is not None:
         record |= _effect(row, row.comparison)
@@ -120,13 +120,13 @@ def _of_comparison(row: Row, report: ReportView) -> dict[str, Any]:
         "new_place": str(row.remarks.new_place) or None,
     }
     if row.verdict.value != "same":
-        words = report.words_of(row)
+        words = report.row_text(row)
         record |= {"detail": words.finding, "reason": row.detail or None, "reproduce": words.repro}
     return record
 
 
 def _effect(row: Row, found: Comparison) -> dict[str, Any]:
-    """Effect, interval and certainty; a limit that is not there is null."""
+    """Return effect, interval and significance; an unbounded end is null."""
     from torchstone.reporting.views.comparison_rows import describe_method  # noqa: PLC0415  (a plain check does without the statistics)
 
     has_interval = bool(found.method)

@@ -1,4 +1,4 @@
-"""A report as JUnit XML, in the dialect that Jenkins, GitLab and GitHub's test reporters share: one test a row."""
+"""Render a report as JUnit XML, one test per row, as Jenkins, GitLab and GitHub's test reporters read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ _UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.NEW})
 
 
 def render_junit(report: ReportView) -> str:
-    """One test suite. A red row is a failure, or an error where there was nothing to judge; a quarantined one is skipped, and in a comparison what could not be decided."""
+    """Render one test suite.
+
+    A red row is a failure, or an error if it could not be judged. A quarantined row is skipped, and in a
+    comparison also one that could not be decided.
+    """
     judgement, rows = report.judgement, report.ordered
     errors = sum(row.blocks and row.verdict in _ERRORS for row in rows)
     failures = sum(row.blocks for row in rows) - errors + len(judgement.expired)
@@ -52,26 +56,26 @@ def _testcase(report: ReportView, row: Row) -> Iterator[str]:
     name = xml_attribute(f"{row.case.id} {row.metric}")
     head = f'    <testcase classname={xml_attribute(f"torchstone.{row.case.probe}")} name={name} time="0"'
     if row.blocks:
-        words = report.words_of(row)
+        words = report.row_text(row)
         kind = "error" if row.verdict in _ERRORS else "failure"
         body = "\n".join(f"{label}: {text}" for label, text in (*words.facts, *words.next_steps))
         message = xml_attribute(words.finding)
         yield f'{head}>\n      <{kind} type="{row.verdict}" message={message}>{xml_text(body)}</{kind}>'
         yield "    </testcase>"
     elif _is_skipped(report, row):
-        told = report.finding_of(row)
+        text = report.finding_of(row)
         if row.verdict is Verdict.QUARANTINED:
-            told = f"quarantined: {told} [{quarantine_reason(row)}]"
-        yield f"{head}>\n      <skipped message={xml_attribute(told)}/>\n    </testcase>"
+            text = f"quarantined: {text} [{quarantine_reason(row)}]"
+        yield f"{head}>\n      <skipped message={xml_attribute(text)}/>\n    </testcase>"
     else:
         yield f"{head}/>"
 
 
 def xml_attribute(text: str) -> str:
-    """A text in quotes, as an attribute; what XML has no way to write, or nobody would see, is spelled out."""
+    """Quote text as an attribute; characters that XML cannot hold, or that are invisible, are escaped."""
     return quoteattr(escape_lines(text))
 
 
 def xml_text(text: str) -> str:
-    """A text between tags."""
+    """Escape text between tags."""
     return escape(escape_lines(text))

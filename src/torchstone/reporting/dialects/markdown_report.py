@@ -1,4 +1,4 @@
-"""A report as Markdown for a pull-request comment: the summary, red rows, the rest folded, never over GitHub's limit."""
+"""Render a report as Markdown for a pull-request comment, within GitHub's size limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 GITHUB_LIMIT = 65_536
-ROOM = 64_000  # what is left is for the lines that say what was left out
+LIMIT = 64_000  # the rest is for the lines that count what was left out
 
 _FOLDED = {
     Verdict.IMPROVEMENT: "improved",
@@ -34,8 +34,8 @@ _FOLDED = {
 
 
 def render_markdown(report: ReportView) -> str:
-    """The comment. Sections are added while there is room; what did not fit is counted."""
-    page, judgement = LimitedPage(ROOM), report.judgement
+    """Render the comment. Sections are added while they fit; rows that do not fit are counted."""
+    page, judgement = LimitedPage(LIMIT), report.judgement
     if report.environment:
         page.add(f"> **other environment** {escape(report.environment)}\n\n")
     page.add(f"### torchstone: {report.headline}\n\n")
@@ -58,19 +58,19 @@ def render_markdown(report: ReportView) -> str:
 class LimitedPage:
     """Text that stops growing at a limit."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, limit: int) -> None:
         self._parts: list[str] = []
         self._used = 0
-        self._room = room
+        self._limit = limit
 
     @property
     def text(self) -> str:
-        """All that was added."""
+        """Return the text so far."""
         return "".join(self._parts)
 
     def add(self, part: str, *, must: bool = False, share: float = 1) -> bool:
-        """Add a part if there is room for it, with no more than this share of the room taken in all."""
-        fits = must or self._used + len(part.encode()) <= self._room * share
+        """Add a part unless the text would exceed this share of the limit; return whether it was added."""
+        fits = must or self._used + len(part.encode()) <= self._limit * share
         if fits:
             self._parts.append(part)
             self._used += len(part.encode())
@@ -79,7 +79,7 @@ class LimitedPage:
     def add_each(
         self, things: Sequence[Thing], write: Callable[[Thing], str], left_out: str, *, share: float = 1
     ) -> None:
-        """Add what is written of thing after thing; from the first that does not fit, they are only counted."""
+        """Add the text of each thing; from the first that does not fit on, things are only counted."""
         for number, thing in enumerate(things):
             if not self.add(write(thing), share=share):
                 self.add(left_out.format(f"{len(things) - number:,}"), must=True)
@@ -87,9 +87,9 @@ class LimitedPage:
 
 
 def _add_red(page: LimitedPage, report: ReportView) -> None:
-    """The red rows, the quarantine entries that have expired, and what to do about them."""
+    """Add the red rows, the expired quarantine entries, and what to do about them."""
     red, compares = report.red, report.judgement.overview is not None
-    columns = ["", "case", "found", "so it is"] if compares else ["", "case", "metric", "found", "rule"]
+    columns = ["", "case", "found", "certainty"] if compares else ["", "case", "metric", "found", "rule"]
     if red:
         page.add(table_head(columns))
         left_out = "\n_{} more red rows are not shown here._\n"
@@ -107,28 +107,28 @@ def _add_red(page: LimitedPage, report: ReportView) -> None:
 
 
 def _red_line(report: ReportView, row: Row) -> str:
-    words = report.words_of(row)
+    words = report.row_text(row)
     cells = [f"**{row.verdict}**", code(report.name_of(row.case), in_table=True)]
     if report.judgement.overview is None:
         cells += [code(row.metric, in_table=True), escape(words.finding), escape(words.fact("rule"))]
     else:
-        cells += [escape(words.finding), escape(words.fact("so it is"))]
+        cells += [escape(words.finding), escape(words.fact("certainty"))]
     return f"| {' | '.join(cells)} |\n"
 
 
 def _commands(report: ReportView, row: Row) -> str:
-    words = report.words_of(row)
+    words = report.row_text(row)
     if not words.accept and not words.instead:
         return f"- {code(row.case.id)}: {code(words.repro, limit=len(words.repro))}\n"
     lines = [f"- {code(row.case.id)} ({escape(words.fact('at'))})\n"]
     for label, text in words.next_steps:
-        told = escape(text) if text == words.instead else code(text, limit=len(text))
-        lines.append(f"  - {label}: {told}\n")
+        shown = escape(text) if text == words.instead else code(text, limit=len(text))
+        lines.append(f"  - {label}: {shown}\n")
     return "".join(lines)
 
 
 def _fold_list(page: LimitedPage, report: ReportView, verdict: Verdict, noun: str) -> None:
-    """Rows that do not block, one line each."""
+    """Add the rows that do not block, one line each."""
     rows = report.sort(report.of_verdict(verdict))
     if rows and page.add(f"\n<details><summary>{count_of(len(rows), 'row')} {noun}</summary>\n\n"):
         page.add_each(rows, partial(_bullet, report), "- _{} more are not shown here._\n")
@@ -137,12 +137,12 @@ def _fold_list(page: LimitedPage, report: ReportView, verdict: Verdict, noun: st
 
 def _bullet(report: ReportView, row: Row) -> str:
     reason = quarantine_reason(row)
-    told = f" ({escape(reason)})" if reason else ""
-    return f"- {code(report.name_of(row.case))} {escape(report.finding_of(row))}{told}\n"
+    suffix = f" ({escape(reason)})" if reason else ""
+    return f"- {code(report.name_of(row.case))} {escape(report.finding_of(row))}{suffix}\n"
 
 
 def _fold_effects(page: LimitedPage, report: ReportView) -> None:
-    """Rows that do not block, as tables of effects."""
+    """Add the rows that do not block, as tables of effects."""
     from torchstone.reporting.views.effects import make_effect_tables  # noqa: PLC0415  (a plain check does without the statistics)
 
     for table in make_effect_tables(report):
@@ -155,8 +155,8 @@ def _fold_effects(page: LimitedPage, report: ReportView) -> None:
 
 def _effect_line(table: EffectTable, row: Row) -> str:
     name, metric, *cells = table.cells(row)
-    told = [code(name, in_table=True), code(metric, in_table=True), *map(escape, cells)]
-    return f"| {' | '.join(told)} |\n"
+    shown = [code(name, in_table=True), code(metric, in_table=True), *map(escape, cells)]
+    return f"| {' | '.join(shown)} |\n"
 
 
 def _add_overview(page: LimitedPage, overview: Overview) -> None:
@@ -185,7 +185,7 @@ def _status_line(what: str, changed: tuple[Case, str]) -> str:
 
 
 def _add_rounds(page: LimitedPage, judgement: Judgement) -> None:
-    """The rounds of two DDP reports, as the original prints them."""
+    """Add the rounds of two DDP reports, as the original prints them."""
     if not judgement.overview or not judgement.rounds or not judgement.rounds.rows:
         return
     head = ["model", "batch", "ranks"]
@@ -213,8 +213,8 @@ def _fold_releases(page: LimitedPage, report: ReportView) -> None:
 
 
 def _release_line(release: Release) -> str:
-    told = f"passed in {release.passed} of {release.seen} ({code(release.entry.place)})"
-    return f"- {code(release.case.name)} {told}\n"
+    results = f"passed in {release.passed} of {release.seen} ({code(release.entry.place)})"
+    return f"- {code(release.case.name)} {results}\n"
 
 
 def _expired_line(entry: QuarantineEntry) -> str:
@@ -222,25 +222,25 @@ def _expired_line(entry: QuarantineEntry) -> str:
 
 
 def caution_line(caution: Caution) -> str:
-    """A caution as a quotation."""
+    """Format a caution as a quotation."""
     return f"> **caution** {escape(caution.text)}\n\n"
 
 
 def table_head(columns: Sequence[str]) -> str:
-    """The head of a table whose rows follow one by one."""
+    """Format the head of a table whose rows follow one by one."""
     cells = "|".join(f" {column} " if column else " " for column in columns)
     return f"|{cells}|\n|{'---|' * len(columns)}\n"
 
 
 def make_table(rows: list[list[str]]) -> str:
-    """Rows as a table, of which the first is the head."""
+    """Format rows as a table; the first row is the head."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def code(text: str, *, in_table: bool = False, limit: int = 400) -> str:
-    """Text as a code span, whatever is in it; in a table, a bar must not end the cell."""
+    """Format any text as a code span; in a table, bars are escaped."""
     shown = printable(text, limit)
     if in_table:
         shown = shown.replace("|", "\\|")
@@ -250,6 +250,6 @@ def code(text: str, *, in_table: bool = False, limit: int = 400) -> str:
 
 
 def escape(text: str) -> str:
-    """Text in which nothing is markup, a mention or a link to an issue."""
+    """Escape text so that nothing in it is markup, a mention or a link to an issue."""
     shown = printable(text, 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", shown).replace("@", "&#64;")

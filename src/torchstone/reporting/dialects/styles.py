@@ -1,4 +1,4 @@
-"""One report in any of the styles; only the renderer that is needed is imported."""
+"""Render a report in any of the styles; only the needed renderer is imported."""
 
 from __future__ import annotations
 

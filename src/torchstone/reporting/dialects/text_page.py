@@ -1,4 +1,4 @@
-"""Text for a terminal: wrapped to its width, colored if asked, with nothing in it that a terminal or a CI service would obey."""
+"""Lay out text for a terminal: wrapped, optionally colored, without control sequences or CI commands."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1"
 
 
 class TextPage:
-    """How wide the terminal is, and whether it has colors."""
+    """A page of text with a width and optional colors."""
 
     def __init__(self, width: int, *, color: bool = False) -> None:
         self.width = max(width, 40)
         self._mark = (
             os.urandom(8).hex() if color else ""
-        )  # no foreign text can have it, so it cannot be colored
+        )  # random, so that foreign text cannot contain it and color itself
 
     def paint(self, text: str, *names: str) -> str:
-        """Text in color, or as it is."""
+        """Color text, if colors are on."""
         if not self._mark:
             return text
         codes = ";".join(_COLORS[name] for name in names)
         return f"\x1b[{self._mark}{codes}m{text}\x1b[{self._mark}0m"
 
     def finish(self, lines: Sequence[str]) -> str:
-        """The lines as one text, in which only what was painted has color, and nothing is a command to a terminal or a CI service."""
+        """Join the lines; only painted text has color, and commands to a terminal or a CI service are escaped."""
         text = "\n".join(lines) + "\n"
         if not self._mark:
             return escape_commands(escape_lines(text))
@@ -41,7 +41,7 @@ class TextPage:
         return escape_commands("".join(painted))
 
     def wrap(self, text: str, first: str, following: str) -> list[str]:
-        """Text on as many lines as it needs, with what stands before the first and before the others. Words stay whole."""
+        """Wrap text, with a prefix for the first line and one for the others. Words are never split."""
         return textwrap.wrap(
             text,
             self.width,
@@ -52,12 +52,10 @@ class TextPage:
         )
 
     def wrap_command(self, command: str, first: str) -> list[str]:
-        """A command on several lines that can be pasted as they stand: broken between words, never inside quotes."""
+        """Wrap a command so that it can be pasted: lines break between words, never inside quotes."""
         command = printable(command, len(command))
         closed = not _SHELL_WORD.sub("", command).strip()
-        words = (
-            _SHELL_WORD.findall(command) if closed else [command]
-        )  # quotes that do not close: better long than wrong
+        words = _SHELL_WORD.findall(command) if closed else [command]  # unclosed quotes: do not wrap
         lines, line, used = [], first, INDENT
         for word in words:
             if used > INDENT and used + 1 + len(word) > self.width - 2:
@@ -70,7 +68,7 @@ class TextPage:
 
 
 def cut(text: str, width: int) -> str:
-    """Text in so many columns: of a long one, the beginning and the end."""
+    """Cut the middle out of a text that is wider than this."""
     if len(text) <= width:
         return text
     end = width // 2

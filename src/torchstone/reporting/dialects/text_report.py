@@ -1,4 +1,4 @@
-"""A report as plain text for a terminal: the summary, every red row with what to do about it, then the rest."""
+"""Render a report as text for a terminal: summary, red rows with what to do about them, then the rest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torchstone.gate.verdicts import RoundTable, Row
 from torchstone.reporting.dialects.text_page import INDENT, TextPage
 from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
-MOST_RED = 200  # blocks of several lines; a log with thousands of them is read by nobody
+MOST_RED = 200  # blocks of several lines; nobody reads a log with thousands of them
 MOST_RED_COMPARED = 50
-ALL_RED = "they are all in --report json=FILE and --report junit=FILE"
+ALL_RED = "--report json=FILE and --report junit=FILE list all"
 MOST_OTHERS = 20
 _OTHERS = {
     Verdict.IMPROVEMENT: "green",
@@ -28,7 +28,7 @@ _OTHERS = {
 
 
 def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> str:
-    """The whole report."""
+    """Render the report."""
     page, judgement = TextPage(width, color=color), report.judgement
     headline = _headline(report, page)
     lines = [*page.wrap(f"environment: {report.environment}", "", " " * INDENT)] if report.environment else []
@@ -52,16 +52,16 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
 
 
 def _headline(report: ReportView, page: TextPage) -> list[str]:
-    mood = "green" if report.headline.startswith("PASS") else "yellow"
+    color = "green" if report.headline.startswith("PASS") else "yellow"
     if report.judgement.exit_code:
-        mood = "red"
+        color = "red"
     elif report.judgement.overview is None:
-        mood = "green"
-    return [page.paint(line, "bold", mood) for line in page.wrap(report.headline, "", "  ")]
+        color = "green"
+    return [page.paint(line, "bold", color) for line in page.wrap(report.headline, "", "  ")]
 
 
 def _summary(report: ReportView, page: TextPage) -> Iterator[str]:
-    """The counts, on as many lines as they need; of a comparison also means and pass rates."""
+    """Yield the counts; for a comparison also means and pass rates."""
     overview = report.judgement.overview
     if overview is None:
         yield ""
@@ -77,19 +77,19 @@ def _summary(report: ReportView, page: TextPage) -> Iterator[str]:
 
 
 def _counts(summary: dict[str, int], page: TextPage) -> Iterator[str]:
-    room, line = page.width, ""
+    left, line = page.width, ""
     for name, number in summary.items():
         width = len(f"  {name} {number:,}")
-        if width > room:
+        if width > left:
             yield line
-            room, line = page.width, ""
+            left, line = page.width, ""
         line += f"  {name} {page.paint(f'{number:,}', 'bold')}"
-        room -= width
+        left -= width
     yield line
 
 
 def _red_block(report: ReportView, row: Row, page: TextPage) -> Iterator[str]:
-    words = report.words_of(row)
+    words = report.row_text(row)
     name = page.paint(printable(report.name_of(row.case)), "bold")
     yield f"{page.paint(f'{row.verdict:<12}', 'red')} {name}"
     yield from page.wrap(words.finding, " " * INDENT, " " * (INDENT + 2))
@@ -113,7 +113,7 @@ def _fields(fields: dict[str, str], page: TextPage) -> Iterator[str]:
 
 
 def _rest(report: ReportView, page: TextPage) -> list[str]:
-    """What does not block, but is worth a look."""
+    """Return the rows that do not block but deserve a look, and the quarantine entries to release."""
     lines: list[str] = []
     if report.judgement.overview is None:
         for verdict in _OTHERS:
@@ -140,8 +140,8 @@ def _releases(report: ReportView, page: TextPage) -> list[str]:
 def _other_rows(report: ReportView, verdict: Verdict, rows: Sequence[Row], page: TextPage) -> Iterator[str]:
     for row in rows[:MOST_OTHERS]:
         reason = quarantine_reason(row)
-        told = f"{report.finding_of(row)}{f' [{reason}]' if reason else ''}"
-        text = f"{printable(report.name_of(row.case))}  {told}"
+        finding = f"{report.finding_of(row)}{f' [{reason}]' if reason else ''}"
+        text = f"{printable(report.name_of(row.case))}  {finding}"
         first, *more = page.wrap(text, " " * INDENT, " " * (INDENT + 2))
         yield page.paint(f"{verdict:<12}", _OTHERS[verdict]) + " " + first[INDENT:]
         yield from more
@@ -150,7 +150,7 @@ def _other_rows(report: ReportView, verdict: Verdict, rows: Sequence[Row], page:
 
 
 def round_lines(table: RoundTable) -> Iterator[str]:
-    """What PyTorch's diff of two DDP reports prints: seconds, examples and the change, at two percentiles."""
+    """Yield what PyTorch's diff of two DDP reports prints: seconds, examples and change, at two percentiles."""
     yield f"{'':<28}{'75th percentile':^26}{'95th percentile':^26}".rstrip()
     columns = f"{'s/iter':>9}{'ex/s':>7}{'faster':>10}"
     yield f"{'model':<16}{'batch':>6}{'ranks':>6}{columns}{columns}"
@@ -161,4 +161,4 @@ def round_lines(table: RoundTable) -> Iterator[str]:
         )
         yield f"{printable(row.model, 16):<16}{row.batch_size:>6}{row.ranks:>6}{cells}"
     if not table.rows:
-        yield "no round of the one report can be compared with the same round of the other"
+        yield "the two reports have no rounds in common that can be compared"

@@ -1,4 +1,4 @@
-"""Render the results of ``torchstone ab`` as one HTML page, with a picture of each interval."""
+"""Render the results of ``torchstone ab`` as one HTML page, with a chart of the intervals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from torchstone.reporting.svg.drawing import draw_axis, draw_change, ratio_scale
 _COLORS = {"regression": "down", "improvement": "up"}
 _LAST = ("regression", "inconclusive", "improvement", "same")  # all other verdicts come first
 MOST_ROWS = 2_000
-"""The most cases that the page shows: more would be slow to open."""
+"""The most cases on the page; with more it would open slowly."""
 BADGES = {"regression": "fail", "improvement": "ok", "same": "ok", "inconclusive": "absent"}
 
 
 class AbRow(Struct, frozen=True):
-    """One case: verdict, effect (B's cost over A's) in words and numbers, cost of each side, and the reason."""
+    """One case: verdict, effect (cost of B / cost of A) as text and numbers, cost of each side, and the reason."""
 
     name: str
     verdict: str
@@ -38,7 +38,7 @@ class AbPage(Struct, frozen=True):
     """The content of the page."""
 
     headline: str
-    told: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...]
     rows: tuple[AbRow, ...]
     margin: float
     notes: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class AbPage(Struct, frozen=True):
 
 def render_ab(page: AbPage) -> str:
     """Render the page."""
-    items = [element("li", element("span", f"{name} ", class_="quiet"), text) for name, text in page.told]
+    items = [element("li", element("span", f"{name} ", class_="quiet"), text) for name, text in page.facts]
     header = element(
         "header",
         element("p", "torchstone ab", class_="brand"),
@@ -67,16 +67,16 @@ def choose_rows(rows: Sequence[AbRow], most: int = MOST_ROWS) -> list[AbRow]:
 
 
 def _left_out(rows: Sequence[AbRow], shown: Sequence[AbRow]) -> list[str]:
-    """Say what the page leaves out, if anything."""
+    """Return a note on the cases that the page leaves out, if any."""
     left = Counter(row.verdict for row in rows)
     left.subtract(row.verdict for row in shown)
     named = ", ".join(f"{number:,} {verdict}" for verdict, number in left.most_common() if number)
-    told = f"{count_of(len(rows) - len(shown), 'case')} of {len(rows):,} not on this page: {named}. The run files have them all: torchstone compare A.jsonl B.jsonl --format json"
-    return [told] if named else []
+    note = f"{len(rows) - len(shown):,} of {count_of(len(rows), 'case')} not on this page: {named}. To list all: torchstone compare A.jsonl B.jsonl --format json"
+    return [note] if named else []
 
 
 def _plot(rows: Sequence[AbRow], margin: float) -> Markup:
-    """Draw B's cost as a multiple of A's: slower is to the right, like the signs of the numbers."""
+    """Draw the ratio of B's cost to A's; slower is to the right."""
     shown = [row for row in rows if row.ratio]
     if not shown:
         return NOTHING
@@ -93,8 +93,8 @@ def _plot(rows: Sequence[AbRow], margin: float) -> Markup:
         )
         for row in shown
     ]
-    title = element("h2", "B's time as a multiple of A's", id="changes")
-    legend = f"Left of 1x B is faster, right of it slower; the band is the margin of {format_share(margin)}."
+    title = element("h2", "Time of B relative to A", id="changes")
+    legend = f"Left of 1x, B is faster; right of 1x, it is slower. The band is the margin of {format_share(margin)}."
     plot = element("ol", lines, class_="plot dots-plot")
     return element("section", title, element("p", legend, class_="quiet"), axis, plot, axis)
 
@@ -108,7 +108,7 @@ def _drawn_interval(row: AbRow) -> tuple[float, float] | None:
 
 def _table(rows: Sequence[AbRow]) -> Markup:
     head = element(
-        "tr", [element("th", name) for name in ("verdict", "case", "B against A", "pairs", "A", "B", "")]
+        "tr", [element("th", name) for name in ("verdict", "case", "B relative to A", "pairs", "A", "B", "")]
     )
     body = [_line(row) for row in rows]
     table = element("table", element("thead", head), element("tbody", body))
@@ -118,7 +118,9 @@ def _table(rows: Sequence[AbRow]) -> Markup:
 def _line(row: AbRow) -> Markup:
     badge = element("span", row.verdict, class_=f"{BADGES.get(row.verdict, 'skip')} badge")
     again = (
-        element("details", element("summary", "again"), element("code", row.repro)) if row.repro else NOTHING
+        element("details", element("summary", "Measure again"), element("code", row.repro))
+        if row.repro
+        else NOTHING
     )
     why = element("p", row.reason, class_="quiet") if row.reason else NOTHING
     cells = [badge, row.name, row.effect, str(row.pairs), *row.costs]

@@ -18,7 +18,7 @@ def render_matrix(measurements: Sequence[Measurement], expected: dict[str, str])
     """Render one line per quantity, one column per scenario; ``expected`` is the baseline by metric."""
     cells = {split: m for m in measurements if (split := split_metric(m.metric))}
     scenarios = list(dict.fromkeys(scenario for scenario, _ in cells))
-    there = {quantity for _, quantity in cells}
+    measured = {quantity for _, quantity in cells}
     head = element("tr", [element("th", name, scope="col") for name in ("metric", *scenarios)])
     body = [
         element(
@@ -27,7 +27,7 @@ def render_matrix(measurements: Sequence[Measurement], expected: dict[str, str])
             [element("td", _cell(cells.get((scenario, quantity)), expected)) for scenario in scenarios],
         )
         for quantity in _QUANTITIES
-        if quantity in there
+        if quantity in measured
     ]
     table = element("table", element("thead", head), element("tbody", body), class_="matrix")
     return element("div", table, class_="scroll") if body else NOTHING
@@ -50,7 +50,7 @@ def render_reasons(reasons: Sequence[Reason]) -> Markup:
     if not reasons:
         return NOTHING
     items = [element("li", _reason(reason)) for reason in reasons]
-    return join(element("h3", "Why not warm"), element("ul", items, class_="breaks"))
+    return join(element("h3", "Reasons for cache misses"), element("ul", items, class_="breaks"))
 
 
 def _reason(reason: Reason) -> Markup:

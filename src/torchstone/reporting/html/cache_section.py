@@ -1,4 +1,4 @@
-"""Render the section on compile caches: the cost of each scenario, and why a start was not warm."""
+"""Render the section on compile caches: compile time of each scenario, and reasons for cache misses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchstone.reporting.views.caches import (
     COLD,
     PHASES,
     CacheCase,
-    Lack,
+    MissingStart,
     ReasonGroup,
     Start,
     Total,
@@ -23,7 +23,7 @@ from torchstone.reporting.views.caches import (
     format_seconds,
     format_size,
     graphs_text,
-    group_lacks,
+    group_missing_starts,
     group_reasons,
     hits_text,
 )
@@ -42,17 +42,19 @@ def render_caches(page: Page) -> Markup:
     """Render the section, if a run has compile_cache cases."""
     if not page.caches:
         return NOTHING
-    there = [s for s in SCENARIOS if any(case.start(s) for case in page.caches)]
+    scenarios = [s for s in SCENARIOS if any(case.start(s) for case in page.caches)]
     return element(
         "section",
-        element("h2", "Compile caches, least saved first", id="compile-caches"),
+        element("h2", "Compile caches, smallest saving first", id="compile-caches"),
         element(
-            "dl", _pairs({scenario: SCENARIOS[scenario] for scenario in there}), class_="tree starts-words"
+            "dl",
+            _pairs({scenario: SCENARIOS[scenario] for scenario in scenarios}),
+            class_="tree starts-words",
         ),
         _pictures(page.caches),
-        _table(page, there),
+        _table(page, scenarios),
         _reasons(page.caches),
-        _lacks(group_lacks(page.caches)),
+        _missing_starts(group_missing_starts(page.caches)),
     )
 
 
@@ -72,7 +74,7 @@ def _pictures(cases: Sequence[CacheCase]) -> Markup:
     rest = drawn[SHOWN_PICTURES:]
     left = len(cases) - len(drawn)
     return join(
-        element("h3", "Seconds to compile, each case on its own scale"),
+        element("h3", "Compile time by scenario, each case on its own scale"),
         element("ul", legend, class_="legend"),
         element("div", drawn[:SHOWN_PICTURES], class_="pictures"),
         _folded(f"{len(rest):,} more", element("div", rest, class_="pictures")) if rest else None,
@@ -131,7 +133,7 @@ def _phase_table(case: CacheCase) -> Markup:
     ]
     if any(start.load is not None for start in timed):
         loads = ["" if start.load is None else format_seconds(start.load) for start in timed]
-        lines.append(_line("before: loading artifacts", loads))
+        lines.append(_line("loading artifacts (before)", loads))
     head = element("tr", [element("th", n, scope="col") for n in ("phase", *(s.scenario for s in timed))])
     table = element("table", element("thead", head), element("tbody", lines))
     return _folded("Seconds by phase", _scrolled(table, f"Seconds by phase of {case.row.label}"))
@@ -163,7 +165,7 @@ def _table(page: Page, scenarios: Sequence[str]) -> Markup:
     table = element("table", element("thead", head), element("tbody", body), foot, class_="caches")
     left = len(page.caches) - len(shown)
     return join(
-        element("h3", "Seconds to compile, and what the caches had"),
+        element("h3", "Compile time and cache contents"),
         _scrolled(table, "Compile caches"),
         element("p", f"{left:,} more are {_where(page)}.", class_="quiet") if left else None,
     )
@@ -219,7 +221,7 @@ def _artifacts(row: CaseRow) -> Markup:
 
 
 def _total_cells(page: Page, scenarios: Sequence[str]) -> list[str]:
-    """Return the totals; a saving covers the cases that have both numbers, and says how many if not all."""
+    """Return the totals; a saving covers only cases that have both numbers, and says how many if not all."""
     totals = {total.scenario: total for total in page.summary.caches}
     cases = len(page.caches)
     cells = [_total_cell(totals.get(scenario), cases) for scenario in scenarios]
@@ -249,20 +251,19 @@ def _reasons(cases: Sequence[CacheCase]) -> Markup:
     items = [element("li", _reason(group)) for group in groups[:MOST_REASONS]]
     rest, left = items[SHOWN_REASONS:], len(groups) - len(items)
     return join(
-        element("h3", "Why not warm", id="why-not-warm"),
+        element("h3", "Reasons for cache misses", id="why-not-warm"),
         element("ul", items[:SHOWN_REASONS], class_="troubles"),
         _folded(f"{len(rest):,} more", element("ul", rest, class_="troubles")) if rest else None,
-        element("p", f"{left:,} more are with their cases.", class_="quiet") if left else None,
+        element("p", f"{left:,} more are listed with their cases.", class_="quiet") if left else None,
     )
 
 
 def _without_reasons(starts: Sequence[Start]) -> Markup:
     if not any(start.asked for start in starts):
         return NOTHING
-    served = all(start.hits >= start.asked for start in starts)
-    text = "Everything that was looked up after a cold start was found in a cache."
-    unsaid = "Not everything that was looked up was found, and nothing says why."
-    return element("p", text if served else unsaid)
+    if all(start.hits >= start.asked for start in starts):
+        return element("p", "After the cold start, every cache look-up was a hit.")
+    return element("p", "Some cache look-ups were not hits; no reason was recorded.")
 
 
 def _reason(group: ReasonGroup) -> Markup:
@@ -281,21 +282,21 @@ def _which(graphs: Sequence[str]) -> str:
     return "" if graphs == ("all",) else f" ({graphs_text(graphs, 8)})"
 
 
-def _lacks(lacks: Sequence[Lack]) -> Markup:
+def _missing_starts(missing: Sequence[MissingStart]) -> Markup:
     """Render the scenarios without a result, and why."""
-    if not lacks:
+    if not missing:
         return NOTHING
     items = [
         element(
             "li",
-            element("p", element("strong", lack.scenario), f" {lack.status}: ", link_rows(lack.rows)),
-            element("p", long_text(lack.reason, 2_000), class_="found") if lack.reason else None,
+            element("p", element("strong", start.scenario), f" {start.status}: ", link_rows(start.rows)),
+            element("p", long_text(start.reason, 2_000), class_="found") if start.reason else None,
         )
-        for lack in lacks[:MOST_REASONS]
+        for start in missing[:MOST_REASONS]
     ]
-    left = len(lacks) - len(items)
+    left = len(missing) - len(items)
     return join(
-        element("h3", "Starts without a result"),
+        element("h3", "Scenarios without a result"),
         element("ul", items, class_="troubles"),
-        element("p", f"{left:,} more are with their cases.", class_="quiet") if left else None,
+        element("p", f"{left:,} more are listed with their cases.", class_="quiet") if left else None,
     )

@@ -17,7 +17,7 @@ from torchstone.reporting.svg.drawing import draw_parts, draw_samples
 from torchstone.reporting.views.caches import read_reasons, split_metric
 from torchstone.reporting.views.case_row import CaseFinding, CaseRow, as_number, interval_of, unit_of
 from torchstone.reporting.views.facts_of_files import text_of
-from torchstone.reporting.views.page_view import Room
+from torchstone.reporting.views.page_view import DetailLimits
 from torchstone.reporting.views.summary import graph_breaks
 
 DEEPEST = 6
@@ -27,7 +27,7 @@ _ORDER = {metric: number for number, metric in enumerate(METRICS)}
 _PHASES = ("load", "eager", "compile", "run", "compare")
 
 
-def render_details(row: CaseRow, room: Room) -> Markup:
+def render_details(row: CaseRow, room: DetailLimits) -> Markup:
     """Render everything known about a case, most urgent first."""
     outcome = row.outcome
     told = [
@@ -52,14 +52,14 @@ def render_details(row: CaseRow, room: Room) -> Markup:
 
 
 def _failure(failure: Failure, limit: int) -> Markup:
-    phase = f" while in {failure.phase}" if failure.phase else ""
+    phase = f" during {failure.phase}" if failure.phase else ""
     return join(
         element("h3", f"Failed{phase}"),
         element("pre", long_text(failure.message, limit), class_="message found")
         if failure.message
         else None,
         _folded_text("Traceback", failure.traceback, limit),
-        _folded_text("Last lines printed", failure.log, limit),
+        _folded_text("Last output", failure.log, limit),
     )
 
 
@@ -71,13 +71,13 @@ def _folded_text(name: str, text: str, limit: int) -> Markup:
     return element("details", element("summary", f"{name} ({lines})"), element("pre", long_text(text, limit)))
 
 
-def _gate(row: CaseRow, room: Room) -> Markup:
+def _gate(row: CaseRow, room: DetailLimits) -> Markup:
     if not row.findings:
         return NOTHING
     loud = [finding for finding in row.findings if finding.words]
     quiet = [finding.metric for finding in row.findings if finding.verdict in QUIET and not finding.words]
-    told = count_of(len(quiet), "metric") if room.compact else ", ".join(quiet)
-    passed = element("p", f"As expected: {told}", class_="quiet") if quiet else None
+    metrics = count_of(len(quiet), "metric") if room.compact else ", ".join(quiet)
+    passed = element("p", f"As expected: {metrics}", class_="quiet") if quiet else None
     return join(element("h3", "Gate"), [_finding(finding) for finding in loud], passed)
 
 
@@ -89,7 +89,9 @@ def _finding(finding: CaseFinding) -> Markup:
         "div",
         element("p", verdict_badge(finding.verdict, blocks=finding.blocks), " ", words.finding),
         element("p", f"Rule: {words.fact('rule')}. At {words.fact('at')}.", class_="quiet"),
-        element("details", element("summary", "Accept it"), command(words.accept)) if words.accept else None,
+        element("details", element("summary", "Accept this result"), command(words.accept))
+        if words.accept
+        else None,
         element("p", f"Next step: {words.instead}.") if words.instead else None,
         class_="finding",
     )
@@ -108,10 +110,10 @@ def command(text: str) -> Markup:
 
 
 def _commands(row: CaseRow) -> Markup:
-    return join(element("h3", "Measure it again"), command(row.repro)) if row.repro else NOTHING
+    return join(element("h3", "Measure again"), command(row.repro)) if row.repro else NOTHING
 
 
-def _measurements(row: CaseRow, room: Room) -> Markup:
+def _measurements(row: CaseRow, room: DetailLimits) -> Markup:
     """Render the measurements: a table, and a line of plain numbers below."""
     measured = row.outcome.measurements if row.outcome else ()
     measurements = sorted(measured, key=lambda m: _ORDER.get(m.metric, len(_ORDER)))
@@ -133,11 +135,11 @@ def _measurements(row: CaseRow, room: Room) -> Markup:
     matrix = render_matrix(by_start, expected)
     notes = list(dict.fromkeys(_note(m.extra or {}) for m in by_start if m.extra))
     noted = element("p", "; ".join(note for note in notes if note), class_="quiet") if any(notes) else None
-    return join(element("h3", "Measured"), scrolled, _line(in_line), matrix, noted)
+    return join(element("h3", "Measurements"), scrolled, _line(in_line), matrix, noted)
 
 
-def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: Room) -> bool:
-    """Return whether a measurement is just a number."""
+def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: DetailLimits) -> bool:
+    """Return whether a measurement is a single number that needs no row of its own."""
     metric = measurement.metric
     if len(measurement.samples) > 1 or measurement.extra or not (room.compact or metric in _COUNTS):
         return False
@@ -194,8 +196,8 @@ def _note(extra: JsonObject) -> str:
     return text if len(text) <= 160 else f"{text[:160]}..."
 
 
-def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
-    """Yield where the time went, why capture stopped, and the other facts of an outcome."""
+def _extra(outcome: Outcome, room: DetailLimits) -> Iterator[Markup]:
+    """Yield the times, graph breaks, reasons for recompiling and other details of an outcome."""
     extra = dict(outcome.extra or {})
     extra.pop("profile", None)  # has a section of its own
     duration, phases = as_number(extra.get("duration")), _phases(extra.get("phases"))
@@ -210,13 +212,13 @@ def _extra(outcome: Outcome, room: Room) -> Iterator[Markup]:
         extra.pop("not_warm")
     if outcome.capture and (reasons := outcome.capture.recompile_reasons):
         items = [element("li", long_text(reason, 2_000), class_="found") for reason in reasons]
-        yield join(element("h3", "Recompiled because"), element("ul", items, class_="breaks"))
+        yield join(element("h3", "Reasons for recompiling"), element("ul", items, class_="breaks"))
     if isinstance(log := extra.get("log"), str) and log:
         extra.pop("log")
         yield _folded_text("Log", log, room.text)
     if extra:
         tree = render_tree(extra, room.text)
-        yield element("details", element("summary", "What else is known"), tree)
+        yield element("details", element("summary", "Other details"), tree)
 
 
 def _phases(stated: object) -> dict[str, float]:
@@ -230,8 +232,8 @@ def _phases(stated: object) -> dict[str, float]:
 def _times(duration: float | None, phases: dict[str, float], *, compact: bool) -> Markup:
     whole = f": {format_value(duration, 's')}" if duration is not None else ""
     if compact:
-        told = ", ".join(f"{name} {format_value(seconds, 's')}" for name, seconds in phases.items())
-        return join(element("h3", f"Time{whole}"), element("p", told, class_="quiet") if told else None)
+        text = ", ".join(f"{name} {format_value(seconds, 's')}" for name, seconds in phases.items())
+        return join(element("h3", f"Time{whole}"), element("p", text, class_="quiet") if text else None)
     kinds = [f"phase{number % 5}" for number, _ in enumerate(phases)]
     bar = draw_parts(zip(kinds, phases.values(), strict=True)) if phases else None
     legend = [
@@ -244,7 +246,7 @@ def _times(duration: float | None, phases: dict[str, float], *, compact: bool) -
 
 
 def graph_break(cause: GraphBreak) -> Markup:
-    """Render why capture stopped, where, and the source line."""
+    """Render a graph break: reason, place and source line."""
     times = f"{cause.count:,} x " if cause.count != 1 else ""
     return join(
         element("p", times, element("span", long_text(cause.reason, 2_000), class_="found")),

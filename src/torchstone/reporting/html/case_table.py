@@ -14,7 +14,7 @@ from torchstone.reporting.views.case_row import CaseRow, format_metric, format_r
 from torchstone.reporting.views.page_view import MOST_ROWS, Category, Page
 
 BYTES_A_ROW = 3_000
-"""Average bytes per row with its details: 15 MB in all, unless more rows are asked for."""
+"""Average bytes per row with its details: 15 MB in total, unless more rows are requested."""
 MOST_CATEGORIES = 8
 
 _MARKS = {"ok": "\u2713", "skip": "\u2013", "fail": "\u2717", "absent": "?"}
@@ -51,12 +51,12 @@ _SHORT = {
 
 def render_rows(page: Page) -> list[Markup]:
     """Render the table rows with their details, as many as keep the page small enough for a browser."""
-    room, lines = max(page.most_rows, MOST_ROWS) * BYTES_A_ROW, list[Markup]()
+    left, lines = max(page.most_rows, MOST_ROWS) * BYTES_A_ROW, list[Markup]()
     many_probes, width = _has_many_probes(page), len(_names(page)) + len(page.columns)
     for row in page.shown:
         line = _row(page, row, many_probes=many_probes, width=width)
-        room -= len(line)
-        if room < 0 and lines:
+        left -= len(line)
+        if left < 0 and lines:
             break
         lines.append(line)
     return lines
@@ -81,7 +81,9 @@ def render_table(page: Page, lines: Sequence[Markup]) -> Markup:
         "table",
         element(
             "caption",
-            "Cases that need attention first" if several else "All cases, what needs attention first",
+            "Cases, those that need attention first"
+            if several
+            else "All cases, those that need attention first",
             class_="unseen",
         ),
         element("thead", element("tr", head)),
@@ -101,12 +103,12 @@ def render_table(page: Page, lines: Sequence[Markup]) -> Markup:
 
 
 def render_left_out(page: Page) -> Markup:
-    """Say which cases the table leaves out, and how to see them."""
+    """Render which cases the table omits, and how to see them."""
     left = page.left_out
     if not left:
         return NOTHING
     total = sum(each.cases for each in left)
-    named = ", ".join(_told_category(each) for each in left[:MOST_CATEGORIES])
+    named = ", ".join(_category_text(each) for each in left[:MOST_CATEGORIES])
     others = sum(each.cases for each in left[MOST_CATEGORIES:])
     more = f", and {others:,} others" if others else ""
     command = join_words(page.command)
@@ -118,16 +120,16 @@ def render_left_out(page: Page) -> Markup:
         element(
             "p",
             element("strong", f"{count_of(total, 'case')} not in this table: "),
-            f"{named}{more}. The table holds what is red or failed first. Every number, chart and list above it is of all {count_of(len(page.rows), 'case')}.",
+            f"{named}{more}. The table shows red and failed cases first. The numbers, charts and lists above it cover all {count_of(len(page.rows), 'case')}.",
         ),
-        element("p", "See some of them: ", element("code", how)) if how else None,
-        element("p", "Or make a larger page: ", element("code", everything)) if everything else None,
+        element("p", "To see some of them: ", element("code", how)) if how else None,
+        element("p", "To make a larger page: ", element("code", everything)) if everything else None,
         class_="alert bad" if left[0].is_red else "alert",
         id="left-out",
     )
 
 
-def _told_category(category: Category) -> str:
+def _category_text(category: Category) -> str:
     gate = f" (gate: {category.verdict}{', red' if category.is_red else ''})" if category.verdict else ""
     return f"{category.cases:,} {category.status}{gate}"
 

@@ -68,11 +68,11 @@ def _curve(scale: Scale, rows: Sequence[CaseRow]) -> Markup:
     some = ""
     drawn = rows
     if len(rows) > MOST_MARKS:
-        some = f", of which {MOST_MARKS:,} are drawn"
+        some = f" ({MOST_MARKS:,} drawn)"
         drawn = [rows[at * (len(rows) - 1) // (MOST_MARKS - 1)] for at in range(MOST_MARKS)]
     marks = [(float(row.value(SPEEDUP) or 0), interval_of(row.measurement(SPEEDUP))) for row in drawn]
-    told = f"All {count_of(len(rows), 'case')}{some} from slow to fast. The slowest:"
-    return join(draw_curve(scale, marks), element("p", told, class_="quiet"))
+    note = f"All {count_of(len(rows), 'case')}{some}, from slowest to fastest. The slowest:"
+    return join(draw_curve(scale, marks), element("p", note, class_="quiet"))
 
 
 def _numbers(row: CaseRow) -> list[float]:
@@ -87,13 +87,13 @@ def _legend(rows: Sequence[CaseRow]) -> Markup:
     if any(intervals):
         items += [
             element("li", element("i", class_="up"), "faster: the whole interval is above 1x"),
-            element("li", element("i", class_="even"), "may be equal: the interval holds 1x"),
+            element("li", element("i", class_="even"), "no clear difference: the interval contains 1x"),
             element("li", element("i", class_="down"), "slower: the whole interval is below 1x"),
         ]
     if not all(intervals):
-        items.append(element("li", element("i", class_="plain"), "no interval is stated"))
+        items.append(element("li", element("i", class_="plain"), "no confidence interval"))
     if any(row.old for row in rows):
-        items.append(element("li", element("i", class_="old"), "the baseline"))
+        items.append(element("li", element("i", class_="old"), "baseline"))
     return element("ul", items, class_="legend")
 
 
@@ -132,11 +132,11 @@ def _compile_times(page: Page) -> Markup:
 
     shown = f"{MOST_BARS} of {count_of(len(rows), 'case')}" if len(rows) > MOST_BARS else ""
     cache = f"with a {caches.pop()} cache" if len(caches) == 1 and caches != {""} else ""
-    told = ", ".join(part for part in (shown, metric, cache) if part)
+    note = ", ".join(part for part in (shown, metric, cache) if part)
     return element(
         "section",
         element("h2", "Compile time, longest first", id="compile-time"),
-        element("p", told, class_="quiet"),
+        element("p", note, class_="quiet"),
         _plot(rows[:MOST_BARS], draw, SHOWN_BARS, "bars-plot"),
     )
 
@@ -171,7 +171,7 @@ def _memory(page: Page) -> Markup:
     )
     return element(
         "section",
-        element("h2", "Peak memory, least saved first", id="memory"),
+        element("h2", "Peak memory, smallest saving first", id="memory"),
         legend,
         _plot(rows[:MOST_BARS], draw, SHOWN_BARS, "bars-plot"),
     )

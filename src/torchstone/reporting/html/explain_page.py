@@ -1,4 +1,4 @@
-"""Render where the changes between two run files came from, as one self-contained HTML page."""
+"""Render what caused the changes between two run files, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def render_explained_page(
     header = element(
         "header",
         element("p", "torchstone explain", class_="brand"),
-        element("h1", f"Where the change of {title} came from"),
+        element("h1", f"Causes of the change in {title}"),
         element("ul", _identity("base", base), _identity("new", new), class_="identity"),
     )
     main = element(
@@ -44,7 +44,7 @@ def _differences(differences: Sequence[str]) -> Markup:
     left = len(differences) - len(items)
     return element(
         "div",
-        element("strong", "The environments differ, and that may be the reason:"),
+        element("strong", "The environments differ, which may be the cause:"),
         element("ul", items),
         element("p", f"{left:,} more differences are not shown.") if left else None,
         class_="alert",

@@ -16,12 +16,12 @@ document.addEventListener("DOMContentLoaded", () => {
   function prepare(box) {
     const flame = box.parentElement;
     const picture = box.firstElementChild;
-    const told = flame.querySelector(".told");
+    const status = flame.querySelector(".frame-status");
     const find = flame.querySelector("input");
     const reset = flame.querySelector("button");
     const { unit } = flame.dataset;
     const plain = "plain" in flame.dataset;
-    const hint = told.textContent;
+    const hint = status.textContent;
     const frames = readFrames(picture);
     const at = new Map(frames.map((frame, index) => [frame.node, index]));
     const whole = frames[0].now;
@@ -36,7 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const of = whole ? `; ${share(frame.now, whole)} of all` : "";
       if (plain) return `${number(frame.now)} ${unit}${of}`;
       const change = frame.now - frame.base;
-      if (!change) return `${number(frame.now)} ${unit}, as before${of}`;
+      if (!change) return `${number(frame.now)} ${unit}, unchanged${of}`;
       const sign = change > 0 ? "+" : "\u2212";
       const size = Math.abs(change);
       const relative = frame.base ? ` (${sign}${share(size, frame.base)})` : " (new)";
@@ -45,12 +45,12 @@ document.addEventListener("DOMContentLoaded", () => {
 
     function tell(index) {
       if (index < 0) {
-        told.textContent = find.value.trim() ? tellHits() : hint;
+        status.textContent = find.value.trim() ? tellHits() : hint;
         return;
       }
       const name = document.createElement("b");
       name.textContent = frames[index].name;
-      told.replaceChildren(name, ` ${describe(frames[index])}`);
+      status.replaceChildren(name, ` ${describe(frames[index])}`);
     }
 
     function isInSight(index) {

@@ -1,4 +1,4 @@
-"""A table as a piece of HTML for a notebook: no script, no style sheet, everything escaped."""
+"""Render tables and text as HTML for a notebook: no script, no style sheet, everything escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchstone.reporting.views.result_table import ResultTable
 
 
 def render_table_html(table: ResultTable) -> str:
-    """The table with its title above and its notes below."""
+    """Render a table with its title above and its notes below."""
     head = element("tr", [element("th", name, style="text-align: left") for name in table.header])
     rows = [
         element("tr", [element("td", cell, style="text-align: left") for cell in row]) for row in table.rows
@@ -19,5 +19,5 @@ def render_table_html(table: ResultTable) -> str:
 
 
 def render_text_html(text: str) -> str:
-    """Text as it would stand on a terminal."""
+    """Render text as on a terminal."""
     return str(element("pre", clean_log(text)))

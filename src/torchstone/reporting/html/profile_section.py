@@ -1,4 +1,4 @@
-"""Render where counts went and where changes came from: tables, flame graphs, paths."""
+"""Render profiles of counts and the causes of changes: tables, flame graphs, call paths."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from torchstone.reporting.svg.flame_graph import MOST_FRAMES, draw_flame, draw_s
 from torchstone.reporting.views.case_row import CaseRow
 from torchstone.reporting.views.check_rows import Report
 
-ALL_FRAMES = 16_000  # of all graphs of a page together, so that it stays usable
+ALL_FRAMES = 16_000  # in all graphs of a page together, so that it stays usable
 FEWEST_FRAMES = 100
-_GRAPHS = 2  # of a case
+_GRAPHS = 2  # per case
 MOST_CASES = 60
 MOST_FUNCTIONS = 25
 MOST_STEPS = 40
 _DEEPEST = 8  # indentation levels in the style sheet
 PROFILE = "profile"
 PYTHON = "python"
-PYTHON_SEES = "The python counter sees no work of C++ code: a change there does not show here."
+PYTHON_COUNTER_NOTE = "The python counter does not count C++ code: changes there do not show here."
 
 
 class Explained(Struct, frozen=True):
@@ -94,8 +94,8 @@ def relative_change(total: CostChange) -> float:
 
 def with_unit(value: Number, unit: str) -> str:
     """Format a cost with its unit: ``1,234 instructions``."""
-    told = format_value(value, unit)
-    return told if told.endswith(unit) else f"{told} {unit}"
+    text = format_value(value, unit)
+    return text if text.endswith(unit) else f"{text} {unit}"
 
 
 def signed(change: Number) -> str:
@@ -103,14 +103,14 @@ def signed(change: Number) -> str:
     return f"{'+' if change > 0 else ''}{format_number(change)}"
 
 
-def tell_total(attribution: Attribution, *, plain: bool = False) -> str:
+def describe_total(attribution: Attribution, *, plain: bool = False) -> str:
     """Describe the total in one sentence."""
     total, unit = attribution.total, attribution.unit
     counted = f"counted by {attribution.counter}"
     if plain:
         return f"{with_unit(total.new, unit)}, {counted}."
     if not total.change:
-        return f"{with_unit(total.new, unit)}, as before, {counted}."
+        return f"{with_unit(total.new, unit)}, unchanged, {counted}."
     share = f" ({format_change(total.new, total.base)})" if total.base else ""
     change = f"{signed(total.change)}{share}"
     return f"{with_unit(total.new, unit)}, was {format_number(total.base)}: {change}, {counted}."
@@ -127,7 +127,7 @@ def render_explained(cases: Sequence[Explained]) -> Markup:
         return NOTHING
     shown = cases[:MOST_CASES]
     several = count_of(len(cases), "case")
-    title = "Where the counts went" if all(each.plain for each in cases) else "Where the changes came from"
+    title = "Profiles" if all(each.plain for each in cases) else "Causes of the changes"
     left = len(cases) - len(shown)
     return element(
         "section",
@@ -145,19 +145,19 @@ def render_cases(cases: Sequence[Explained], *, linked: bool = True) -> Markup:
         element(
             "details",
             element("summary", element("b", each.label), " ", element("span", _brief(each))),
-            element("p", element("a", "Its row in the table", href=f"#{each.anchor}"))
+            element("p", element("a", "Row in the table", href=f"#{each.anchor}"))
             if linked and each.anchor
             else None,
             body,
             class_="explained",
             open=number == 0,
         )
-        for number, (each, body) in enumerate(_share_room(cases))
+        for number, (each, body) in enumerate(_render_within_limit(cases))
     )
 
 
-def _share_room(cases: Sequence[Explained]) -> Iterator[tuple[Explained, Markup]]:
-    """Yield the cases with their drawings, within the page's limit of frames: the first ones in most detail."""
+def _render_within_limit(cases: Sequence[Explained]) -> Iterator[tuple[Explained, Markup]]:
+    """Yield the rendered cases within the page's limit of frames; the first ones have the most detail."""
     left = ALL_FRAMES
     for number, each in enumerate(cases, 1):
         spare = left - _GRAPHS * FEWEST_FRAMES * (len(cases) - number)
@@ -168,10 +168,10 @@ def _share_room(cases: Sequence[Explained]) -> Iterator[tuple[Explained, Markup]
 
 def _brief(each: Explained) -> str:
     total = each.attribution.total
-    told = with_unit(total.new, each.attribution.unit)
+    cost = with_unit(total.new, each.attribution.unit)
     if each.plain:
-        return told
-    return f"{told}, {format_change(total.new, total.base) if total.change else 'as before'}"
+        return cost
+    return f"{cost}, {format_change(total.new, total.base) if total.change else 'unchanged'}"
 
 
 def render_case(each: Explained, most: int = MOST_FRAMES) -> Markup:
@@ -181,10 +181,10 @@ def render_case(each: Explained, most: int = MOST_FRAMES) -> Markup:
     steps = [] if plain or stacks is None else trace(stacks)
     what = "cost" if plain else "change"
     return join(
-        element("p", tell_total(found, plain=plain)),
-        element("p", PYTHON_SEES, class_="note") if found.counter == PYTHON else None,
+        element("p", describe_total(found, plain=plain)),
+        element("p", PYTHON_COUNTER_NOTE, class_="note") if found.counter == PYTHON else None,
         element("p", long_text(each.note, 600), class_="note") if each.note else None,
-        element("h3", "By phase of the compiler"),
+        element("h3", "By compiler phase"),
         _phase_table(found, plain=plain),
         element("h3", f"By phase, library and function, in {found.unit}"),
         draw_flame(
@@ -234,21 +234,17 @@ def _phase_table(found: Attribution, *, plain: bool) -> Markup:
         )
         for phase in found.phases
     ]
-    return _table("By phase of the compiler", head, rows)
+    return _table("By compiler phase", head, rows)
 
 
 def _function_table(found: Attribution, label: str, *, plain: bool) -> Markup:
     """Render the numbers of the graph as a table, largest first."""
     functions = found.functions if plain else found.changed
     if not functions:
-        told = (
-            ""
-            if plain
-            else "Nothing is known of functions."
-            if not found.functions
-            else "No function changed."
-        )
-        return element("p", told, class_="quiet") if told else NOTHING
+        if plain:
+            return NOTHING
+        note = "No function changed." if found.functions else "No data on functions."
+        return element("p", note, class_="quiet")
     shown = functions[:MOST_FUNCTIONS]
     head = ("function", *(("cost", "share") if plain else ("change", "base", "new")), "phase", "library")
     rows = [_function_row(each, found.total.new, plain=plain) for each in shown]
@@ -302,7 +298,7 @@ def _path(steps: Sequence[Step]) -> Markup:
             element("span", signed(step.frame.change), class_="number"),
             element(
                 "span",
-                element("small", f"{count_of(step.passed, 'frame')} that only pass it on")
+                element("small", f"{count_of(step.passed, 'frame')} with the same change")
                 if step.passed
                 else None,
                 element("code", long_text(step.frame.name, 200)),
@@ -313,7 +309,7 @@ def _path(steps: Sequence[Step]) -> Markup:
     ]
     left = len(steps) - len(items)
     return join(
-        element("h3", "The way down to what explains most of the change"),
+        element("h3", "Call path that explains most of the change"),
         element("ol", items, class_="path"),
         element("p", f"{left:,} more steps are not shown.", class_="quiet") if left > 0 else None,
     )

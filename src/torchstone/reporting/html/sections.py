@@ -14,14 +14,14 @@ from torchstone.reporting.html.links import link_row, link_rows
 from torchstone.reporting.svg.drawing import draw_parts
 from torchstone.reporting.views.caches import WARM, cache_figures, format_percent, split_metric
 from torchstone.reporting.views.case_row import CaseFinding, CaseRow, format_metric, format_ratio
-from torchstone.reporting.views.facts_of_files import Facts
+from torchstone.reporting.views.facts_of_files import FileFacts
 from torchstone.reporting.views.page_view import Gate, Page
 from torchstone.reporting.views.scaling_view import scaling_figures
-from torchstone.reporting.views.summary import BreakGroup, Group, Spread, Summary, Trouble
+from torchstone.reporting.views.summary import BreakGroup, FailureGroup, Group, Spread, Summary
 
-MOST_TROUBLES = 50
+MOST_FAILURES = 50
 MOST_GROUPS = 200
-SHOWN_TROUBLES = 12
+SHOWN_FAILURES = 12
 MOST_BREAKS = 100
 MOST_CAUTIONS = 10
 
@@ -36,10 +36,8 @@ def render_alerts(page: Page) -> Markup:
         text = f"{who} planned or expected, but {'has' if one else 'have'} no result: "
         alerts.append(element("div", element("strong", text), link_rows(absent), class_="alert bad"))
     if len(page.shown) < len(page.rows):
-        there = f"The table holds {len(page.shown):,} of {count_of(len(page.rows), 'case')}, what is red or failed first: "
-        alerts.append(
-            element("div", there, element("a", "what is left out", href="#left-out"), class_="alert")
-        )
+        text = f"The table shows {len(page.shown):,} of {count_of(len(page.rows), 'case')}, red and failed ones first: "
+        alerts.append(element("div", text, element("a", "omitted cases", href="#left-out"), class_="alert"))
     for source in page.sources:
         if not source.finished:
             outcomes = f"{source.outcomes:,} of {count_of(source.planned, 'planned outcome')}"
@@ -50,16 +48,16 @@ def render_alerts(page: Page) -> Markup:
 
 def render_cautions(page: Page) -> Markup:
     """Render cautions."""
-    told = [*(page.gate.expired if page.gate else ()), *(each.text for each in page.cautions)]
+    texts = [*(page.gate.expired if page.gate else ()), *(each.text for each in page.cautions)]
     alerts = [
         element("div", long_text(text, 1_000), class_="alert")
-        for text in told
+        for text in texts
         if "the run did not finish" not in text
     ]
     for text, rows in page.case_cautions[:MOST_CAUTIONS]:
         alerts.append(element("div", long_text(text, 600), ": ", link_rows(rows), class_="alert"))
     if left := len(page.case_cautions) - MOST_CAUTIONS:
-        more = f"{left:,} more cautions are with their cases."
+        more = f"{left:,} more cautions are listed with their cases."
         alerts.append(element("p", more, class_="quiet") if left > 0 else NOTHING)
     return join(alerts)
 
@@ -112,7 +110,7 @@ def _speedup_tile(summary: Summary) -> Markup:
         return NOTHING
     left_out = (
         join(
-            f"not counted, for their accuracy failed: {len(summary.unsound):,} ",
+            f"excluded because accuracy failed: {len(summary.unsound):,} ",
             link_rows(summary.unsound, 3),
         )
         if summary.unsound
@@ -121,7 +119,7 @@ def _speedup_tile(summary: Summary) -> Markup:
     return _tile(
         "Speedup",
         f"{format_ratio(speedup.mean)}x",
-        f"geometric mean of {count_of(speedup.cases, 'case')}",
+        f"geometric mean over {count_of(speedup.cases, 'case')}",
         _ends(speedup, "speedup", "slowest", "fastest"),
         left_out,
     )
@@ -135,7 +133,7 @@ def _compile_tile(summary: Summary) -> Markup:
     return _tile(
         "Compile time",
         f"{format_number(spread.total)} s",
-        f"in all; mean {format_number(spread.mean)} s of {count_of(spread.cases, 'case')}",
+        f"in total; mean {format_number(spread.mean)} s over {count_of(spread.cases, 'case')}",
         _end("longest", spread.most, summary.compile_metric),
         whole,
     )
@@ -151,9 +149,9 @@ def _memory_tile(summary: Summary) -> Markup:
     return _tile(
         "Memory",
         f"{format_ratio(ratio.mean)}x",
-        f"eager peak over compiled peak, geometric mean of {count_of(ratio.cases, 'case')}",
+        f"eager peak / compiled peak, geometric mean over {count_of(ratio.cases, 'case')}",
         most,
-        _end("least saved", ratio.least, "compression_ratio"),
+        _end("smallest saving", ratio.least, "compression_ratio"),
     )
 
 
@@ -163,7 +161,7 @@ def _cache_tile(page: Page) -> Markup:
     if not figure:
         return NOTHING
     least = next((case.row for case in page.caches if case.row.measurement("warm_saved")), None)
-    end = _end("least saved", least, "warm_saved") if least and len(page.caches) > 1 else NOTHING
+    end = _end("smallest saving", least, "warm_saved") if least and len(page.caches) > 1 else NOTHING
     is_said = summary.compile_time is not None or summary.duration is None
     whole = "" if is_said else f"all cases took {format_number(summary.duration or 0)} s"
     return _tile("Compile caches", figure, *notes, end, whole)
@@ -192,7 +190,7 @@ def _gate_tile(gate: Gate) -> Markup:
         "pass" if gate.passed else "fail",
         gate.finding,
         counts,
-        f"against {', '.join(gate.baselines)}",
+        f"baseline {', '.join(gate.baselines)}",
         kind="good" if gate.passed else "bad",
     )
 
@@ -203,14 +201,14 @@ def _groups(page: Page) -> Markup:
         return NOTHING
     names = [*page.group_axes, "passed", "speedup", "compile time", "memory ratio", "warm start"]
     summaries = [group.summary for group in page.groups]
-    there = [
+    has_numbers = [
         True,
         any(s.speedup for s in summaries),
         any(s.compile_time for s in summaries),
         any(s.compression for s in summaries),
         any(s.caches for s in summaries),
     ]
-    shown = [True] * len(page.group_axes) + there
+    shown = [True] * len(page.group_axes) + has_numbers
     lines = []
     for group in _worst_groups(page.groups):
         s = group.summary
@@ -231,14 +229,14 @@ def _groups(page: Page) -> Markup:
         element(
             "div", table, class_="scroll groups", role="region", aria_label="By suite and variant", tabindex=0
         ),
-        element("p", f"{left:,} more, of which a larger share passed, are not listed here.", class_="quiet")
+        element("p", f"{left:,} more groups with higher pass rates are not listed.", class_="quiet")
         if left
         else None,
     )
 
 
 def _worst_groups(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups to list, in order: of very many, those with the lowest pass rates."""
+    """Return the groups to list, in order; if there are too many, those with the lowest pass rates."""
     kept = sorted(range(len(groups)), key=lambda at: groups[at].summary.share)[:MOST_GROUPS]
     return [groups[at] for at in sorted(kept)]
 
@@ -249,19 +247,19 @@ def _warm_saving(summary: Summary) -> str:
     return f"saves {format_percent(total.saved or 0)} in {count_of(total.cases, 'case')}" if total else ""
 
 
-def render_troubles(page: Page) -> Markup:
+def render_failures(page: Page) -> Markup:
     """Render failures, grouped by message, then regressions of cases that ran."""
     worse = page.gate.worse if page.gate else ()
-    if not page.troubles and not worse:
+    if not page.failures and not worse:
         return NOTHING
-    items = [element("li", _trouble(trouble)) for trouble in page.troubles[:MOST_TROUBLES]]
-    left = len(page.troubles) - len(items)
+    items = [element("li", _failure_group(trouble)) for trouble in page.failures[:MOST_FAILURES]]
+    left = len(page.failures) - len(items)
     regressions = [element("li", _regression(row, finding)) for row, finding in worse]
     more = page.gate.more_worse if page.gate else 0
     where = "in the table" if len(page.shown) == len(page.rows) else "not listed here"
     return element(
         "section",
-        element("h2", "What went wrong", id="failures"),
+        element("h2", "Failures", id="failures"),
         _folded_list(items),
         element("p", f"{left:,} more kinds of failure are {where}.", class_="quiet") if left else None,
         element("h3", "Worse than the baseline allows") if worse else None,
@@ -272,8 +270,8 @@ def render_troubles(page: Page) -> Markup:
 
 def _folded_list(items: Sequence[Markup]) -> Markup:
     """Render a list of which only the first items are visible."""
-    first = element("ul", items[:SHOWN_TROUBLES], class_="troubles") if items else NOTHING
-    rest = items[SHOWN_TROUBLES:]
+    first = element("ul", items[:SHOWN_FAILURES], class_="troubles") if items else NOTHING
+    rest = items[SHOWN_FAILURES:]
     if not rest:
         return first
     return join(
@@ -284,11 +282,11 @@ def _folded_list(items: Sequence[Markup]) -> Markup:
 
 def _regression(row: CaseRow, finding: CaseFinding) -> Markup:
     link = link_row(row)
-    told = finding.words.finding if finding.words else finding.metric
-    return element("p", verdict_badge(finding.verdict, blocks=True), " ", link, " ", told)
+    text = finding.words.finding if finding.words else finding.metric
+    return element("p", verdict_badge(finding.verdict, blocks=True), " ", link, " ", text)
 
 
-def _trouble(trouble: Trouble) -> Markup:
+def _failure_group(trouble: FailureGroup) -> Markup:
     phase = element("span", f"in {trouble.phase}", class_="quiet") if trouble.phase else None
     return join(
         element("p", status_badge(trouble.status, trouble.kind), " ", phase, " ", link_rows(trouble.rows)),
@@ -302,7 +300,7 @@ def render_breaks(page: Page) -> Markup:
         return NOTHING
     shown = page.breaks[:MOST_BREAKS]
     left = len(page.breaks) - len(shown)
-    more = element("p", f"{left:,} more are with their cases.", class_="quiet") if left else None
+    more = element("p", f"{left:,} more are listed with their cases.", class_="quiet") if left else None
     items = [element("li", _break_group(group)) for group in shown]
     heading = element("h2", f"Graph breaks: {count_of(len(page.breaks), 'reason')}", id="breaks")
     return element("section", heading, element("ol", items, class_="breaks"), more)
@@ -330,7 +328,7 @@ def render_environment(page: Page) -> Markup:
     )
 
 
-def _facts(facts: Facts, limit: int) -> Markup:
+def _facts(facts: FileFacts, limit: int) -> Markup:
     differing = [
         element(
             "div",
@@ -342,9 +340,9 @@ def _facts(facts: Facts, limit: int) -> Markup:
         )
         for difference in facts.differences
     ]
-    silent = f"No environment is stated by {', '.join(facts.silent)}." if facts.silent else ""
+    silent = f"No environment recorded in {', '.join(facts.silent)}." if facts.silent else ""
     return join(
-        element("h3", "Where the files differ") if differing else None,
+        element("h3", "Differences between the files") if differing else None,
         element("dl", differing, class_="tree differing") if differing else None,
         element("div", list(_blocks(facts.common, limit)), class_="blocks"),
         element("p", silent, class_="quiet") if silent else None,
@@ -367,10 +365,10 @@ def _block(title: str, block: object, limit: int) -> Markup:
     return element("div", element("h3", name), render_tree(block, limit))
 
 
-def render_words(page: Page) -> Markup:
-    """Render the meaning of the words on this page."""
+def render_glossary(page: Page) -> Markup:
+    """Render the meaning of the metrics, statuses and verdicts on this page."""
     statuses = {status: STATUSES[status] for status, _, _ in page.summary.statuses if status in STATUSES}
-    metrics = _metric_words(page.metrics)
+    metrics = _metric_meanings(page.metrics)
     verdicts = {v.value: VERDICTS[v] for v, _ in page.gate.verdicts} if page.gate else {}
     lists = {"Metrics": metrics, "Statuses": statuses, "Verdicts": verdicts}
     parts = [
@@ -378,10 +376,10 @@ def render_words(page: Page) -> Markup:
         for name, words in lists.items()
         if words
     ]
-    return element("section", element("h2", "Words", id="words"), element("div", parts, class_="words"))
+    return element("section", element("h2", "Glossary", id="words"), element("div", parts, class_="words"))
 
 
-def _metric_words(names: Sequence[str]) -> dict[str, str]:
+def _metric_meanings(names: Sequence[str]) -> dict[str, str]:
     """Return the meaning of metrics; those that every scenario has are explained once."""
     words = {}
     for name in names:

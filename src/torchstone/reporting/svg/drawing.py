@@ -187,7 +187,7 @@ def _fences(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _pick(samples: Sequence[float], points: int) -> list[int]:
-    """Return the indices of at most so many samples, evenly spread, always with minimum and maximum."""
+    """Return the indices of at most ``points`` samples, evenly spread, always with minimum and maximum."""
     count = len(samples)
     if count <= points:
         return list(range(count))

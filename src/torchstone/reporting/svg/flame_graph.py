@@ -19,7 +19,7 @@ MOST_FRAMES = 3_000
 SMALLEST = 0.001  # the minimum share of a separate frame
 _STRIPE = 0.003  # maximum width of removed frames
 HEIGHT = 18
-_NO_ROOM_FOR_TEXT = 1.5  # percent; the script adapts it to the page width
+_TOO_NARROW_FOR_TEXT = 1.5  # percent; the script adapts it to the page width
 _SAME = 0.001
 _STEPS = (0.01, 0.05, 0.25)
 _LEGEND = (
@@ -33,8 +33,8 @@ _LEGEND = (
     ("m3", "5%"),
     ("m4", "25% more, or new"),
 )
-_HOW = "Point at a frame to read what it cost. Click it to look closer."
-_KEYS = "Arrow keys move between frames, Enter looks closer, Escape shows all. The tables say the same."
+_HOW = "Hover over a frame to see its cost. Click it to zoom in."
+_KEYS = "Arrow keys move between frames, Enter zooms in, Escape zooms out. The tables have the same numbers."
 
 
 class Box(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Box(Struct, frozen=True):
     new: Number
 
 
-class _Kept(Struct):
+class _DrawnFrame(Struct):
     """A frame to draw: the index of its parent, its width, and how much its children are scaled down."""
 
     frame: Frame
@@ -93,10 +93,10 @@ def lay_out(root: Frame, most: int = MOST_FRAMES) -> list[Box]:
     return boxes
 
 
-def _keep(root: Frame, smallest: float) -> list[_Kept]:
+def _keep(root: Frame, smallest: float) -> list[_DrawnFrame]:
     """Return the frames that are large enough; small siblings are merged into one, if that is large enough."""
-    kept: list[_Kept] = []
-    waiting = [_Kept(root, 0, 0)]
+    kept: list[_DrawnFrame] = []
+    waiting = [_DrawnFrame(root, 0, 0)]
     while waiting:
         each = waiting.pop()
         kept.append(each)
@@ -107,11 +107,11 @@ def _keep(root: Frame, smallest: float) -> list[_Kept]:
             base, new = sum(frame.base for frame in small), sum(frame.new for frame in small)
             together = Frame(small[0].name if len(small) == 1 else f"({len(small):,} smaller)", base, new)
             large += [together] if together.size >= smallest else []
-        waiting += [_Kept(frame, each.depth + 1, above) for frame in reversed(large)]
+        waiting += [_DrawnFrame(frame, each.depth + 1, above) for frame in reversed(large)]
     return kept
 
 
-def _weigh(kept: list[_Kept], stripe: float) -> None:
+def _weigh(kept: list[_DrawnFrame], stripe: float) -> None:
     """Set the widths: by new cost, but keep removed frames visible, and children inside their parents."""
     costs, parts = [0.0] * len(kept), [0.0] * len(kept)  # of the direct children of each
     for number in range(len(kept) - 1, -1, -1):
@@ -158,7 +158,7 @@ def draw_flame(root: Frame, unit: str, name: str, *, plain: bool, most: int = MO
         "div",
         _legend() if not plain else None,
         element("div", find, reset, class_="tools"),
-        element("p", _HOW, class_="told quiet", role="status"),
+        element("p", _HOW, class_="frame-status quiet", role="status"),
         element("div", frames, class_="frames", tabindex=0, role="group", aria_label=f"{name}. {_KEYS}"),
         class_="flame",
         data_unit=unit,
@@ -168,7 +168,7 @@ def draw_flame(root: Frame, unit: str, name: str, *, plain: bool, most: int = MO
 
 def _frame(box: Box, *, plain: bool) -> Markup:
     shade = f"p{crc32(box.name.encode('utf-8', 'replace')) % 3}" if plain else shade_of(box.base, box.new)
-    tiny = " tiny" if box.width < _NO_ROOM_FOR_TEXT else ""
+    tiny = " tiny" if box.width < _TOO_NARROW_FOR_TEXT else ""
     return element(
         "svg",
         element("rect"),
@@ -187,8 +187,8 @@ def _change(box: Box) -> Markup:
     """Render the change in words, for readers who cannot see colors."""
     if shade_of(box.base, box.new) == "s":
         return NOTHING
-    told = "new" if not box.base else "gone" if not box.new else format_change(box.new, box.base)
-    return element("tspan", f" {told}")
+    text = "new" if not box.base else "gone" if not box.new else format_change(box.new, box.base)
+    return element("tspan", f" {text}")
 
 
 def _percent(value: float) -> str:

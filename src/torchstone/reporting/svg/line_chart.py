@@ -1,7 +1,7 @@
 """Draw lines over ranks as SVG: one per strategy, baselines dashed, the ideal dotted.
 
 Both axes may be logarithmic, so that doubling the ranks is the same distance everywhere, and ideal scaling is
-a straight line. Each line has a color and a shape of marks, so that lines can be told apart without colors.
+a straight line. Each line has a color and a shape of marks, so that lines can be distinguished without colors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Mark(Struct, frozen=True):
 
     ranks: int
     height: float | None
-    told: str
+    tooltip: str
 
 
 class ChartLine(Struct, frozen=True):
@@ -140,7 +140,7 @@ def _draw_line(across: Scale, up: Scale, line: ChartLine) -> list[Markup]:
         failed = mark.height is None
         y = _y(up, up.low) if mark.height is None else _y(up, mark.height)
         shape = element("path", d=_FAILED, class_="failed") if failed else _shape(line.kind)
-        title = element("title", mark.told)
+        title = element("title", mark.tooltip)
         drawn.append(element("svg", title, shape, x=f"{across.at(mark.ranks):.2f}%", y=y))
     return drawn
 

@@ -1,6 +1,6 @@
-"""What a row offers: the command that accepts it, or what to do where accepting would be refused.
+"""Find the command that accepts a row, or what to do if ``accept`` would refuse it.
 
-The command is asked of the very code that carries it out (``adoption``, ``additions``), so that it is never offered in vain.
+The code that carries out ``accept`` decides, so that a suggested command always works.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from torchstone.gate.verdicts import Row
 
 
 class Acceptance(Struct, frozen=True):
-    """What accepting depends on besides the row itself.
+    """Everything that accepting a row depends on, besides the row.
 
-    ``kinds`` has the kind of each baseline file, ``elsewhere`` how the environment of a file of results differs from that of a baseline, by both paths;
-    ``metrics`` are the patterns that limit what is judged.
+    ``kinds`` is the format of each baseline file. ``environment_differences`` says, by the paths of results and
+    baseline, how their environments differ. ``metrics`` are the patterns that limit which metrics are judged.
     """
 
     rules: RuleBook
     kinds: dict[str, str]
-    elsewhere: dict[tuple[str, str], str] = {}
+    environment_differences: dict[tuple[str, str], str] = {}
     metrics: tuple[str, ...] = ()
 
 
-def find_terms(
+def acceptance_for(
     readings: Sequence[Reading], expected: Sequence[Reading], rules: RuleBook, metrics: tuple[str, ...] = ()
 ) -> Acceptance:
-    """The terms on which these results could become part of these baselines. Only a run file says where it was measured."""
-    elsewhere = {
+    """Return the conditions for accepting these results into these baselines.
+
+    Only a run file states its environment.
+    """
+    environment_differences = {
         (reading.path, baseline.path): "; ".join(
             differences(reading.run.environment, baseline.run.environment)
         )
@@ -42,108 +45,117 @@ def find_terms(
         if baseline.kind == "run"
         for reading in readings
     }
-    return Acceptance(rules, {baseline.path: baseline.kind for baseline in expected}, elsewhere, metrics)
+    return Acceptance(
+        rules, {baseline.path: baseline.kind for baseline in expected}, environment_differences, metrics
+    )
 
 
-class Offer(Struct, frozen=True):
-    """The options of ``accept`` that adopt just this row; None, and what to do instead, where nothing would be adopted."""
+class AcceptAdvice(Struct, frozen=True):
+    """The options of ``accept`` that adopt just this row; None if it would adopt nothing, and what to do instead."""
 
     options: tuple[str, ...] | None
     instead: str = ""
 
 
-def find_offer(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
-    """What can be done about a row; ``baseline`` and ``results`` are the files that it would be accepted from and into."""
+def find_advice(row: Row, acceptance: Acceptance, baseline: str, results: str) -> AcceptAdvice:
+    """Return how to accept a row of the file ``results`` into the file ``baseline``, or what to do instead."""
     if row.rule and row.rule.kind in NEEDS_NO_BASELINE:
-        return Offer(None, "fix the case, or change the rule: its limit is in no baseline")
+        return AcceptAdvice(None, "fix the case, or change the rule: its limit does not come from a baseline")
     match row.verdict:
         case Verdict.NEW:
-            return _offer_new(row, terms, baseline, results)
+            return _advise_on_new(row, acceptance, baseline, results)
         case Verdict.MISSING:
-            return _offer_missing(row)
+            return _advise_on_missing(row)
         case Verdict.REGRESSION | Verdict.IMPROVEMENT:
-            return _offer_adoption(row, terms, baseline, results)
+            return _advise_on_change(row, acceptance, baseline, results)
         case Verdict.INVALID:
-            return Offer(None, "measure it again: a result that contradicts itself is never accepted")
+            return AcceptAdvice(None, "measure it again: a result that contradicts itself is never accepted")
         case Verdict.INCONCLUSIVE if row.rule is None:
-            return Offer(None, f"give {row.metric} a rule with --rule or in torchstone.toml")
+            return AcceptAdvice(None, f"give {row.metric} a rule with --rule or in torchstone.toml")
         case Verdict.INCONCLUSIVE:
-            return Offer(
+            return AcceptAdvice(
                 None, "measure it as the baseline was measured, or judge it by a baseline of its own"
             )
         case _:
-            return Offer(None)
+            return AcceptAdvice(None)
 
 
-def _offer_missing(row: Row) -> Offer:
+def _advise_on_missing(row: Row) -> AcceptAdvice:
     where = row.remarks.base_place
     if row.new is None:
         if row.base is not None and not row.remarks.new_place:
-            return Offer(("--prune",))
-        return Offer(None, "measure it: the run planned it, and ended without an outcome of it")
+            return AcceptAdvice(("--prune",))
+        return AcceptAdvice(None, "measure it: the run planned it, but ended without an outcome for it")
     if row.new.status == NOT_AVAILABLE:
         advice = "measure it where it is available, or quarantine it with allow_missing"
-        return Offer(None, advice)
-    return Offer(None, f"measure it again, or remove {row.metric} from {where} by hand")
+        return AcceptAdvice(None, advice)
+    return AcceptAdvice(None, f"measure it again, or remove {row.metric} from {where} by hand")
 
 
-def _offer_new(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
-    """Adding a row, if the baseline would take it."""
+def _advise_on_new(row: Row, acceptance: Acceptance, baseline: str, results: str) -> AcceptAdvice:
+    """Suggest adding a row, if the baseline can hold it."""
     if row.remarks.base_place:
-        if terms.kinds.get(baseline) == "pr-time-expected":  # each metric has a row of its own
-            return Offer(("--add-new",))
-        return Offer(None, f"remove the row at {row.remarks.base_place} by hand, and accept it as new")
+        if acceptance.kinds.get(baseline) == "pr-time-expected":  # each metric has a row of its own
+            return AcceptAdvice(("--add-new",))
+        return AcceptAdvice(None, f"remove the row at {row.remarks.base_place} by hand, and accept it as new")
     if row.new is None or not (row.new.measurements or row.metric == ACCURACY):
-        return Offer(None, "fix it, or measure it again: it has no numbers to expect")
-    if baseline not in terms.kinds:
-        return Offer(None, "use a baseline that covers these cases")
-    from torchstone.baselines.adopt import Wish  # noqa: PLC0415  (only a report with red rows needs it)
+        return AcceptAdvice(None, "fix it, or measure it again: it has no numbers to expect")
+    if baseline not in acceptance.kinds:
+        return AcceptAdvice(None, "use a baseline that covers these cases")
+    from torchstone.baselines.adopt import AdoptionOptions  # noqa: PLC0415  (only a report with red rows needs it)
     from torchstone.baselines.new_rows import new_row  # noqa: PLC0415  (most checks have nothing to offer)
-    from torchstone.baselines.text_edits import find_no_place, state  # noqa: PLC0415  (only a report with red rows needs it)
+    from torchstone.baselines.text_edits import case_in_row, why_unsupported  # noqa: PLC0415  (only a report with red rows needs it)
 
-    kind = terms.kinds[baseline]
-    case = state(row.new.case, kind)
-    wish = Wish(add_new=True, elsewhere=terms.elsewhere.get((results, baseline), ""))
-    change, added = new_row(case, [row.new], terms.rules, wish, None, find_no_place(case, kind))
-    return Offer(("--add-new",)) if added is not None else Offer(None, _told(change.note))
+    kind = acceptance.kinds[baseline]
+    case = case_in_row(row.new.case, kind)
+    options = AdoptionOptions(
+        add_new=True, environment_differences=acceptance.environment_differences.get((results, baseline), "")
+    )
+    change, added = new_row(case, [row.new], acceptance.rules, options, None, why_unsupported(case, kind))
+    return (
+        AcceptAdvice(("--add-new",)) if added is not None else AcceptAdvice(None, _why_refused(change.note))
+    )
 
 
-def _offer_adoption(row: Row, terms: Acceptance, baseline: str, results: str) -> Offer:
-    """Adopting the number or the status of a row, with as much of the row as has to go with it."""
+def _advise_on_change(row: Row, acceptance: Acceptance, baseline: str, results: str) -> AcceptAdvice:
+    """Suggest adopting the number or status of a row, together with whatever must change with it."""
     if row.new is None or row.base is None:
-        return Offer(None, "fix the case: its baseline has no row that could change")
-    from torchstone.baselines.adopt import Wish, compare_row, in_place  # noqa: PLC0415  (most checks have nothing to offer)
+        return AcceptAdvice(None, "fix the case: its baseline has no row that could change")
+    from torchstone.baselines.adopt import AdoptionOptions, compare_row, hold_unsupported_status  # noqa: PLC0415  (most checks have nothing to offer)
 
     refused = ""
-    for metrics in _choices(row, terms):
-        wish = Wish(metrics=metrics, elsewhere=terms.elsewhere.get((results, baseline), ""))
+    for metrics in _choices(row, acceptance):
+        options = AdoptionOptions(
+            metrics=metrics,
+            environment_differences=acceptance.environment_differences.get((results, baseline), ""),
+        )
         changes = [
-            in_place(change, terms.kinds.get(baseline, ""))
-            for change in compare_row(row.base, [row.new], terms.rules, wish, 0)
+            hold_unsupported_status(change, acceptance.kinds.get(baseline, ""))
+            for change in compare_row(row.base, [row.new], acceptance.rules, options, 0)
         ]
         held = [change.note for change in changes if change.action == "hold"]
         done = {change.metric for change in changes if change.action == "change"}
         if not held and done & {row.metric, ACCURACY}:
-            return Offer(tuple(word for metric in metrics for word in ("--metric", metric)))
+            return AcceptAdvice(tuple(word for metric in metrics for word in ("--metric", metric)))
         refused = held[0] if held else refused
     if refused:
-        return Offer(None, _told(refused))
-    return Offer(None, "fix the case, or quarantine it: a failure leaves no number to accept")
+        return AcceptAdvice(None, _why_refused(refused))
+    return AcceptAdvice(None, "fix the case, or quarantine it: a failure leaves no number to accept")
 
 
-def _choices(row: Row, terms: Acceptance) -> Iterator[tuple[str, ...]]:
-    """The metrics to accept, from the fewest to the most: a number that belongs to another status is accepted with that status."""
-    assert row.new is not None  # noqa: S101  (told apart above)
+def _choices(row: Row, acceptance: Acceptance) -> Iterator[tuple[str, ...]]:
+    """Yield the metrics to accept, fewest first. A number of another status is accepted with that status."""
+    assert row.new is not None  # noqa: S101  (the caller has checked)
     assert row.base is not None  # noqa: S101  (for the type checker)
     if numbers_count(row.new, row.base.status):
         yield (row.metric,)
     elif row.metric == ACCURACY:
-        yield terms.metrics
+        yield acceptance.metrics
     elif expects_status(row.base):
         yield (ACCURACY, row.metric)
     else:
         yield (row.metric,)
 
 
-def _told(why: str) -> str:
+def _why_refused(why: str) -> str:
     return f"fix the case, or quarantine it; 'accept' would not adopt it: {why}"

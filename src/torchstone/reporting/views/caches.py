@@ -1,4 +1,4 @@
-"""What compile_cache cases say: every way of starting with its seconds and savings, and why a cache did not serve."""
+"""Summarise compile_cache cases: time and savings of each scenario, and why caches missed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from torchstone.reporting.views.case_row import CaseRow, as_number, interval_of
 COLD, WARM = "cold", "warm"
 REST = "rest"
 PHASES = {
-    "dynamo": "reading bytecode into graphs",
+    "dynamo": "turning bytecode into graphs",
     "guards": "building guards",
     "aot_autograd": "AOT autograd",
-    "inductor": "inductor before it writes code",
-    "codegen": "inductor while it writes code",
+    "inductor": "inductor, before code generation",
+    "codegen": "inductor, during code generation",
     "native": "the C++ or Triton compiler",
-    "loading": "reading compiled graphs back",
-    REST: "what none of torch's timers saw",
+    "loading": "loading compiled graphs",
+    REST: "not covered by torch's timers",
 }
 _GOOD = frozenset({PASSED, SKIPPED})
 
 
 class Start(Struct, frozen=True):
-    """One way of starting a case. ``seconds`` are for compiling, and None where they were not measured; ``mean`` is theirs over the repeats.
+    """One scenario of a case.
 
-    ``parts`` are the seconds by phase, ``load`` those for loading artifacts before. ``asked`` and ``hits`` count look-ups of all repeats.
+    ``seconds`` is the compile time (None if it was not measured), ``mean`` its mean over the repeats, ``parts``
+    the seconds by phase, and ``load`` the time to load artifacts before. ``asked`` and ``hits`` count the
+    look-ups of all repeats.
     """
 
     scenario: str
@@ -51,12 +53,12 @@ class Start(Struct, frozen=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether it ended as it should."""
+        """Return whether it passed or was skipped on purpose."""
         return self.status in _GOOD
 
 
 class Reason(Struct, frozen=True):
-    """Why a cache did not serve some graphs of a case; the same reason in several repeats is one, numbers in it aside."""
+    """Why a cache missed for some graphs of a case. Reasons that differ only in numbers are one."""
 
     scenario: str
     cache: str
@@ -67,19 +69,22 @@ class Reason(Struct, frozen=True):
 
 
 class CacheCase(Struct, frozen=True):
-    """A compile_cache case with all that its caches did."""
+    """A compile_cache case with its scenarios and the reasons for cache misses."""
 
     row: CaseRow
     starts: tuple[Start, ...]
     reasons: tuple[Reason, ...]
 
     def start(self, scenario: str) -> Start | None:
-        """One of its ways of starting."""
+        """Return the result of a scenario; None if there is none."""
         return next((start for start in self.starts if start.scenario == scenario), None)
 
 
 class Total(Struct, frozen=True):
-    """Some cases together, those that have both this way of starting and a cold start. ``saved`` is of the sums; None where there is none."""
+    """Totals over the cases that have both this scenario and a cold start.
+
+    ``saved`` is computed from the sums; None for the cold start.
+    """
 
     scenario: str
     cases: int
@@ -91,15 +96,15 @@ class Total(Struct, frozen=True):
 
 
 class ReasonGroup(Struct, frozen=True):
-    """One reason, with every case and the graphs that it is about. ``alike`` says that other cases have other numbers in it."""
+    """One reason with all its cases and their graphs. ``alike``: the numbers in the text differ between cases."""
 
     reason: Reason
     alike: bool
     graphs: tuple[tuple[CaseRow, tuple[str, ...]], ...]
 
 
-class Lack(Struct, frozen=True):
-    """A way of starting that has no result in some cases, and why."""
+class MissingStart(Struct, frozen=True):
+    """A scenario without a result in some cases, and why."""
 
     scenario: str
     status: str
@@ -108,14 +113,14 @@ class Lack(Struct, frozen=True):
 
 
 def split_metric(metric: str) -> tuple[str, str] | None:
-    """The scenario and the quantity of one of the probe's metrics; None for any other."""
+    """Split a metric of the compile_cache probe into scenario and quantity; None for any other metric."""
     scenario, _, quantity = metric.partition("_")
     known = METRICS.get(metric)
     return (scenario, quantity) if known and known.probes == (Probe.COMPILE_CACHE,) else None
 
 
 def read_starts(outcome: Outcome) -> tuple[Start, ...]:
-    """The ways of starting that an outcome tells of, in their order."""
+    """Return the scenarios of an outcome, in their usual order."""
     found = {measurement.metric: measurement for measurement in outcome.measurements}
     stated = _dictionary((outcome.extra or {}).get("scenarios"))
     starts = (_read_start(scenario, found, _dictionary(stated.get(scenario))) for scenario in SCENARIOS)
@@ -154,7 +159,7 @@ def _read_start(scenario: str, found: dict[str, Measurement], stated: dict[str, 
 
 
 def _parts(seconds: float | None, phases: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """The seconds by phase, and what is left of all of them."""
+    """Return the seconds by phase, with the remainder as the last one."""
     known = {phase: amount for phase, amount in phases.items() if amount > 0}
     rest = (seconds or 0.0) - fsum(known.values())
     return (*known.items(), *([(REST, rest)] if rest > 0 else ()))
@@ -171,7 +176,7 @@ def _dictionary(stated: object) -> dict[str, Any]:
 
 
 def read_reasons(outcome: Outcome) -> tuple[Reason, ...]:
-    """Why caches did not serve, as an outcome states it; what has another form is passed over."""
+    """Return why caches missed, as an outcome states it; malformed entries are ignored."""
     stated = (outcome.extra or {}).get("not_warm")
     found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
     for entry in stated if isinstance(stated, list) else ():
@@ -198,7 +203,7 @@ def _without_numbers(text: str) -> str:
 
 
 def make_cases(rows: Iterable[CaseRow]) -> list[CacheCase]:
-    """The compile_cache cases that have a result, those of which a warm start saves least first."""
+    """Return the compile_cache cases that have a result, smallest saving of a warm start first."""
     cases = [
         CacheCase(row, starts, read_reasons(row.outcome))
         for row in rows
@@ -213,7 +218,7 @@ def _saved_when_warm(case: CacheCase) -> float:
 
 
 def total_starts(rows: Iterable[CaseRow]) -> tuple[Total, ...]:
-    """What all cases come to, for every way of starting that one of them has: saved is (1 - sum / sum of cold) * 100."""
+    """Return the totals of each scenario: saved is (1 - sum / sum of cold) * 100."""
     cases = make_cases(rows)
     totals = (_total_start(scenario, cases) for scenario in SCENARIOS)
     return tuple(total for total in totals if total)
@@ -241,7 +246,7 @@ def _total_start(scenario: str, cases: Sequence[CacheCase]) -> Total | None:
 
 
 def group_reasons(cases: Iterable[CacheCase]) -> list[ReasonGroup]:
-    """Every reason once, those of most cases first."""
+    """Group the reasons of all cases, by scenario, most cases first."""
     found: dict[tuple[str, ...], list[tuple[CaseRow, Reason]]] = {}
     for case in cases:
         for reason in case.reasons:
@@ -259,18 +264,18 @@ def group_reasons(cases: Iterable[CacheCase]) -> list[ReasonGroup]:
     return sorted(groups, key=lambda group: (order.get(group.reason.scenario, 9), -len(group.graphs)))
 
 
-def group_lacks(cases: Iterable[CacheCase]) -> list[Lack]:
-    """Ways of starting that are not available, or failed, with the cases that it is so in."""
+def group_missing_starts(cases: Iterable[CacheCase]) -> list[MissingStart]:
+    """Group the scenarios that failed or are not available, with their cases."""
     found: dict[tuple[str, str, str], list[CaseRow]] = {}
     for case in cases:
         for start in case.starts:
             if not start.is_good:
                 found.setdefault((start.scenario, start.status, start.reason), []).append(case.row)
-    return [Lack(*key, tuple(rows)) for key, rows in found.items()]
+    return [MissingStart(*key, tuple(rows)) for key, rows in found.items()]
 
 
 def graphs_text(graphs: Sequence[str], most: int = 20) -> str:
-    """``all graphs``, ``graph 0/0``, ``graphs 0/0, 1/0``."""
+    """Name graphs: ``all graphs``, ``graph 0/0``, ``graphs 0/0, 1/0``."""
     if not graphs or graphs[0] == "all":
         return "all graphs"
     more = f" and {len(graphs) - most:,} more" if len(graphs) > most else ""
@@ -278,32 +283,32 @@ def graphs_text(graphs: Sequence[str], most: int = 20) -> str:
 
 
 def hits_text(hits: float, asked: float) -> str:
-    """``100% (2/2)``; nothing where no cache was asked."""
+    """Format hits and look-ups: ``100% (2/2)``; empty if there were no look-ups."""
     return f"{hit_rate(hits, asked)} ({hits_of(hits, asked)})" if asked > 0 else ""
 
 
 def hit_rate(hits: float, asked: float) -> str:
-    """``100%``, which all but a few never are; nothing where no cache was asked."""
+    """Format a hit rate: ``100%`` only if all look-ups were hits; empty if there were none."""
     return f"{min(100 * hits / asked, 100 if hits >= asked else 99.9):.3g}%" if asked > 0 else ""
 
 
 def hits_of(hits: float, asked: float) -> str:
-    """``2/2``."""
+    """Format hits over look-ups: ``2/2``."""
     return f"{format_number(hits)}/{format_number(asked)}"
 
 
 def format_percent(percent: float) -> str:
-    """A share of which the first decimal is enough: ``94.7%``."""
+    """Format a percentage with one decimal: ``94.7%``."""
     return f"{percent:.1f}%" if abs(percent) < 10_000 else f"{percent:.3g}%"
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds; what nobody can have measured does not take a whole line."""
+    """Format seconds; absurdly large values in exponent notation, to stay short."""
     return format_value(seconds, "s") if abs(seconds) < 1e9 else f"{seconds:.3g} s"
 
 
 def format_size(number: float) -> str:
-    """Bytes as people say them.
+    """Format a number of bytes.
 
     >>> format_size(999), format_size(325_424), format_size(1.5e9)
     ('999 B', '325 kB', '1.5 GB')
@@ -316,7 +321,7 @@ def format_size(number: float) -> str:
 
 
 def cache_figures(totals: Sequence[Total]) -> tuple[str, list[str]]:
-    """The whole in one figure, and what there is to say about it; nothing where nothing was measured."""
+    """Return the key figure of the caches and notes on it; empty if nothing was measured."""
     by_name = {total.scenario: total for total in totals}
     warm, cold = by_name.get(WARM), by_name.get(COLD)
     others = [
@@ -326,11 +331,14 @@ def cache_figures(totals: Sequence[Total]) -> tuple[str, list[str]]:
     ]
     if warm is None or warm.saved is None:
         figure = format_seconds(cold.seconds) if cold else ""
-        return figure, [f"to compile {count_of(cold.cases, 'case')} cold", ", ".join(others)] if cold else []
+        return figure, [
+            f"to compile {count_of(cold.cases, 'case')} from a cold start",
+            ", ".join(others),
+        ] if cold else []
     sums = f"{format_seconds(warm.cold)} cold, {format_seconds(warm.seconds)} warm"
     rate = hits_text(warm.hits, warm.asked)
     return format_percent(warm.saved), [
         f"saved by a warm start: {sums}, in {count_of(warm.cases, 'case')}",
-        f"hit rate when warm {rate}" if rate else "",
+        f"hit rate of the warm start {rate}" if rate else "",
         ", ".join(others),
     ]

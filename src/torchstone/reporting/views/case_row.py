@@ -1,4 +1,4 @@
-"""One row of the page: a case with its outcome, what the gate says about it, and how it is called. Decided here, rendered elsewhere."""
+"""Define a row of the page: a case with its outcome, its verdicts and its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, 
 from torchstone.formats.merge import Results
 from torchstone.gate.verdicts import QUIET, Row
 from torchstone.reporting.views.check_rows import Report, describe
-from torchstone.reporting.views.report_view import Words
+from torchstone.reporting.views.report_view import RowText
 
 SPEEDUP = "speedup"
 MISSING = Verdict.MISSING.value
@@ -32,19 +32,20 @@ _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
 class CaseFinding(Struct, frozen=True):
-    """What the gate says about one metric of a case; ``words`` are for what somebody will look at."""
+    """The verdict on one metric of a case; ``words`` is None if it needs no explanation."""
 
     verdict: Verdict
     blocks: bool
     metric: str
     expected: str
-    words: Words | None
+    words: RowText | None
 
 
 class CaseRow(Struct, frozen=True, eq=False, gc=False):
-    """A case that was measured, planned or expected, and the rows that the gate has of it.
+    """A case that was measured, planned or expected, with its judged rows.
 
-    A page may be made of half a million of them, of which its table holds a few thousand: what only the table needs is put into words when it is asked for.
+    A page may have half a million rows, of which its table shows a few thousand. So everything that only the
+    table needs is computed on demand.
     """
 
     case: Case
@@ -56,22 +57,22 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def anchor(self) -> str:
-        """Its id in the page, the same in every page; empty where the table does not hold it."""
+        """Return its id in the page, the same in every page; empty if the table does not show it."""
         return self.naming.anchor_of(self)
 
     @property
     def label(self) -> str:
-        """Its name, with axes only where others have the same name."""
+        """Return its name, with axes if other cases have the same name."""
         return self.naming.label_of(self.case)
 
     @property
     def axes(self) -> str:
-        """The axes that not all cases share."""
+        """Return the axes that not all cases share."""
         return self.naming.axes_of(self.case)
 
     @property
     def status(self) -> str:
-        """How it ended."""
+        """Return its status, or ``missing``."""
         return (self.outcome.status or "(no status)") if self.outcome else MISSING
 
     @property
@@ -83,56 +84,56 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def source(self) -> str:
-        """The file it is from, where there are several."""
+        """Return the name of its file if there are several files; else an empty string."""
         return os.path.basename(self.reading.path) if self.naming.has_several_files and self.reading else ""
 
     @property
     def repro(self) -> str:
-        """The command that measures it again, where it is known."""
+        """Return the command that measures it again; empty if unknown."""
         return _repro(self.case, self.outcome, self.reading)
 
     @property
     def note(self) -> str:
-        """Why there is no outcome."""
+        """Return why there is no outcome; empty if there is one."""
         if self.reading is None:
             return f"expected by {self.judged[0].remarks.base_place}, but neither planned nor measured"
-        return "" if self.outcome else f"planned in {self.place}, but there is no outcome of it"
+        return "" if self.outcome else f"planned in {self.place}, but has no outcome"
 
     @property
     def findings(self) -> tuple[CaseFinding, ...]:
-        """What the gate says, the worst first."""
+        """Return the verdicts on its metrics, worst first."""
         return tuple(_findings(self.naming.report, self.judged))
 
     @property
     def old(self) -> Number | None:
-        """The speedup that the baseline has."""
+        """Return the speedup in the baseline; None if there is none."""
         return _old_speedup(self.judged)
 
     @property
     def kind(self) -> str:
-        """The sort of end it came to: ok, skip, fail, or absent where there is no outcome."""
+        """Return the kind of its status: ok, skip, fail, or absent if there is no outcome."""
         if self.outcome is None:
             return ABSENT
         return _KIND_OF_STATUS.get(self.outcome.status, FAIL)
 
     @property
     def is_good(self) -> bool:
-        """Whether it ended as it should."""
+        """Return whether it passed or was skipped."""
         return self.kind in {OK, SKIP}
 
     @property
     def verdict(self) -> Verdict | None:
-        """The worst that the gate says about it; None where it was not judged."""
+        """Return its worst verdict; None if it was not judged."""
         return min((row.verdict for row in self.judged), key=_ORDER.__getitem__, default=None)
 
     @property
     def blocks(self) -> bool:
-        """Whether the gate says no because of it."""
+        """Return whether it blocks."""
         return any(row.blocks for row in self.judged)
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing to tell of it: it is as expected, without cautions, and nothing says where its counts went."""
+        """Return whether it needs no attention: as expected, without cautions, and without a profile."""
         extra = self.outcome.extra if self.outcome else None
         told = self.cautions or (extra is not None and extra.get("profile"))
         return self.is_good and not told and all(row.verdict in QUIET for row in self.judged)
@@ -143,20 +144,20 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
         return self.outcome.cautions if self.outcome else ()
 
     def measurement(self, metric: str) -> Measurement | None:
-        """The measurement of a metric."""
+        """Return the measurement of a metric; None if there is none."""
         for measurement in self.outcome.measurements if self.outcome else ():
             if measurement.metric == metric:
                 return measurement
         return None
 
     def value(self, metric: str) -> Number | None:
-        """The one number that stands for a metric."""
+        """Return the value of a metric; None if it was not measured."""
         measurement = self.measurement(metric)
         return measurement.value if measurement else None
 
 
 def make_rows(results: Results, report: Report | None, shared: dict[str, str]) -> list[CaseRow]:
-    """A row for every case that was measured, planned or expected, worst first."""
+    """Return a row for every case that was measured, planned or expected, worst first."""
     naming, judged = Naming(results, report, shared), _judged_rows(report)
     rows = [
         CaseRow(outcome.case, outcome, reading, index, tuple(judged.pop(outcome.case, ())), naming)
@@ -171,7 +172,7 @@ def make_rows(results: Results, report: Report | None, shared: dict[str, str]) -
 
 
 def _judged_rows(report: Report | None) -> dict[Case, list[Row]]:
-    """The gate's rows by case; those of cases that were only expected come last."""
+    """Return the judged rows by case; cases that were only expected come last."""
     found: dict[Case, list[Row]] = {}
     for row in report.judgement.rows if report else ():
         found.setdefault(row.case, []).append(row)
@@ -179,7 +180,7 @@ def _judged_rows(report: Report | None) -> dict[Case, list[Row]]:
 
 
 class Naming:
-    """What cases are called on the page, and which of them the table holds: all, until it is told otherwise."""
+    """Names and anchors of the rows, and which rows the table shows: all, unless ``keep`` was called."""
 
     def __init__(self, results: Results, report: Report | None, shared: dict[str, str]) -> None:
         self.has_several_files = len(results.readings) > 1
@@ -192,11 +193,11 @@ class Naming:
         self._names = Counter((case.benchmark, case.probe) for case in cases)
 
     def keep(self, rows: Iterable[CaseRow]) -> None:
-        """Say which rows the table holds: no other one can be linked to."""
+        """Set the rows that the table shows; other rows have no anchor."""
         self._kept = frozenset(rows)
 
     def anchor_of(self, row: CaseRow) -> str:
-        """A readable id for the page that depends on nothing but the case; empty if the table does not hold it."""
+        """Return a readable id that depends only on the case; empty if the table does not show it."""
         if self._kept is not None and row not in self._kept:
             return ""
         if row not in self._anchors:
@@ -204,11 +205,11 @@ class Naming:
         return self._anchors[row]
 
     def axes_of(self, case: Case) -> str:
-        """The axes of a case that not all cases share."""
+        """Return the axes of a case that not all cases share."""
         return ", ".join(_own_axes(case, self._shared))
 
     def label_of(self, case: Case) -> str:
-        """The name of a case, with axes where others have the same name."""
+        """Return the name of a case, with axes if others have the same name."""
         if self._names[case.benchmark, case.probe] < 2:
             return case.name
         axes = self.axes_of(case)
@@ -216,7 +217,7 @@ class Naming:
 
 
 def shared_axes(cases: Iterable[Case]) -> dict[str, str]:
-    """The axes, and the suite, that all cases have in common: said once, not in every row."""
+    """Return the suite and axes that all cases share, to be shown once instead of in every row."""
     shared: dict[str, str] | None = None
     for case in cases:
         axes = _all_axes(case)
@@ -246,7 +247,7 @@ def _own_axes(case: Case, shared: dict[str, str]) -> Iterator[str]:
 
 
 def _anchor(case: Case, taken: set[str]) -> str:
-    """A readable id for the page that depends on nothing but the case."""
+    """Return a readable and unique id that depends only on the case."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{case.benchmark[:40]}-{case.probe[:20]}").strip("-").lower()
     digest = hashlib.sha256(case.id.encode("utf-8", "backslashreplace")).hexdigest()[:8]
     anchor = first = f"case-{readable}-{digest}"
@@ -259,7 +260,7 @@ def _anchor(case: Case, taken: set[str]) -> str:
 
 
 def _repro(case: Case, outcome: Outcome | None, reading: Reading | None) -> str:
-    """The command that measures the case again, where it is known."""
+    """Return the command that measures the case again; empty if unknown."""
     if outcome and (command := simple_command(outcome.repro)):
         return command
     if not reading or not reading.repro or case.probe not in {"", reading.kind}:
@@ -276,7 +277,7 @@ def _findings(report: Report | None, rows: Sequence[Row]) -> Iterator[CaseFindin
 
 
 def _expected(row: Row) -> str:
-    """What was expected, and how far off the result is: ``1.25x (-4.0%)``."""
+    """Return the expected value, and how far off the result is: ``1.25x (-4.0%)``."""
     actual, expected = row.new_value, row.expected_value
     if expected is None:
         return ""
@@ -287,7 +288,7 @@ def _expected(row: Row) -> str:
 
 
 def unit_of(metric: str) -> str:
-    """The unit of a metric, where it is a known one; a share of something is just a share."""
+    """Return the unit of a metric, empty if it is unknown; ``% of look-ups`` is shortened to ``%``."""
     return METRICS[metric].unit.removesuffix(" of look-ups") if metric in METRICS else ""
 
 
@@ -300,14 +301,14 @@ def _old_speedup(rows: Sequence[Row]) -> Number | None:
 
 
 def severity(row: CaseRow) -> tuple[bool, int, float]:
-    """What blocks first, then what is missing or failed, then from slow to fast."""
+    """Return a sort key: blocking rows first, then missing and failed ones, then from slow to fast."""
     kind = row.kind
     speedup = row.value(SPEEDUP) if kind == OK else None
     return not row.blocks, _KINDS[kind], float("inf") if speedup is None else float(speedup)
 
 
 def interval_of(measurement: Measurement | None) -> tuple[float, float] | None:
-    """The interval that a measurement states, if it is one."""
+    """Return the interval that a measurement states; None if there is no valid one."""
     stated = measurement.extra.get("interval") if measurement and measurement.extra else None
     if not isinstance(stated, list | tuple) or len(stated) != 2:
         return None
@@ -316,18 +317,18 @@ def interval_of(measurement: Measurement | None) -> tuple[float, float] | None:
 
 
 def as_number(value: Any) -> float | None:  # noqa: ANN401  (whatever a file says)
-    """A finite number, or None for anything else."""
+    """Return a finite number as a float; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
         return None
     return float(value) if isfinite(value) else None
 
 
 def format_ratio(value: float) -> str:
-    """A ratio with as many digits as its neighbours, so that they line up: ``1.050``."""
+    """Format a ratio with three decimals, so that columns line up: ``1.050``."""
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else format_number(value)
 
 
 def format_metric(value: Number | None, metric: str) -> str:
-    """A metric's value with its unit; ratios all with the same number of digits."""
+    """Format a metric's value with its unit; ratios with three decimals."""
     unit = unit_of(metric)
     return f"{format_ratio(value)}x" if unit == "x" and value is not None else format_value(value, unit)

@@ -1,4 +1,4 @@
-"""What a row of the report says: the words, the numbers, the commands. Decided here, once, for every format."""
+"""Describe the rows of a check: text, numbers and commands, the same for every format."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torchstone.core.text.units import count_of, format_change, format_number, f
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.rules import describe_rule, limits_of
 from torchstone.gate.verdicts import Judgement, Row, severity
-from torchstone.reporting.views.accepting import Acceptance, Offer, find_offer
-from torchstone.reporting.views.report_view import Words
+from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice
+from torchstone.reporting.views.report_view import RowText
 
 
 class Context(Struct, frozen=True):
-    """The files a judgement is about, as the user named them: they are part of the commands it suggests.
+    """The files of a judgement, as the user named them, for the commands that the report suggests.
 
-    ``baselines`` says of each file which probes it speaks of; the two sets of options are those to repeat when a row is judged again, or accepted.
-    ``terms`` is what accepting depends on.
+    ``baselines`` has the probes of each baseline file. ``check_options`` and ``accept_options`` are repeated in
+    the suggested commands. ``terms`` are the conditions for accepting.
     """
 
     results: tuple[str, ...]
@@ -34,7 +34,7 @@ class Context(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """A judgement, and what is needed to put it into words."""
+    """A judgement with the context needed to describe it."""
 
     judgement: Judgement
     context: Context
@@ -64,7 +64,7 @@ class Report(Struct, frozen=True):
 
     @property
     def summary(self) -> dict[str, int]:
-        """The counts, in the order in which they are shown."""
+        """Return the counts, in display order."""
         counts = self.judgement.counts
         return {
             "planned": counts.planned,
@@ -81,62 +81,62 @@ class Report(Struct, frozen=True):
 
     @property
     def red(self) -> list[Row]:
-        """The rows that block, worst first."""
+        """Return the rows that block, worst first."""
         return self.judgement.red
 
     @property
     def ordered(self) -> list[Row]:
-        """All rows, as they were judged."""
+        """Return all rows, in the order they were judged."""
         return self.judgement.rows
 
     def of_verdict(self, verdict: Verdict) -> list[Row]:
-        """The rows with this verdict that do not block."""
+        """Return the rows with this verdict that do not block."""
         return [row for row in self.judgement.rows if row.verdict is verdict and not row.blocks]
 
     def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows of one verdict, the largest change first."""
+        """Sort rows of one verdict, largest change first."""
         return sorted(rows, key=severity)
 
     def name_of(self, case: Case) -> str:
-        """The name of a case."""
+        """Return the name of a case."""
         return short_name(case)
 
     def finding_of(self, row: Row) -> str:
-        """What was found, in one line."""
+        """Return the finding in one line."""
         return describe_finding(row)
 
-    def words_of(self, row: Row) -> Words:
-        """All that a row says to a person."""
+    def row_text(self, row: Row) -> RowText:
+        """Return the full text of a row."""
         return describe(row, self.context)
 
     def place_of(self, row: Row) -> FilePlace:
-        """The baseline's line, for it is in the repository; the result's where there is none."""
+        """Return the baseline's line, which is in the repository; the result's if there is none."""
         return row.remarks.base_place or row.remarks.new_place
 
 
-def describe(row: Row, context: Context) -> Words:
-    """All that a row says to a person."""
-    offer = _offer(row, context)
+def describe(row: Row, context: Context) -> RowText:
+    """Return the full text of a row."""
+    advice = _accept_advice(row, context)
     rule = describe_rule(row.rule, row.margin) + _describe_limits(row) if row.rule else "none"
     places = row.remarks.new_place or "no result", row.remarks.base_place
-    return Words(
+    return RowText(
         describe_finding(row),
         (("rule", rule), ("at", ", baseline ".join(str(place) for place in places if place))),
         repro_command(row, context),
-        _accept_command(row, context, offer),
-        offer.instead if row.blocks and offer.options is None else "",
+        _accept_command(row, context, advice),
+        advice.instead if row.blocks and advice.options is None else "",
     )
 
 
 def short_name(case: Case, *, axes: bool = False) -> str:
-    """The case's name, with the axes that tell it from others of the same name in one file; or with all that are stated."""
-    told = case.variant.axes() if axes else dict(case.variant.further)
-    further = ", ".join(f"{axis} {value}" for axis, value in told.items())
+    """Return the case's name with its further axes, such as ranks; with ``axes``, with all its axes."""
+    shown = case.variant.axes() if axes else dict(case.variant.further)
+    further = ", ".join(f"{axis} {value}" for axis, value in shown.items())
     return f"{case.name} ({further})" if further else case.name
 
 
 def describe_finding(row: Row) -> str:
-    """What was found: ``accuracy: fail_to_run, expected pass``; with the change in percent where there is one."""
+    """Return the finding: ``accuracy: fail_to_run, expected pass``; for numbers with the change in percent."""
     metric = METRICS.get(row.metric)
     unit = metric.unit if metric else ""
     actual, expected = row.new_value, row.expected_value
@@ -149,7 +149,7 @@ def describe_finding(row: Row) -> str:
 
 
 def _describe_limits(row: Row) -> str:
-    """The range that the rule allows here, in numbers."""
+    """Return the range that the rule allows, in numbers."""
     expected = row.expected_value
     if row.rule is None or not isinstance(expected, int | float):
         return ""
@@ -163,7 +163,7 @@ def _describe_limits(row: Row) -> str:
 
 
 def repro_command(row: Row, context: Context) -> str:
-    """The command that measures the case again, where it is known; else the one that judges it again."""
+    """Return the command that measures the case again, or if unknown, the one that judges it again."""
     if row.new is not None and (command := simple_command(row.new.repro)):
         return command
     if command := simple_command(row.remarks.repro.replace("{name}", quote_word(row.case.benchmark))):
@@ -179,23 +179,23 @@ def repro_command(row: Row, context: Context) -> str:
     )
 
 
-def _offer(row: Row, context: Context) -> Offer:
-    return find_offer(row, context.terms, _baseline_of(row, context), row.remarks.new_place.path)
+def _accept_advice(row: Row, context: Context) -> AcceptAdvice:
+    return find_advice(row, context.terms, _baseline_of(row, context), row.remarks.new_place.path)
 
 
-def _accept_command(row: Row, context: Context, offer: Offer) -> str:
-    """The command that makes what was measured the new baseline; empty where there is nothing to accept."""
+def _accept_command(row: Row, context: Context, advice: AcceptAdvice) -> str:
+    """Return the command that accepts the result into the baseline; empty if there is nothing to accept."""
     baseline = _baseline_of(row, context)
-    if offer.options is None or not baseline:
+    if advice.options is None or not baseline:
         return ""
     files = (*_results_of(row, context), "--baseline", baseline)
     return _command(
-        "accept", *files, *context.accept_options, *offer.options, "--only", _pattern(row, context)
+        "accept", *files, *context.accept_options, *advice.options, "--only", _pattern(row, context)
     )
 
 
 def _baseline_of(row: Row, context: Context) -> str:
-    """The baseline file that the row is in, or would have to be added to."""
+    """Return the baseline file that has the row, or that it would be added to."""
     if row.remarks.base_place:
         return row.remarks.base_place.path
     fitting = [path for path, probes in context.baselines.items() if probes & {"", row.case.probe}]
@@ -203,13 +203,13 @@ def _baseline_of(row: Row, context: Context) -> str:
 
 
 def _results_of(row: Row, context: Context) -> Sequence[str]:
-    """The file the row is from; all files where it is from none."""
+    """Return the file of the row's result; all files if it has none."""
     from_one = row.new is not None and row.remarks.new_place
     return [row.remarks.new_place.path] if from_one else context.results
 
 
 def _pattern(row: Row, context: Context) -> str:
-    """A pattern that means just this case: its name, or its id where others have the same name."""
+    """Return a pattern that matches only this case: its name, or its id if others have the same name."""
     return row.case.id if row.case.benchmark in context.repeated_names else row.case.benchmark
 
 

@@ -1,4 +1,4 @@
-"""What a row of a comparison says: the words, the numbers, the command. Decided here, once, for every format."""
+"""Describe the rows of a comparison: text, numbers and commands, the same for every format."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.gate.verdicts import Judgement, Overview, Row
 from torchstone.reporting.views.names import Names
-from torchstone.reporting.views.report_view import Words
+from torchstone.reporting.views.report_view import RowText
 
 SORTS = ("verdict", "change", "name", "metric")
-_LARGE, _HUGE = 20.0, 100_000.0  # ratios that nobody wants to read as a change in percent
+_LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
 _NOUNS = {
     Verdict.REGRESSION: "regression",
     Verdict.IMPROVEMENT: "improvement",
@@ -31,11 +31,14 @@ ORDER = (
     Verdict.REGRESSION,
     *(verdict for verdict in Verdict if verdict is not Verdict.REGRESSION),
 )
-"""The verdicts as a comparison shows them: what it was made to find comes first."""
+"""The verdicts in display order: regressions first."""
 
 
 class CompareReport(Struct, frozen=True, dict=True):
-    """A comparison, and what is needed to put it into words: the files as the user named them, and the options that a suggested command repeats."""
+    """A comparison with the context needed to describe it.
+
+    ``base`` and ``new`` are the files as the user named them; ``options`` are repeated in suggested commands.
+    """
 
     judgement: Judgement
     base: tuple[str, ...]
@@ -46,12 +49,12 @@ class CompareReport(Struct, frozen=True, dict=True):
 
     @property
     def overview(self) -> Overview:
-        """What the comparison found besides its rows."""
+        """Return what the comparison found besides its rows."""
         return self.judgement.overview or Overview(USUAL_ALPHA)
 
     @property
     def headline(self) -> str:
-        """The outcome in one line. A table in which nothing could be decided does not read as a success."""
+        """Return the result in one line. If nothing could be decided, it does not read as a success."""
         judgement, policy = self.judgement, f"policy {self.judgement.policy.name}"
         if judgement.rounds is not None and not judgement.rows:
             return (
@@ -65,36 +68,34 @@ class CompareReport(Struct, frozen=True, dict=True):
             return f"FAIL: {named} {of_all} ({policy})"
         still_open = judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0)
         if still_open and not any(row.adjusted is not None and _is_decided(row) for row in judgement.rows):
-            return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is worse for certain ({policy})"
+            return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is significantly worse ({policy})"
         open_too = f", {still_open:,} could not be decided" if still_open else ""
         return f"PASS: none {of_all} blocks{open_too} ({policy})"
 
     @property
     def summary(self) -> dict[str, int]:
-        """How many rows have each verdict."""
+        """Return the number of rows with each verdict."""
         counts = self.judgement.by_verdict
         return {verdict.value: counts[verdict] for verdict in ORDER if verdict in counts}
 
     @property
     def confidence(self) -> str:
-        """The level of the intervals: ``99%``."""
+        """Return the confidence level of the intervals: ``99%``."""
         return percent(1 - self.overview.alpha)
 
     @property
     def environment(self) -> str:
-        """In what the two sides differ and what follows, in one sentence; empty where they do not."""
+        """Return in one sentence how the environments differ and what follows; empty if they are the same."""
         if not self.overview.environment:
             return ""
         differ = "; ".join(self.overview.environment)
         if self.overview.is_held_back:
-            return (
-                f"{differ}: times and memory are not compared; --cross-environment compares them all the same"
-            )
-        return f"{differ}: compared all the same" if "--cross-environment" in self.options else differ
+            return f"{differ}: times and memory are not compared; --cross-environment compares them anyway"
+        return f"{differ}: compared anyway" if "--cross-environment" in self.options else differ
 
     @cached_property
     def ordered(self) -> list[Row]:
-        """All rows in the order asked for; the worst first unless something else is. Sorted once, for a report asks for them again and again."""
+        """Return all rows in the requested order, by default worst first. Sorted once, because reports use them often."""
         rows = self.judgement.rows
         ids = {case: case.id for case in dict.fromkeys(row.case for row in rows)}
         by_name = sorted(rows, key=lambda row: (row.case.benchmark, ids[row.case], row.metric))
@@ -111,16 +112,16 @@ class CompareReport(Struct, frozen=True, dict=True):
 
     @cached_property
     def red(self) -> list[Row]:
-        """The rows that block, in the order asked for."""
+        """Return the rows that block, in the requested order."""
         return [row for row in self.ordered if row.blocks]
 
     def of_verdict(self, verdict: Verdict) -> list[Row]:
-        """The rows with this verdict that do not block."""
+        """Return the rows with this verdict that do not block."""
         return self._others.get(verdict, [])
 
     @cached_property
     def _others(self) -> dict[Verdict, list[Row]]:
-        """The rows that do not block, by verdict."""
+        """Return the rows that do not block, by verdict."""
         found: dict[Verdict, list[Row]] = {}
         for row in self.ordered:
             if not row.blocks:
@@ -128,35 +129,36 @@ class CompareReport(Struct, frozen=True, dict=True):
         return found
 
     def sort(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows as they are: all are in the order asked for."""
+        """Return the rows unchanged: all rows are in the requested order already."""
         return rows
 
     def name_of(self, case: Case) -> str:
-        """The name of a case, as short as it can be."""
+        """Return the shortest unambiguous name of a case."""
         return self.names.of(case)
 
     def finding_of(self, row: Row) -> str:
-        """What was found, in one line."""
+        """Return the finding in one line."""
         return describe_finding(row, self.confidence)
 
-    def words_of(self, row: Row) -> Words:
-        """All that a row says to a person."""
+    def row_text(self, row: Row) -> RowText:
+        """Return the full text of a row."""
         places = row.remarks.new_place or "no result", row.remarks.base_place
         facts = (
-            ("by", describe_method(row.comparison) if row.comparison and row.comparison.method else ""),
-            ("so it is", describe_certainty(row, self.overview.alpha)),
+            ("method", describe_method(row.comparison) if row.comparison and row.comparison.method else ""),
+            ("certainty", describe_certainty(row, self.overview.alpha)),
             ("at", ", base ".join(str(place) for place in places if place)),
         )
-        told = tuple(fact for fact in facts if fact[1])
-        return Words(self.finding_of(row), told, repro_command(row, self))
+        return RowText(
+            self.finding_of(row), tuple(fact for fact in facts if fact[1]), repro_command(row, self)
+        )
 
     def place_of(self, row: Row) -> FilePlace:
-        """The line of the new result, or of the base where there is none."""
+        """Return the line of the new result, or of the base if there is no new one."""
         return row.remarks.new_place or row.remarks.base_place
 
     @cached_property
     def names(self) -> Names:
-        """What the cases are called, as short as it can be."""
+        """Return the shortest unambiguous names of the cases."""
         return Names(row.case for row in self.judgement.rows)
 
 
@@ -169,7 +171,7 @@ def _counted(verdict: Verdict, number: int) -> str:
 
 
 def _size(row: Row) -> float:
-    """What sorts the largest change to the front; a status before any number."""
+    """Return a sort key: statuses first, then the largest changes."""
     ratio = row.ratio
     if ratio is None or ratio <= 0:
         return -math.inf
@@ -177,12 +179,12 @@ def _size(row: Row) -> float:
 
 
 def percent(share: float) -> str:
-    """A share as people write it: ``2%``."""
+    """Format a share as a percentage: ``2%``."""
     return f"{format_limit(100 * share)}%"
 
 
 def change_of(ratio: float) -> str:
-    """A ratio as a change: ``+3.2%``."""
+    """Format a ratio as a relative change: ``+3.2%``."""
     if math.isinf(ratio):
         return "from 0"
     if ratio >= _LARGE:
@@ -191,14 +193,14 @@ def change_of(ratio: float) -> str:
 
 
 def interval_of(low: float, high: float) -> str:
-    """An interval of ratios as changes: ``-0.5% to +1.1%``; empty where nothing is known."""
+    """Format an interval of ratios as changes: ``-0.5% to +1.1%``; empty if it is unbounded."""
     if math.isinf(high) or not high:
         return ""
     return f"{change_of(low)} to {change_of(high)}"
 
 
 def value_text(value: str | float | None, metric: str) -> str:
-    """A value of a metric with its unit; a status as it is."""
+    """Format a metric's value with its unit; a status as it is."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     known = METRICS.get(metric)
@@ -206,19 +208,19 @@ def value_text(value: str | float | None, metric: str) -> str:
 
 
 def describe_finding(row: Row, confidence: str) -> str:
-    """What was found: ``abs_latency: 12.3 ms, was 10.1 ms (+21.8%; 99% interval +15.1% to +28.9%)``."""
+    """Return the finding: ``abs_latency: 12.3 ms, was 10.1 ms (+21.8%; 99% interval +15.1% to +28.9%)``."""
     was, now = row.base_value, row.new_value
     what = "status" if row.metric == ACCURACY and row.case.probe != Probe.ACCURACY else row.metric
     text = f"{what}: {'no result' if now is None else value_text(now, row.metric)}"
     if was is not None:
         text += f", was {value_text(was, row.metric)}"
-    if row.comparison and (told := _told_change(row.comparison, confidence)):
-        text += f" ({told})"
+    if row.comparison and (change := _change_text(row.comparison, confidence)):
+        text += f" ({change})"
     notes = [note for note in (row.detail, describe_more(row.more)) if note]
     return "; ".join([text, *notes])
 
 
-def _told_change(found: Comparison, confidence: str) -> str:
+def _change_text(found: Comparison, confidence: str) -> str:
     if math.isnan(found.ratio):
         return ""
     change = "" if math.isinf(found.ratio) else change_of(found.ratio)
@@ -228,19 +230,19 @@ def _told_change(found: Comparison, confidence: str) -> str:
 
 
 def describe_method(found: Comparison) -> str:
-    """How the two sides were compared, and on what: ``Welch's t on the logarithms of 5 and 5 trials (100 and 100 samples)``."""
+    """Return the method and its data: ``Welch's t on the logarithms of 5 and 5 trials (100 and 100 samples)``."""
     trials = len(found.base.values), len(found.new.values)
     samples = f"{found.base.samples:,} and {found.new.samples:,} samples"
     if found.method == EXACT:
-        return f"exact, of {trials[0]:,} and {count_of(trials[1], 'trial')}"
+        return f"exact, from {trials[0]:,} and {count_of(trials[1], 'trial')}"
     if found.method == PAIRED:
         return f"{count_of(trials[0], 'pair')} of trials that took turns ({samples})"
-    told = f"{trials[0]:,} and {count_of(trials[1], 'trial')} ({samples})"
-    return f"{found.method} on the logarithms of {told}" if found.method else f"none; {told}"
+    data = f"{trials[0]:,} and {count_of(trials[1], 'trial')} ({samples})"
+    return f"{found.method} on the logarithms of {data}" if found.method else f"none; {data}"
 
 
 def describe_certainty(row: Row, alpha: float) -> str:
-    """Whether a change is certain, and whether it matters: two questions, two answers."""
+    """Return whether a change is significant, and how its interval lies relative to the margin."""
     ruling = row.ruling
     if not ruling.relevance or row.criteria is None:
         return ""
@@ -248,13 +250,13 @@ def describe_certainty(row: Row, alpha: float) -> str:
     place = {
         "within": f"within the {margin}",
         "beyond": f"beyond the {margin}",
-        "unclear": f"across the edge of the {margin}",
+        "unclear": f"not clearly within or beyond the {margin}",
     }
     if row.comparison is None or row.comparison.p_value is None or row.adjusted is None:
         return place[ruling.relevance]
-    certain = "certain" if ruling.is_significant else "not certain"
-    p_values = f"p {_p_text(row.comparison.p_value)}, among all rows {_p_text(row.adjusted)}"
-    return f"{certain} at {percent(alpha)} ({p_values}); {place[ruling.relevance]}"
+    significant = "significant" if ruling.is_significant else "not significant"
+    p_values = f"p-value {_p_text(row.comparison.p_value)}, adjusted {_p_text(row.adjusted)}"
+    return f"{significant} at {percent(alpha)} ({p_values}); {place[ruling.relevance]}"
 
 
 def _p_text(value: float) -> str:
@@ -262,16 +264,16 @@ def _p_text(value: float) -> str:
 
 
 def describe_more(more: int | None) -> str:
-    """How many more trials a side would settle it."""
+    """Return how many more trials per side would settle an inconclusive row; empty if unknown."""
     if more is None:
         return ""
     if more > MOST_MORE:
-        return f"more than {MOST_MORE} more trials a side would settle it"
-    return f"about {count_of(more, 'more trial')} a side would settle it"
+        return f"it would take more than {MOST_MORE} more trials per side to settle it"
+    return f"about {count_of(more, 'more trial')} per side would settle it"
 
 
 def describe_mean(mean: Mean) -> tuple[str, str]:
-    """A geometric mean and its interval."""
+    """Return a geometric mean and its confidence interval as text."""
     between = "" if mean.cases < 2 else f"{_four(mean.low)} to {_four(mean.high)}"
     return _four(mean.ratio), between
 
@@ -281,8 +283,8 @@ def _four(ratio: float) -> str:
 
 
 def repro_command(row: Row, report: CompareReport) -> str:
-    """The command that measures the case again, where it is known; else the one that compares it again."""
-    if report.command == "ab":  # made by this very process, so it needs no caution
+    """Return the command that measures the case again, or if unknown, the one that compares it again."""
+    if report.command == "ab":  # this process wrote it, so it is safe
         return row.remarks.repro
     outcome = row.new or row.base
     if outcome is not None and (command := simple_command(outcome.repro)):

@@ -1,4 +1,4 @@
-"""Tables of effects: the rows of a comparison that do not block, by verdict, with the cells that every format shows."""
+"""Build tables of effects: the rows of a comparison that do not block, by verdict, the same for every format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
 
 class EffectTable(Struct, frozen=True):
-    """The rows of one verdict, and the columns they are shown in."""
+    """The rows of one verdict, with the columns to show."""
 
     verdict: Verdict
     head: tuple[str, ...]
@@ -31,7 +31,7 @@ class EffectTable(Struct, frozen=True):
     report: ReportView
 
     def cells(self, row: Row) -> tuple[str, ...]:
-        """Case, metric, base, new, change, interval and a note."""
+        """Return the cells of a row: case, metric, base, new, change, interval and note."""
         found = row.comparison
         notes = row.detail, quarantine_reason(row), describe_more(row.more)
         return (
@@ -46,7 +46,7 @@ class EffectTable(Struct, frozen=True):
 
 
 def make_effect_tables(report: ReportView) -> Iterator[EffectTable]:
-    """A table for each verdict that has rows."""
+    """Yield a table for each verdict that has rows."""
     overview = report.judgement.overview
     confidence = percent(1 - overview.alpha) if overview else ""
     head = ("case", "metric", "base", "new", "change", f"{confidence} interval", "note")
@@ -56,17 +56,17 @@ def make_effect_tables(report: ReportView) -> Iterator[EffectTable]:
 
 
 def has_effect(found: Comparison) -> bool:
-    """Whether there is a change to be told; from 0 there is one too, though no ratio."""
+    """Return whether there is an effect to show, which includes a change from 0."""
     return not math.isnan(found.ratio)
 
 
 def is_unchanged(row: Row) -> bool:
-    """Whether a count is exactly as before."""
+    """Return whether a count is exactly as before."""
     return row.comparison is not None and row.comparison.low == row.comparison.high == 1
 
 
 def short_effect(row: Row, found: Comparison) -> tuple[str, str, str]:
-    """Change, interval, and what else there is to know: how many more trials, or the margin."""
+    """Return change, interval, and the margin, or for inconclusive rows the further trials needed."""
     between = "exact" if found.low == found.high else interval_of(found.low, found.high) or "unknown"
     last = percent(row.criteria.margin) if row.criteria else ""
     if row.verdict is Verdict.INCONCLUSIVE:

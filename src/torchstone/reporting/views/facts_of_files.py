@@ -1,4 +1,4 @@
-"""What the files say about the code and the machine: what they have in common once, and where they differ, which file says what."""
+"""Collect what the files state about code and machine: common facts once, differences by file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NOT_STATED = "(not stated)"
 
 
 class FactDifference(Struct, frozen=True):
-    """A fact on which files differ: each value as text, with the files that say so."""
+    """A fact in which files differ: each value as text, with its files."""
 
     path: tuple[str, ...]
     values: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-class Facts(Struct, frozen=True):
+class FileFacts(Struct, frozen=True):
     """Revision, environment and settings of all files. ``silent`` are the files that state none of them."""
 
     common: JsonObject
@@ -29,13 +29,13 @@ class Facts(Struct, frozen=True):
     silent: tuple[str, ...] = ()
 
 
-def collect_facts(readings: Sequence[Reading]) -> Facts:
-    """The facts of all files."""
+def collect_facts(readings: Sequence[Reading]) -> FileFacts:
+    """Collect the facts of all files."""
     stated = {reading.path: document for reading in readings if (document := _document(reading))}
     silent = tuple(reading.path for reading in readings if reading.path not in stated)
     differences: list[FactDifference] = []
     common = _common((), stated, differences)
-    return Facts(common, tuple(differences), silent)
+    return FileFacts(common, tuple(differences), silent)
 
 
 def _document(reading: Reading) -> JsonObject:
@@ -52,7 +52,7 @@ def _document(reading: Reading) -> JsonObject:
 def _common(
     path: tuple[str, ...], documents: dict[str, JsonObject], differences: list[FactDifference]
 ) -> JsonObject:
-    """What all documents say alike, as one document; the rest is added to ``differences``."""
+    """Return the facts that all documents share; the others are added to ``differences``."""
     common: JsonObject = {}
     for key in dict.fromkeys(key for document in documents.values() for key in document):
         values = {file: document.get(key, NOT_STATED) for file, document in documents.items()}
@@ -75,5 +75,5 @@ def _difference(path: tuple[str, ...], values: JsonObject) -> FactDifference:
 
 
 def text_of(value: object) -> str:
-    """A fact as text: a text as it is, anything else as JSON writes it."""
+    """Format a fact: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

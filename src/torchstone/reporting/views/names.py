@@ -1,4 +1,4 @@
-"""Names of cases as short as they can be: with the axes that tell them from the others that are shown, and no more."""
+"""Find the shortest unambiguous names of cases: the name, plus only the axes that distinguish it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NEEDS_NO_NAME = {"suite", "probe"}
 
 
 class Names:
-    """What tells cases from each other: the name, and where several share it, the axes and the probe in which they differ."""
+    """Names of cases; if several share a name, with the axes and the probe in which they differ."""
 
     def __init__(self, cases: Iterable[Case]) -> None:
         self._of_name: dict[str, list[Case]] = {}
@@ -19,27 +19,27 @@ class Names:
         self._differing: dict[str, frozenset[str]] = {}
 
     def of(self, case: Case) -> str:
-        """The name of a case, as short as it can be: ``BertForMaskedLM (dtype bfloat16)``."""
+        """Return the shortest unambiguous name of a case: ``BertForMaskedLM (dtype bfloat16)``."""
         if len(self._of_name.get(case.benchmark, ())) < 2:
             return case.name
         differing = self._differing_axes(case.benchmark)
-        told = ", ".join(
+        axes = ", ".join(
             f"{axis} {value}" if axis not in _NEEDS_NO_NAME else value
-            for axis, value in _told_axes(case).items()
+            for axis, value in _all_axes(case).items()
             if axis in differing
         )
-        return f"{case.name} ({told})" if told else case.name
+        return f"{case.name} ({axes})" if axes else case.name
 
     def _differing_axes(self, name: str) -> frozenset[str]:
-        """The axes in which the cases of one name differ; looked for once a name, however many cases it has."""
+        """Return the axes in which the cases of one name differ; computed once per name."""
         found = self._differing.get(name)
         if found is None:
-            alike = [_told_axes(case) for case in self._of_name[name]]
+            alike = [_all_axes(case) for case in self._of_name[name]]
             axes = {axis for each in alike for axis in each}
             found = frozenset(axis for axis in axes if len({each.get(axis) for each in alike}) > 1)
             self._differing[name] = found
         return found
 
 
-def _told_axes(case: Case) -> dict[str, str]:
+def _all_axes(case: Case) -> dict[str, str]:
     return {"suite": case.suite} | case.variant.axes() | {"probe": case.probe}

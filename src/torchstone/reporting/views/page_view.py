@@ -1,4 +1,4 @@
-"""All that the page shows, decided before any of it is rendered."""
+"""Decide what the page shows, before anything is rendered."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from torchstone.reporting.views.case_row import (
     shared_axes,
 )
 from torchstone.reporting.views.check_rows import Report
-from torchstone.reporting.views.facts_of_files import Facts, collect_facts
+from torchstone.reporting.views.facts_of_files import FileFacts, collect_facts
 from torchstone.reporting.views.scaling_view import ShownSweep, show_sweeps
 from torchstone.reporting.views.summary import (
     MEMORY,
     BreakGroup,
+    FailureGroup,
     Group,
     Summary,
-    Trouble,
     group_breaks,
+    group_failures,
     group_rows,
-    group_troubles,
     summarise,
     wrong_cases,
 )
 
 MOST_ROWS = 5_000
-"""How many cases the table holds unless asked for more: about as many as a browser lays out, sorts and searches without being felt."""
+"""Cases in the table unless more are requested: about as many as a browser handles without noticeable delay."""
 MOST_WORSE = 50
 MOST_COLUMNS = 6
-MANY = 1_000  # from so many rows on, the page is kept compact
+MANY = 1_000  # with more rows than this, the page is compact
 _COLUMNS = (
     *("speedup", "abs_latency", COMPILE_SECONDS, "compilation_latency", "compression_ratio"),
     *(MEMORY, "graph_breaks", "recompiles", "instruction_count", "compile_time_instruction_count"),
@@ -55,14 +55,14 @@ _CACHE_COLUMNS = (
     *("cold_compile_seconds", "warm_compile_seconds", "warm_saved", "warm_hit_rate"),
     *("portable_compile_seconds", "precompile_compile_seconds"),
 )
-_FEW_CACHE_COLUMNS = ("cold_compile_seconds", "warm_saved")  # where other probes need columns too
-_LONG = 600  # characters that any text may have
-_ALL_TEXTS = 2_000_000  # characters that all longer texts together may have, so that the page stays usable
-_ALL_POINTS = 100_000  # the same for the samples drawn
+_FEW_CACHE_COLUMNS = ("cold_compile_seconds", "warm_saved")  # if other probes need columns too
+_LONG = 600  # characters that every text may have
+_ALL_TEXTS = 2_000_000  # characters of all longer texts together, so that the page stays usable
+_ALL_POINTS = 100_000  # samples drawn on the whole page
 
 
 class Source(Struct, frozen=True):
-    """One file that the page was made from."""
+    """One input file of the page."""
 
     path: str
     kind: str
@@ -73,7 +73,11 @@ class Source(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """What the gate says about the whole. ``worse`` are the regressions of cases that ran to their end, largest change first; of many only the first, and ``more_worse`` counts the others."""
+    """The result of the gate.
+
+    ``worse`` are regressions of cases that ran to their end, largest change first; ``more_worse`` counts those
+    that are left out.
+    """
 
     finding: str
     passed: bool
@@ -86,7 +90,7 @@ class Gate(Struct, frozen=True):
 
 
 class Category(Struct, frozen=True):
-    """Cases that the table does not hold: how they ended, what the gate says, whether that is red, and how many there are."""
+    """Cases with the same status and verdict that the table omits, and whether they are red."""
 
     status: str
     verdict: Verdict | None
@@ -94,11 +98,11 @@ class Category(Struct, frozen=True):
     cases: int
 
 
-class Room(Struct, frozen=True):
-    """What one row may take, so that a page with very many stays usable.
+class DetailLimits(Struct, frozen=True):
+    """Limits on the details of a row, so that a page with many rows stays usable.
 
-    ``text`` is how many characters of a message, traceback or log are shown, ``points`` how many samples of one measurement are drawn;
-    ``compact`` leaves out what only looks better.
+    ``text`` is the maximum length of a message, traceback or log; ``points`` the maximum number of samples drawn
+    per measurement; ``compact`` omits decoration.
     """
 
     text: int
@@ -107,9 +111,11 @@ class Room(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """What is on the page, from top to bottom. ``rows`` are all cases, and every number is over all of them; ``shown`` are those that the table holds, of at most ``most_rows``.
+    """The content of the page, from top to bottom.
 
-    ``command`` is the one that made the page, less the ``selection`` of cases that it asked for: what shows more of them begins with it.
+    ``rows`` are all cases, and all numbers cover all of them; ``shown`` are those in the table, at most
+    ``most_rows``. ``command`` is the command that made the page without its ``selection`` of cases; suggested
+    commands start with it.
     """
 
     headline: str
@@ -121,15 +127,15 @@ class Page(Struct, frozen=True):
     gate: Gate | None
     cautions: tuple[Caution, ...]
     case_cautions: tuple[tuple[str, tuple[CaseRow, ...]], ...]
-    troubles: tuple[Trouble, ...]
+    failures: tuple[FailureGroup, ...]
     columns: tuple[str, ...]
     rows: tuple[CaseRow, ...]
     breaks: tuple[BreakGroup, ...]
     caches: tuple[CacheCase, ...]
     explained: tuple[Explained, ...]
     scaling: tuple[ShownSweep, ...]
-    facts: Facts
-    room: Room
+    facts: FileFacts
+    room: DetailLimits
     shown: tuple[CaseRow, ...]
     most_rows: int
     command: tuple[str, ...] = ()
@@ -137,7 +143,7 @@ class Page(Struct, frozen=True):
 
     @property
     def left_out(self) -> list[Category]:
-        """The cases that the table does not hold, by how they ended, what is red first."""
+        """Return the cases that the table omits, by status and verdict, red ones first."""
         kept = set(self.shown)
         left = Counter((row.status, row.verdict, row.blocks) for row in self.rows if row not in kept)
         found = [Category(*category, number) for category, number in left.items()]
@@ -145,7 +151,7 @@ class Page(Struct, frozen=True):
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that some case has, known ones first and in their usual order."""
+        """Return the metrics of all cases, known ones first, in their usual order."""
         return list(_metrics_of(self.rows))
 
 
@@ -158,7 +164,7 @@ def make_page(
     command: Sequence[str] = (),
     selection: Sequence[str] = (),
 ) -> Page:
-    """Decide what the page shows. ``report`` is what the gate says, where there are ``baselines``: the files themselves, for what is drawn beside them."""
+    """Decide what the page shows. ``report`` has the verdicts, if there are ``baselines`` to judge by."""
     cases = [case for reading in results.readings for case in reading.run.plan]
     shared = shared_axes(cases)
     rows = make_rows(results, report, shared)
@@ -181,7 +187,7 @@ def make_page(
         _gate(report, rows) if report else None,
         merged([*cautions, *(report.judgement.cautions if report else ())]),
         tuple(_group_cautions(rows)),
-        tuple(group_troubles(rows)),
+        tuple(group_failures(rows)),
         tuple(_choose_columns(rows)),
         tuple(rows),
         tuple(group_breaks(rows)),
@@ -189,7 +195,7 @@ def make_page(
         explained,
         tuple(show_sweeps([outcome for _, _, outcome in results], cases, baselines)),
         collect_facts(results.readings),
-        Room(_text_limit(shown), _points(shown), len(shown) > MANY),
+        DetailLimits(_text_limit(shown), _points(shown), len(shown) > MANY),
         tuple(shown),
         most_rows,
         tuple(command),
@@ -198,7 +204,7 @@ def make_page(
 
 
 def keep_rows(page: Page, most: int) -> Page:
-    """The page with only the first of the rows that its table holds."""
+    """Return the page with only the first ``most`` rows in its table."""
     kept = page.shown[:most]
     if kept:
         kept[0].naming.keep(kept)
@@ -206,12 +212,12 @@ def keep_rows(page: Page, most: int) -> Page:
 
 
 def _choose_rows(rows: Sequence[CaseRow], summary: Summary, most: int) -> Sequence[CaseRow]:
-    """The rows that the table holds, in their order: what is red or failed before anything else, then what there is something to tell of, then from slow to fast."""
+    """Choose the rows of the table: red and failed ones, then those with notes or named above, then the slowest."""
     if len(rows) <= most:
         return rows
     spreads = (summary.speedup, summary.compile_time, summary.compression, summary.memory)
     named = {row for spread in spreads if spread for row in (spread.least, spread.most)}
-    # In the order of rows, a sort by so little leaves the slow before the fast.
+    # Rows are sorted from slow to fast already, and this sort is stable.
     ordered = sorted(rows, key=lambda row: (*severity(row)[:2], row.is_plain, row not in named))
     kept = frozenset(ordered[:most])
     rows[0].naming.keep(kept)
@@ -261,7 +267,7 @@ def _gate(report: Report, rows: Sequence[CaseRow]) -> Gate:
 
 
 def _regressions(report: Report, rows: Sequence[CaseRow]) -> list[tuple[CaseRow, str]]:
-    """What is worse than it may be, of cases that ran to their end: the row, and the metric."""
+    """Return the blocking regressions of cases that ran to their end: row and metric."""
     by_case = {row.case: row for row in rows if row.is_good and row.blocks}
     red = [row for row in report.judgement.red if row.verdict in {Verdict.REGRESSION, Verdict.INVALID}]
     return [(by_case[row.case], row.metric) for row in red if row.case in by_case]
@@ -278,12 +284,12 @@ def _group_cautions(rows: Iterable[CaseRow]) -> list[tuple[str, tuple[CaseRow, .
 
 
 def _metrics_of(rows: Iterable[CaseRow]) -> dict[str, None]:
-    there = dict.fromkeys(m.metric for row in rows if row.outcome for m in row.outcome.measurements)
-    return dict.fromkeys([*(metric for metric in METRICS if metric in there), *there])
+    found = dict.fromkeys(m.metric for row in rows if row.outcome for m in row.outcome.measurements)
+    return dict.fromkeys([*(metric for metric in METRICS if metric in found), *found])
 
 
 def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
-    """The metrics that deserve a column: those people look for first, then others while there is room."""
+    """Choose the metrics that get a column: the most wanted first, then others while there is space."""
     there = _metrics_of(rows)
     if COMPILE_SECONDS in there:
         there.pop("compilation_latency", None)
@@ -296,7 +302,7 @@ def _choose_columns(rows: Sequence[CaseRow]) -> list[str]:
 
 
 def _text_limit(rows: Iterable[CaseRow]) -> int:
-    """How long a message, traceback or log may be."""
+    """Return the maximum length of a message, traceback or log."""
     failures = [row.outcome.failure for row in rows if row.outcome and row.outcome.failure]
     texts = (text for failure in failures for text in (failure.message, failure.traceback, failure.log))
     long = sum(len(text) > _LONG for text in texts)
@@ -304,13 +310,13 @@ def _text_limit(rows: Iterable[CaseRow]) -> int:
 
 
 def _points(rows: Iterable[CaseRow]) -> int:
-    """How many samples of one measurement are drawn."""
+    """Return the maximum number of samples to draw per measurement."""
     drawn = sum(len(m.samples) > 1 for row in rows if row.outcome for m in row.outcome.measurements)
     return max(10, min(80, _ALL_POINTS // max(drawn, 1)))
 
 
 def title_of(page: Page) -> str:
-    """The page in a few words, for the browser's tab."""
+    """Return a short title for the browser tab."""
     speedup = page.summary.speedup
     parts = ["gate fails"] if page.gate and not page.gate.passed else []
     parts.append(f"{page.summary.passed:,}/{page.summary.planned:,} passed")

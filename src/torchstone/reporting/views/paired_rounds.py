@@ -1,4 +1,4 @@
-"""Two DDP reports side by side: round by round as the original does it, by position, or by what the rounds are."""
+"""Compare the rounds of two DDP reports: by position, as the original does, or by name."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ _Key = tuple[str, int, int]
 
 
 def are_ddp(readings: Sequence[Reading]) -> bool:
-    """Whether all files are reports of PyTorch's DDP benchmark."""
+    """Return whether all files are reports of PyTorch's DDP benchmark."""
     return all(reading.kind == "ddp" for reading in readings)
 
 
 def header_keys(readings: Sequence[Reading]) -> list[str]:
-    """The keys that stand in the heads of the reports."""
+    """Return the keys in the headers of the reports."""
     return sorted({key for reading in readings for key in reading.run.settings.to_mapping()})
 
 
 def compare_by_position(base: Reading, new: Reading) -> list[RoundChange]:
-    """The original's rows: the first model of the one report with the first of the other, and so on."""
+    """Compare as the original does: the first model of one report with the first of the other, and so on."""
     return compare_rounds(_rounds(base), _rounds(new))
 
 
 def compare_by_name(base: Sequence[Reading], new: Sequence[Reading]) -> list[RoundChange]:
-    """A row for each round with DDP that both sides have: the same model, batch size and number of ranks. Samples of several files are put together."""
+    """Compare each DDP round that both sides have: same model, batch size and number of ranks.
+
+    Samples of several files are combined.
+    """
     before, after = _by_key(base), _by_key(new)
     common = [key for key in after if key in before]
     return [
         change
         for key in common
-        # compare_rounds passes over the first round, which is without DDP: it gets one to pass over
+        # compare_rounds skips the first round, which is without DDP, so it is given one to skip
         for change in compare_rounds([[before[key], before[key]]], [[after[key], after[key]]])
     ]
 

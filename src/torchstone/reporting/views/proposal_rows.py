@@ -1,4 +1,4 @@
-"""What accepting results would change in a baseline, as a table."""
+"""Show the proposed changes to a baseline as a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.result_table import ResultTable
 
 _HEADER = ("", "case", "metric", "old", "new", "spread", "margin", "note")
-_NOUNS = {"change": "changed", "add": "added", "remove": "removed", "keep": "as it was", "hold": "held back"}
+_NOUNS = {"change": "changed", "add": "added", "remove": "removed", "keep": "unchanged", "hold": "held back"}
 
 
 def tabulate_proposal(proposal: Proposal, path: str) -> ResultTable:
-    """The changes, then what was left alone and why."""
+    """Return the changes as a table, with notes on rows that were left alone."""
     notes = tuple(_notes(proposal, path))
     if not proposal.changes:
         return ResultTable(f"nothing to change in {printable(path)}", _HEADER, (), notes)
@@ -32,7 +32,7 @@ def _notes(proposal: Proposal, path: str) -> Iterator[str]:
         yield f"{count_of(proposal.unadded, 'case')} without a baseline row: --add-new adds them"
     for probe, number in proposal.unfit.items():
         cases = count_of(number, "case")
-        yield f"{cases} of {probe} left out: the rows of {printable(path)} are of something else; use a file of its own"
+        yield f"{cases} of {probe} skipped: {printable(path)} has rows of other probes; use a separate file"
     if proposal.unpruned:
         yield f"{count_of(proposal.unpruned, 'row')} without a result kept: --prune removes them"
 
@@ -53,12 +53,12 @@ def _row(change: Change, names: Names) -> tuple[str, ...]:
     ):
         note = f"{format_change(change.new, change.old)} {note}".strip()
     old, new = (format_value(value, unit) for value in (change.old, change.new))
-    apart = "" if change.spread is None else _percent(change.spread)
-    return change.action, names.of(change.case), change.metric, old, new, apart, _margin_text(change), note
+    spread = "" if change.spread is None else _percent(change.spread)
+    return change.action, names.of(change.case), change.metric, old, new, spread, _margin_text(change), note
 
 
 def _margin_text(change: Change) -> str:
-    """The margin before and after, where it was looked at."""
+    """Return the old and new margin; empty if it was not changed or checked."""
     if change.margin is None:
         return ""
     if change.old_margin is None or change.old_margin == change.margin:

@@ -1,4 +1,4 @@
-"""A table of results that fits anywhere: decided here, shown as text and in a notebook."""
+"""Define a simple table of results, shown as text and in notebooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST = ("speedup", "abs_latency", COMPILE_SECONDS)
 
 
 class ResultTable(Struct, frozen=True):
-    """A title, rows under a header, and what is worth knowing beyond them."""
+    """A title, a header, rows, and notes."""
 
     title: str
     header: tuple[str, ...]
@@ -27,13 +27,13 @@ class ResultTable(Struct, frozen=True):
 
 
 def show_most(rows: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]], tuple[str, ...]]:
-    """As many rows as people read, and a note about the others."""
+    """Return the first rows, and a note on how many more there are."""
     left = len(rows) - MOST_ROWS
     return rows[:MOST_ROWS], (f"... and {count_of(left, 'row')} more",) if left > 0 else ()
 
 
 def tabulate_run(run: Run, path: str) -> ResultTable:
-    """The outcomes of a run: status, case and its main numbers, or why it has none."""
+    """Tabulate the outcomes of a run: status, case, and its main numbers or the failure."""
     names = Names(run.plan)
     rows = [
         (outcome.status, names.of(outcome.case), outcome.case.probe, _result(outcome))

@@ -1,4 +1,4 @@
-"""What a run says about scaling: rounds by benchmark, each with its name, those of baselines beside them, and in words which bucket size is best."""
+"""Summarise the scaling rounds of a run by benchmark, with those of baselines, and name the best bucket size."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from torchstone.core.text.units import count_of, format_share, short_number
 from torchstone.reporting.views.caches import format_size
 from torchstone.reporting.views.case_row import as_number
 
-MOST_TRIALS = 50  # that are advised: nobody would wait for more
+MOST_TRIALS = 50  # the most trials to suggest
 USUAL_TRIALS = 5
 NO_RESULT = "no result"
 
 
-class Base(Struct, frozen=True):
-    """The same benchmark in a baseline; ``name`` is that of its file."""
+class BaselineSweep(Struct, frozen=True):
+    """The same benchmark in a baseline file called ``name``."""
 
     name: str
     sweep: ScalingSweep
 
 
 class ShownSweep(Struct, frozen=True):
-    """The rounds of one benchmark and what belongs to them. ``names`` has one for each curve, by what the curve is.
+    """The rounds of one benchmark. ``names`` has the name of each curve, by its key.
 
-    ``others`` says of baselines that have the benchmark, but under conditions that cannot be set beside these.
+    ``others`` mentions baselines that have the benchmark under conditions that are not comparable.
     """
 
     sweep: ScalingSweep
     names: dict[CurveKey, str]
     buckets: tuple[BucketSweep, ...]
-    bases: tuple[Base, ...] = ()
+    bases: tuple[BaselineSweep, ...] = ()
     others: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        """Which benchmark it is."""
+        """Return the name of the benchmark."""
         return self.sweep.of.name
 
     def name_of(self, curve: Curve) -> str:
-        """What a curve is called among the others of its benchmark."""
+        """Return the name of a curve."""
         return self.names[curve.key]
 
     def base_points(self, name: str, ranks: int) -> list[tuple[str, Point]]:
-        """The same round in each baseline that has it."""
+        """Return the same round of each baseline that has it, with the name of its file."""
         return [
             (base.name, point)
             for base in self.bases
@@ -62,7 +62,7 @@ class ShownSweep(Struct, frozen=True):
 
 
 class Rank(Struct, frozen=True):
-    """What one rank says of itself; None where it does not."""
+    """The numbers of one rank; None if not stated."""
 
     rank: int
     host: str
@@ -74,54 +74,57 @@ class Rank(Struct, frozen=True):
 
 
 def scaling_of(run: Run) -> list[ShownSweep]:
-    """The rounds of a run, as a terminal shows them."""
+    """Return the rounds of a run by benchmark, without baselines."""
     return show_sweeps(run.outcomes, run.plan, ())
 
 
 def show_sweeps(
     outcomes: Iterable[Outcome], planned: Iterable[Case], baselines: Sequence[Reading]
 ) -> list[ShownSweep]:
-    """The rounds of some outcomes by benchmark, with those of baselines that can be set beside them."""
+    """Return the rounds of outcomes by benchmark, with those of comparable baselines."""
     sweeps = collect_sweeps(outcomes, planned)
     if not sweeps:
         return []
     names = _file_names(baselines)
     bases = [
-        Base(name, sweep)
+        BaselineSweep(name, sweep)
         for name, reading in zip(names, baselines, strict=True)
         for sweep in collect_sweeps(reading.run.outcomes)
     ]
-    by_benchmark: dict[str, list[Base]] = {}
+    by_benchmark: dict[str, list[BaselineSweep]] = {}
     for base in bases:
         by_benchmark.setdefault(base.sweep.of.benchmark, []).append(base)
     return [_show(sweep, by_benchmark.get(sweep.of.benchmark, ())) for sweep in sweeps]
 
 
 def _file_names(readings: Sequence[Reading]) -> list[str]:
-    """The files' names without their folders, unless two would be the same then."""
+    """Return the files' names, with folders only if two names are the same."""
     short = [os.path.basename(reading.path) for reading in readings]
     return short if len(set(short)) == len(short) else [reading.path for reading in readings]
 
 
-def _show(sweep: ScalingSweep, bases: Sequence[Base]) -> ShownSweep:
-    """A sweep beside those of its benchmark that it can be compared with."""
+def _show(sweep: ScalingSweep, bases: Sequence[BaselineSweep]) -> ShownSweep:
+    """Combine a sweep with the comparable ones of its baselines."""
     differences = [(base, _differences(sweep.of, base.sweep.of)) for base in bases]
     kept = [base for base, found in differences if not found]
     others = [f"{base.name} has {sweep.of.name} {', '.join(found)}" for base, found in differences if found]
     curves = [*sweep.curves, *(curve for base in kept for curve in base.sweep.curves)]
-    told = () if kept else tuple(f"{other}: not shown beside this" for other in others)
-    return ShownSweep(sweep, name_curves(curves), tuple(sweep_buckets(sweep)), tuple(kept), told)
+    notes = () if kept else tuple(f"{other}: not comparable, so not shown" for other in others)
+    return ShownSweep(sweep, name_curves(curves), tuple(sweep_buckets(sweep)), tuple(kept), notes)
 
 
 def _differences(ours: Case, theirs: Case) -> list[str]:
-    """Axes that both state, and otherwise: such rounds are not comparable. A DDP report states few."""
+    """Return the axes that both state with different values, which makes rounds not comparable.
+
+    A DDP report states few axes.
+    """
     mine, base = ours.variant.axes(), theirs.variant.axes()
     differ = [axis for axis in base if axis in mine and base[axis] != mine[axis]]
     return [f"with {axis.replace('_', ' ')} {base[axis]}" for axis in differ]
 
 
 def name_curves(curves: Sequence[Curve]) -> dict[CurveKey, str]:
-    """A name for each curve: its strategy, and of the rest what not all of them share."""
+    """Name each curve by its strategy, plus whatever not all curves share."""
     buckets = {curve.bucket for curve in curves if curve.bucket}
     collectives = {curve.collective for curve in curves if curve.collective}
     names = {}
@@ -135,31 +138,31 @@ def name_curves(curves: Sequence[Curve]) -> dict[CurveKey, str]:
 
 
 def conditions_of(sweep: ScalingSweep, shared: Iterable[str] = ()) -> str:
-    """``float32, batch size 32 a rank, cpu``: under which conditions a benchmark was trained, but for those that are ``shared`` with all others."""
+    """Return the conditions of a benchmark, except ``shared`` ones: ``float32, batch size 32 per rank, cpu``."""
     variant, left_out = sweep.of.variant, set(shared)
     axes = {axis: axis_text(value) for axis in AXES if (value := getattr(variant, axis)) not in ("", None)}
     axes |= dict(variant.further)
     axes.pop("mode", None)
-    told = [_condition(axis, value) for axis, value in axes.items() if axis not in left_out]
+    parts = [_condition(axis, value) for axis, value in axes.items() if axis not in left_out]
     curves = [curve for curve in sweep.curves if curve.bucket or curve.collective]
     for values, unit in (
         ({curve.bucket for curve in curves} - {""}, " MB buckets"),
         ({curve.collective for curve in curves} - {""}, ""),
     ):
-        told += [f"{value}{unit}" for value in values] if len(values) == 1 else []
-    return printable(", ".join(part for part in told if part), 300)
+        parts += [f"{value}{unit}" for value in values] if len(values) == 1 else []
+    return printable(", ".join(part for part in parts if part), 300)
 
 
 def _condition(axis: str, value: str) -> str:
     if axis == "backend" and value == "none":
         return "eager"
     if axis == "batch_size":
-        return f"batch size {value} a rank"
+        return f"batch size {value} per rank"
     return value if axis in {"device", "backend", "dtype"} else f"{axis} {value}"
 
 
 def read_ranks(outcome: Outcome | None) -> list[Rank]:
-    """What the ranks of a round say of themselves; entries that are not of their form are passed over."""
+    """Return the numbers of each rank of a round; malformed entries are ignored."""
     stated = (outcome.extra or {}).get("ranks") if outcome else None
     entries = [entry for entry in stated if isinstance(entry, dict)] if isinstance(stated, list) else []
     return [_read_rank(entry) for entry in entries if type(entry.get("rank")) is int]
@@ -175,38 +178,41 @@ def _text(value: object) -> str:
 
 
 def read_stragglers(outcome: Outcome | None) -> list[str]:
-    """The ranks of a round that the others wait for, in words."""
+    """Return the descriptions of a round's stragglers."""
     stated = (outcome.extra or {}).get("stragglers") if outcome else None
     return [text for text in stated if isinstance(text, str)] if isinstance(stated, list) else []
 
 
 def count_trials(outcome: Outcome | None) -> int:
-    """In how many jobs a round was measured; what ranks say of themselves is of the first."""
+    """Return the number of trials of a round; the numbers of its ranks are from the first."""
     times = [m for m in outcome.measurements if m.metric == "iteration_time"] if outcome else []
     return max((len(each.trials) for each in times), default=0)
 
 
 def ending_of(point: Point) -> str:
-    """How a round ended that has no numbers."""
+    """Return how a round without numbers ended."""
     if point.outcome is None:
         return NO_RESULT
     return point.outcome.status if point.outcome.status not in {"pass", ""} else "no numbers"
 
 
 def scaling_figures(sweeps: Sequence[ShownSweep]) -> tuple[str, list[str]]:
-    """The whole in one number: the least efficiency that any benchmark has on the most ranks, with its best way of training; and what it is of."""
-    found = [end for shown in sweeps if (end := _far_end(shown)) is not None]
+    """Return the key figure of scaling, and notes on it.
+
+    It is the lowest efficiency of any benchmark on its largest number of ranks, with its best strategy.
+    """
+    found = [end for shown in sweeps if (end := _efficiency_at_most_ranks(shown)) is not None]
     if not found:
         return "", []
     share, name, ranks, title = min(found)
     notes = [f"efficiency of {title} with {name} on {count_of(ranks, 'rank')}"]
     if len(found) > 1:
-        notes.append(f"the least of {count_of(len(found), 'benchmark')} on their most ranks")
+        notes.append(f"the lowest of {count_of(len(found), 'benchmark')}, each on its most ranks")
     return format_part(share), notes
 
 
-def _far_end(shown: ShownSweep) -> tuple[float, str, int, str] | None:
-    """The best efficiency on the most ranks that have one; None where that is the smallest round's own."""
+def _efficiency_at_most_ranks(shown: ShownSweep) -> tuple[float, str, int, str] | None:
+    """Return the best efficiency on the most ranks; None if that is the smallest round itself."""
     known = [
         (point.ranks, point.efficiency, shown.name_of(curve))
         for curve in shown.sweep.curves
@@ -220,7 +226,7 @@ def _far_end(shown: ShownSweep) -> tuple[float, str, int, str] | None:
 
 
 def bucket_words(sweep: BucketSweep) -> str:
-    """Which bucket size is fastest, and how sure that is: ``25 MB is fastest; 50 MB cannot be told apart: --trials 5 would say more``."""
+    """Describe the result: ``25 MB is fastest; 50 MB is not clearly slower: use --trials 5 to find out``."""
     best = sweep.best
     if best is None:
         return "no bucket size has a result"
@@ -231,11 +237,11 @@ def bucket_words(sweep: BucketSweep) -> str:
     open_ = [bucket for bucket in others if not bucket.is_slower and bucket not in same]
     parts = [f"{best.size} MB is fastest"]
     if same:
-        parts.append(f"{_sizes(same)} {_is(same)} as fast, to {format_share(SAME)}")
+        parts.append(f"{_sizes(same)} {_is(same)} as fast, within {format_share(SAME)}")
     if open_:
-        parts.append(f"{_sizes(open_)} cannot be told apart: {_advice(sweep, open_)}")
+        parts.append(f"{_sizes(open_)} {_is(open_)} not clearly slower: {_advice(sweep, open_)}")
     elif sweep.trials == 1:
-        parts.append(f"that is of one job each, and the next may differ: {_would(USUAL_TRIALS)}")
+        parts.append(f"measured in one job each, and another may differ: {_suggest(USUAL_TRIALS)}")
     return "; ".join(parts)
 
 
@@ -249,33 +255,31 @@ def _is(buckets: Sequence[Bucket]) -> str:
 
 
 def _advice(sweep: BucketSweep, buckets: Sequence[Bucket]) -> str:
-    """How many trials would tell; of one job nothing says how much jobs differ."""
+    """Suggest how many trials to run. One job does not show how much jobs differ."""
     more = [bucket.more for bucket in buckets]
     if sweep.trials < 2 or None in more:
-        return _would(max(USUAL_TRIALS, 2 * sweep.trials))
+        return _suggest(max(USUAL_TRIALS, 2 * sweep.trials))
     trials = sweep.trials + max(each for each in more if each is not None)
     if trials > MOST_TRIALS:
-        return f"{MOST_TRIALS} trials would not tell either"
-    return _would(trials)
+        return f"even {MOST_TRIALS} trials would not show a difference"
+    return _suggest(trials)
 
 
-def _would(trials: int) -> str:
-    return f"--trials {trials} would say more"
+def _suggest(trials: int) -> str:
+    return f"use --trials {trials} to find out"
 
 
 def interval_note(sweep: BucketSweep) -> str:
-    """What the intervals of a table of bucket sizes are of."""
+    """Describe the intervals in a table of bucket sizes."""
     if sweep.trials > 1:
-        return f"95% intervals over {count_of(sweep.trials, 'trial')} each, those of ratios for all sizes together"
+        return f"95% intervals over {count_of(sweep.trials, 'trial')} each; those of ratios hold for all sizes together"
     if any(bucket.interval for bucket in sweep.buckets):
-        return (
-            "95% intervals within one job each, by batches of iterations: how much jobs differ is not in them"
-        )
-    return "no intervals: these take 20 iterations, or --trials"
+        return "95% intervals within one job each, by batches of iterations: they do not cover differences between jobs"
+    return "no intervals: they need 20 iterations, or --trials"
 
 
 def format_time(seconds: float | None) -> str:
-    """Seconds per iteration with three digits: ``51.2 ms``, ``1.25 s``.
+    """Format seconds per iteration with three digits: ``51.2 ms``, ``1.25 s``.
 
     >>> format_time(0.029), format_time(1.25), format_time(0.1814), format_time(1234.5)
     ('29.0 ms', '1.25 s', '181 ms', '1,234 s')
@@ -289,7 +293,7 @@ def format_time(seconds: float | None) -> str:
 
 
 def format_times(low: float, high: float) -> str:
-    """Two times in one unit: ``50.1 to 52.3 ms``; without an end where there is none."""
+    """Format a range of times: ``50.1 to 52.3 ms``, or ``from 50.1 ms`` if it has no upper end."""
     if not math.isfinite(high):
         return f"from {format_time(low)}"
     first, _, unit = format_time(low).partition(" ")
@@ -298,7 +302,7 @@ def format_times(low: float, high: float) -> str:
 
 
 def format_rate(examples: float | None) -> str:
-    """Examples per second: ``1,250``, ``83.2``."""
+    """Format examples per second: ``1,250``, ``83.2``."""
     if examples is None:
         return ""
     if examples >= 1e7:
@@ -307,19 +311,19 @@ def format_rate(examples: float | None) -> str:
 
 
 def format_part(percent: float | None) -> str:
-    """A share of which whole percents are enough, unless it is small: ``83%``, ``4.5%``."""
+    """Format a percentage, with a decimal only if it is small: ``83%``, ``4.5%``."""
     if percent is None:
         return ""
     return f"{percent:,.0f}%" if abs(percent) >= 9.95 else f"{percent:.1f}%"
 
 
 def format_peak(gigabytes: float | None) -> str:
-    """Memory with three digits: ``312 MB``, ``4.54 GB``."""
+    """Format memory with three digits: ``312 MB``, ``4.54 GB``."""
     return "" if gigabytes is None else format_size(1e9 * gigabytes)
 
 
 def format_ratios(bucket: Bucket) -> str:
-    """``1.042x (1.010 to 1.075)``: how many times the fastest; an interval without an end is none."""
+    """Format the ratio to the fastest: ``1.042x (1.010 to 1.075)``; unbounded intervals are omitted."""
     if bucket.ratio is None:
         return ""
     if bucket.ratio_interval is None or not math.isfinite(bucket.ratio_interval[1]):

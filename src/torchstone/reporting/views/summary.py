@@ -1,4 +1,4 @@
-"""Summarise rows: how many passed, speed, compile time, memory, counts, and what went wrong."""
+"""Summarise rows: pass rate, speedup, compile time, memory, counts, failures and graph breaks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATIO, EAGER_MEMORY, MEMORY = "compression_ratio", "eager_peak_mem", "dynamo_pea
 
 
 class Spread(Struct, frozen=True):
-    """Some numbers in short. ``mean`` is geometric for ratios, else arithmetic; ``least`` and ``most`` are rows."""
+    """Summary of one metric. ``mean`` is geometric for ratios, else arithmetic; ``least`` and ``most`` are rows."""
 
     cases: int
     mean: float
@@ -31,7 +31,7 @@ class Spread(Struct, frozen=True):
 
 
 class CountTotal(Struct, frozen=True):
-    """Counts of several cases by one counter: how many cases, and the sum."""
+    """Sum of the counts of several cases by one counter."""
 
     counter: str
     unit: str
@@ -40,9 +40,10 @@ class CountTotal(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """What some cases come to. ``unsound`` are those with a speedup that does not count, for their results are wrong.
+    """Summary of some cases.
 
-    ``unavailable`` are those that cannot be measured here; they are not among the ``planned``.
+    ``unsound`` are rows whose speedup does not count because their results are wrong. ``unavailable`` cases
+    cannot be measured here, and are not among the ``planned`` ones.
     """
 
     planned: int
@@ -61,17 +62,17 @@ class Summary(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The part of the planned cases that passed."""
+        """Return the share of the planned cases that passed."""
         return self.passed / self.planned if self.planned else 0.0
 
     @property
     def failed(self) -> int:
-        """How many ended otherwise than they should."""
+        """Return the number of failed cases."""
         return sum(number for _, kind, number in self.statuses if kind == FAIL)
 
     @property
     def absent(self) -> int:
-        """How many have no outcome."""
+        """Return the number of cases without an outcome."""
         return sum(number for _, kind, number in self.statuses if kind == ABSENT)
 
 
@@ -82,7 +83,7 @@ class Group(Struct, frozen=True):
     summary: Summary
 
 
-class Trouble(Struct, frozen=True):
+class FailureGroup(Struct, frozen=True):
     """Cases that failed in the same way."""
 
     status: str
@@ -93,14 +94,14 @@ class Trouble(Struct, frozen=True):
 
 
 class BreakGroup(Struct, frozen=True):
-    """The cases that one graph break was seen in; its count is that of all of them."""
+    """One graph break with all its cases; its count is their total."""
 
     cause: GraphBreak
     rows: tuple[CaseRow, ...]
 
 
 def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
-    """The summary of some rows. ``wrong`` are the cases whose accuracy failed, as ``wrong_cases`` gives them."""
+    """Summarise rows. ``wrong`` are the cases whose accuracy failed, from ``wrong_cases``."""
     fast = [row for row in rows if row.kind == OK and (row.value(SPEEDUP) or 0) > 0]
     sound = [row for row in fast if _timed_case(row.case) not in wrong]
     possible = [row for row in rows if row.status != NOT_AVAILABLE]
@@ -126,7 +127,7 @@ def summarise(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> Summary:
 
 
 def wrong_cases(rows: Iterable[CaseRow]) -> frozenset[Case]:
-    """The cases whose results are wrong: those of which accuracy was measured and failed, batch size aside."""
+    """Return the cases whose accuracy failed, regardless of batch size."""
     return frozenset(
         _timed_case(row.case) for row in rows if row.case.probe == Probe.ACCURACY and row.kind == FAIL
     )
@@ -138,7 +139,7 @@ def _timed_case(case: Case) -> Case:
 
 
 def geometric_mean(numbers: Sequence[float]) -> float:
-    """The mean of ratios. All of them must be above 0."""
+    """Return the geometric mean; all numbers must be above 0."""
     return exp(fsum(map(log, numbers)) / len(numbers))
 
 
@@ -157,7 +158,7 @@ def _spread(rows: Sequence[CaseRow], metric: str, mean: Callable[[Sequence[float
 
 
 def _count_statuses(rows: Iterable[CaseRow]) -> Iterator[tuple[str, str, int]]:
-    """Status, sort and number, what is wrong first."""
+    """Yield status, kind and number of cases, failures first."""
     order = [ABSENT, FAIL, OK]
     counted = Counter((row.status, row.kind) for row in rows)
     for (status, kind), number in sorted(
@@ -172,7 +173,7 @@ def _duration(row: CaseRow) -> float | None:
 
 
 def group_rows(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> tuple[list[str], list[Group]]:
-    """The axes on which cases differ, and a summary for each combination; nothing where there is but one."""
+    """Return the axes in which cases differ, and a summary of each combination; empty if there is only one."""
     axes = ["suite", "device", "backend", "mode", "dtype", "dynamic", "probe"]
     values = [_group_of(row.case) for row in rows]
     used = [index for index, _ in enumerate(axes) if len({value[index] for value in values}) > 1]
@@ -193,8 +194,8 @@ def _group_of(case: Case) -> tuple[str, ...]:
     return case.suite, variant.device, variant.backend, variant.mode, variant.dtype, dynamic, case.probe
 
 
-def group_troubles(rows: Iterable[CaseRow]) -> list[Trouble]:
-    """Failures that say the same but for the numbers in it, together; what is missing first, then the most frequent."""
+def group_failures(rows: Iterable[CaseRow]) -> list[FailureGroup]:
+    """Group failures whose messages differ only in numbers: missing results first, then the most frequent."""
     found: dict[tuple[str, str, str, str], list[CaseRow]] = {}
     for row in rows:
         if not row.is_good:
@@ -202,17 +203,17 @@ def group_troubles(rows: Iterable[CaseRow]) -> list[Trouble]:
             kind = re.sub(r"\d+", "0", _first_line(row))
             found.setdefault((row.status, row.kind, failure.phase if failure else "", kind), []).append(row)
     ordered = sorted(found.items(), key=lambda item: (item[0][1] != ABSENT, -len(item[1]), item[0]))
-    return [Trouble(*key[:3], _first_line(of_key[0]), tuple(of_key)) for key, of_key in ordered]
+    return [FailureGroup(*key[:3], _first_line(of_key[0]), tuple(of_key)) for key, of_key in ordered]
 
 
 def _first_line(row: CaseRow) -> str:
-    """The first line of why a case failed."""
+    """Return the first line of a failure's message."""
     failure = row.outcome.failure if row.outcome else None
     return failure.message.strip().partition("\n")[0].strip()[:300] if failure else ""
 
 
 def group_breaks(rows: Iterable[CaseRow]) -> list[BreakGroup]:
-    """All graph breaks, those that most cases have first."""
+    """Group the graph breaks of all cases, most cases first."""
     found: dict[tuple[str, str, str], dict[CaseRow, int]] = {}
     for row in rows:
         for cause in graph_breaks(row.outcome):
@@ -234,14 +235,14 @@ def graph_breaks(outcome: Outcome | None) -> tuple[GraphBreak, ...]:
 
 
 def main_count(outcome: Outcome) -> Measurement | None:
-    """Return the count that a case is about: the first that is not of the whole process tree."""
+    """Return a case's main count: the first that is not of the whole process tree."""
     if outcome.case.probe != Probe.INSTRUCTIONS:
         return None
     return next((each for each in outcome.measurements if not each.metric.endswith("_tree")), None)
 
 
 def count_text(measurement: Measurement) -> str:
-    """``1,914,643,426 instructions, spread 0.002 % (simulated)``."""
+    """Format a count: ``1,914,643,426 instructions, spread 0.002 % (simulated)``."""
     counter = (measurement.extra or {}).get("counter")
     text = f"{format_number(measurement.value)} {_unit(measurement.metric)}".strip()
     if len(measurement.samples) > 1 and measurement.value:
@@ -262,7 +263,7 @@ def total_counts(rows: Iterable[CaseRow]) -> tuple[CountTotal, ...]:
 
 
 def total_text(total: CountTotal) -> str:
-    """``12.35G instructions (simulated)``."""
+    """Format a total: ``12.35G instructions (simulated)``."""
     return f"{short_number(total.total)} {total.unit} ({total.counter})"
 
 

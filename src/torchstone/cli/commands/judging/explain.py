@@ -17,7 +17,13 @@ from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.cli.terminal.tables import print_result_table
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError, printable
-from torchstone.reporting.dialects.explanation import DEFAULT_TOP, STYLES, WIDTH, Room, explanation_blocks
+from torchstone.reporting.dialects.explanation import (
+    DEFAULT_TOP,
+    STYLES,
+    WIDTH,
+    TextLayout,
+    explanation_blocks,
+)
 
 WIDEST = 160
 _BY_SUFFIX = {".json": "json", ".md": "markdown"}
@@ -90,8 +96,8 @@ def _print(result: ExplainResult, style: str, top: int) -> None:
     if not sys.stdout.isatty():
         sys.stdout.write(result.render(style, top))
         return
-    room = Room(max(WIDTH, min(WIDEST, shutil.get_terminal_size().columns)), spacing=1)
-    for block in explanation_blocks(result.explanation, top, room):
+    layout = TextLayout(max(WIDTH, min(WIDEST, shutil.get_terminal_size().columns)), spacing=1)
+    for block in explanation_blocks(result.explanation, top, layout):
         if isinstance(block, str):
             print(block)
         else:

@@ -12,7 +12,7 @@ import click
 from torchstone.api.sources import read_inputs
 from torchstone.cli.options.shared import SET, parse_day, patience
 from torchstone.cli.terminal.tables import print_table
-from torchstone.core.config import QUARANTINE_NAME, load_settings
+from torchstone.core.config import QUARANTINE_NAME, load_config
 from torchstone.core.disk import read_text
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import EntriesByCase, QuarantineEntry, Reading, Rule, ScopedRule
@@ -290,7 +290,7 @@ def check_entries(
 
 def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
     """All rows of one file, by the gate itself; without a baseline, each status must be pass."""
-    further = load_settings(None).rules
+    further = load_config(None).rules
     rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
     conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
     return check_results(merge([reading]), Baseline(expected), conditions).rows
