@@ -8,22 +8,26 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
+from torchstone.cli.options.output_trial import try_outputs
+from torchstone.cli.options.plain import parse_plainly
 from torchstone.cli.terminal.output import safe_streams
 from torchstone.cli.terminal.streams import prepare_streams, settle
 from torchstone.core.disk import reason
 from torchstone.core.errors import TorchstoneError, UsageError, printable
 
-_PLAIN = ("check", "compare")
-"""The commands whose plain form does without click."""
+_PLAIN = {
+    "check": "torchstone.cli.commands.judging.check",
+    "compare": "torchstone.cli.commands.judging.compare",
+}
+"""Commands that run without click unless their options need its help texts or error messages."""
 
 
 def run(arguments: list[str]) -> int:
     """Run one command, and give its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name that the terminal cannot show is shown in escapes
+            # Escape characters that the terminal cannot show.
+            stream.reconfigure(errors="backslashreplace")
     with safe_streams():
         return _answer(arguments)
 
@@ -58,21 +62,16 @@ def _refuse_undecodable(arguments: list[str]) -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    """Run a command; try without click first where possible."""
     if arguments and arguments[0] in _PLAIN:
-        from torchstone.cli.options.plain import parse_plainly  # noqa: PLC0415
-
-        command = import_module(
-            f"torchstone.cli.commands.judging.{arguments[0]}"
-        )  # other commands do not need it
+        command = import_module(_PLAIN[arguments[0]])
         plain = parse_plainly(arguments[1:], command.OPTIONS)
         if plain is not None:
-            from torchstone.cli.options.output_trial import try_outputs  # noqa: PLC0415  (other commands have it from click's side)
-
             positional, values = plain
             try_outputs(command.OPTIONS, values)
             code: int = getattr(command, arguments[0])(positional, **values)
             return code
-    from torchstone.cli.group import run_group  # noqa: PLC0415  (click takes longer to import than a gate to judge)
+    from torchstone.cli.group import run_group  # noqa: PLC0415  (start-up: importing click takes longer than a check)
 
     return run_group(arguments)
 

@@ -33,7 +33,7 @@ def find_quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[Quaranti
     default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
     if not (chosen := paths or default) and not policy.is_upstream:
         return [], ()
-    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML takes its time to import)
+    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML is slow to import, and most checks need none)
 
     entries = [entry for path in chosen for entry in read_quarantine(path)]
     if not policy.is_upstream:

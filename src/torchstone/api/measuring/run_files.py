@@ -17,6 +17,7 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
 from torchstone.formats import FORMATS, TABLES
 from torchstone.formats.table import defuse
+from torchstone.formats.torch import ddp
 from torchstone.formats.torch.ci_name import file_stem
 from torchstone.formats.torch.runner_csv import write_exactly
 from torchstone.measure.journal import taken
@@ -55,8 +56,6 @@ def write_ddp(run: Run, path: str | None, say: Callable[[str], None]) -> None:
     """
     if not path:
         return
-    from torchstone.formats.torch import ddp  # noqa: PLC0415  (most runs have no ranks)
-
     reports = ddp.split(run)
     for axes, report in reports:
         place = _beside(path, axes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.cli.options.consent import TRUST
 from torchstone.cli.options.plain import FILE, FOLDER, RUN_FILE, Option
@@ -17,13 +16,12 @@ from torchstone.cli.options.quantities import (
     parse_share,
     split_list,
 )
-from torchstone.cli.options.requests import make_request as request_of
+from torchstone.cli.options.requests import make_request
 from torchstone.core.errors import UsageError
 from torchstone.core.run_settings import CACHES, STARTS, STRATEGIES
 from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS
 from torchstone.define.benchmarks import DTYPES, SIZES
 from torchstone.measure.procedures.rounds import DEFAULT_STRATEGIES
-from torchstone.measure.runner import Request
 
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 
@@ -120,9 +118,4 @@ OPTIONS = (
 
 def make_run_request(targets: tuple[str, ...], values: Mapping[str, Any]) -> RunRequest:
     """The request that a command line asks for."""
-    return request_of(RunRequest, OPTIONS, values, targets=targets)
-
-
-def make_request(targets: tuple[str, ...], values: Mapping[str, Any]) -> Request:
-    """The same as the measuring side takes it."""
-    return prepare_request(make_run_request(targets, values))
+    return make_request(RunRequest, OPTIONS, values, targets=targets)

@@ -81,8 +81,8 @@ def patience(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    import threading  # noqa: PLC0415
-    import time  # noqa: PLC0415
+    import threading  # noqa: PLC0415  (start-up: used on a terminal only)
+    import time  # noqa: PLC0415  (start-up: used on a terminal only)
 
     done = threading.Event()
 

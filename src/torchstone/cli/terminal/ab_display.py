@@ -90,7 +90,7 @@ class LiveAbDisplay(AbDisplay):
     @contextmanager
     def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
         """While pairs are measured."""
-        from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
+        from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         with (
             super().comparing(contests, settings),
@@ -124,7 +124,7 @@ class LiveAbDisplay(AbDisplay):
             self._draw()
 
     def _say_verdict(self, contest: Contest) -> None:
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         if self._live:
             line = Text(escape_line(self.line(contest)))
@@ -139,8 +139,8 @@ class LiveAbDisplay(AbDisplay):
             self._live.update(self._view(), refresh=True)
 
     def _view(self) -> RenderableType:
-        from rich.console import Group  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Group  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         spent, budget = time.monotonic() - self._started, self._settings.budget
         head = f"{self._done}/{self._total} decided, {clock_text(spent)} of {clock_text(budget)}"

@@ -145,7 +145,7 @@ def _is_interpreted(stream: TextIO) -> bool:
 
 def make_console() -> Console:
     """A terminal for tables and live displays, with colors if the person wants them."""
-    from rich.console import Console  # noqa: PLC0415  (slow to import, and of no use in a pipe)
+    from rich.console import Console  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
     terminal = cast("TextIO", SafeStream(_bare(sys.stdout), _LIVE))
     colors = "auto" if wants_color(is_terminal=True) else None

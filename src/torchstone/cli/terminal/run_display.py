@@ -99,7 +99,7 @@ class LiveDisplay(Display):
     @contextmanager
     def showing(self, run: Run) -> Iterator[None]:
         """While cases are measured."""
-        from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
+        from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         with (
             super().showing(run),
@@ -134,7 +134,7 @@ class LiveDisplay(Display):
 
     def finished(self, outcome: Outcome) -> None:
         """A case has ended: its line stays, the rest is drawn anew."""
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         self._done += 1
         self._at_work.pop(outcome.case, None)
@@ -151,10 +151,10 @@ class LiveDisplay(Display):
             self._live.update(self._view(), refresh=True)
 
     def _view(self) -> RenderableType:
-        from rich.console import Group  # noqa: PLC0415
-        from rich.progress_bar import ProgressBar  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Group  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.table import Table  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         head = Table.grid(padding=(0, 1))
         left = self.seconds_left()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -97,8 +96,14 @@ def show(render: Renderer, shown: Shown) -> None:
         style = "text"
     write_reports(render, reports)
     terminal = sys.stdout.isatty()
-    width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
+    width = _terminal_width() if terminal else WIDTH
     print_report(render(style, color=wants_color(terminal), width=width), style)
+
+
+def _terminal_width() -> int:
+    import shutil  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+
+    return min(WIDEST, shutil.get_terminal_size().columns)
 
 
 def write_reports(render: Renderer, reports: Sequence[tuple[str, str]]) -> None:

@@ -46,7 +46,7 @@ class Nowhere(Outlet):
 
 
 def _wait_for_room(descriptor: int) -> None:
-    import select  # noqa: PLC0415  (hardly ever needed)
+    import select  # noqa: PLC0415  (start-up: rarely needed)
 
     select.select([], [descriptor], [])
 

@@ -74,9 +74,9 @@ def _print_with_notes_below(names: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    from rich import box  # noqa: PLC0415  (slow to import, and of no use in a pipe)
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+    from rich.table import Table  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+    from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
     table = Table(title=Text(escape_line(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:

@@ -5,14 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from torchstone.api.judging.accept import (
-    AcceptRequest,
-    AcceptResult,
-    measure_repeats,
-    propose_adoption,
-    read_adoption,
-    resolve_baseline,
-)
+from torchstone.api.judging.accept import AcceptResult, propose_adoption
+from torchstone.api.judging.accept_request import AcceptRequest, read_adoption, resolve_baseline
 from torchstone.cli.options.clicked import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count, parse_share
@@ -102,10 +96,9 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
         adoption = read_adoption(request)
     repeats = []
     if request.repeat is not None:
-        from torchstone.cli.options.consent import ask  # noqa: PLC0415  (start-up: most accept what is there)
-        from torchstone.cli.terminal.run_display import make_display  # noqa: PLC0415  (start-up: most accept what is there)
+        from torchstone.cli.terminal.repeats import measure_on_terminal  # noqa: PLC0415  (start-up: only --repeat measures)
 
-        repeats = measure_repeats(adoption, make_display(), ask)
+        repeats = measure_on_terminal(adoption)
     with patience("comparing"):
         result = propose_adoption(adoption, repeats)
     print_result_table(result.table)

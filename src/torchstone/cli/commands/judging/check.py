@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from torchstone.api.judging.check import CheckRequest, check_results, files_of
+from torchstone.api.judging.check import check_results, files_of
+from torchstone.api.judging.check_request import CheckRequest
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.requests import make_request

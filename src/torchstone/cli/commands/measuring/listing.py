@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 
@@ -104,8 +105,6 @@ def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
 
 
 def _print_json(value: object) -> None:
-    import json  # noqa: PLC0415
-
     write_data(escape_json(json.dumps(value, indent=2)) + "\n")
 
 

@@ -50,7 +50,7 @@ class _Live(LiveDisplay):
     def tried(self, each: SelfComparison) -> None:
         """A comparison has ended."""
         self._done += 1
-        from rich.text import Text  # noqa: PLC0415  (of no use in a pipe)
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         self._at_work.clear()
         if self._live:
