@@ -132,7 +132,7 @@ class TestRead:
         self, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(torchstone.TorchstoneError, match="pandas is not installed"):
+        with pytest.raises(torchstone.TorchstoneError, match="requires pandas, which is not installed"):
             torchstone.read(files[0]).to_frame()
 
     def test_text_has_80_columns_and_hostile_names_stay_text(self) -> None:
@@ -295,7 +295,7 @@ class TestAccept:
         assert Path(files[1]).read_text() == "name,accuracy\nother,pass\n"
 
     def test_repeats_need_a_run_file(self, files: tuple[str, str]) -> None:
-        with pytest.raises(torchstone.UsageError, match="--repeat needs one run file"):
+        with pytest.raises(torchstone.UsageError, match="--repeat requires exactly one run file"):
             torchstone.accept(files[0], files[1], repeat=3)
 
 

@@ -111,7 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"block": "same", "allow": "same"}, "block and allow both name same"),
         ({"quarantines": "absent.toml"}, "absent.toml"),
         ({"a": "speed=1"}, "--a speed=1: expected one of"),
-        ({"b": {"backend": "eager"}, "backends": "inductor"}, "--backend is for both sides"),
+        ({"b": {"backend": "eager"}, "backends": "inductor"}, "--backend applies to both sides"),
         ({"output_a": "bench_it.py"}, "bench_it.py is there already"),
         ({"speed": 9}, "unknown field `speed`"),
     ],

@@ -99,7 +99,7 @@ def counted_run(**values: int) -> str:
 @pytest.mark.parametrize(
     ("repeat", "said"),
     [
-        ("1", "two values, the one in the file and one more, say next to nothing"),
+        ("1", "too few to estimate a spread"),
         ("0", "expected a whole number from 1"),
         ("many", "expected a whole number from 1"),
     ],
@@ -123,7 +123,7 @@ def test_only_one_run_file_can_be_measured_again(torchstone: Command, write: Wri
     write("r.csv", f"a,{CALLS},1000\n")
     write("e.csv", f"a,{CALLS},1000,0.1\n")
     for files in (["r.csv"], ["run.jsonl", "r.csv"]):
-        assert "--repeat needs one run file" in refused(torchstone, *files, "--baseline", "e.csv")
+        assert "--repeat requires exactly one run file" in refused(torchstone, *files, "--baseline", "e.csv")
     assert "--set cannot be used with --repeat" in refused(
         torchstone, "run.jsonl", "--baseline", "e.csv", "--set", "mode=training"
     )

@@ -1,4 +1,4 @@
-"""The ``torchstone`` command: runs one subcommand, and turns errors into one message and an exit code."""
+"""The ``torchstone`` command: run one subcommand, and turn errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from torchstone.cli.options.output_trial import try_outputs
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.cli.terminal.output import safe_streams
-from torchstone.cli.terminal.streams import prepare_streams, settle
+from torchstone.cli.terminal.streams import flush_streams, prepare_streams
 from torchstone.core.disk import reason
 from torchstone.core.errors import TorchstoneError, UsageError, printable
 
@@ -23,7 +23,7 @@ _PLAIN = {
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command, and give its exit code."""
+    """Run one command, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # Escape characters that the terminal cannot show.
@@ -33,7 +33,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _answer(arguments: list[str]) -> int:
-    """Run one command; what goes wrong becomes a message and an exit code."""
+    """Run one command; turn errors into a message and an exit code."""
     try:
         _refuse_undecodable(arguments)
         code = _run(arguments)
@@ -55,10 +55,10 @@ def _answer(arguments: list[str]) -> int:
 
 
 def _refuse_undecodable(arguments: list[str]) -> None:
-    """Refuse names that are not UTF-8: they could not be written into any report."""
+    """Refuse arguments that are not UTF-8: no report could contain them."""
     for argument in arguments:
         if not argument.isprintable() and any("\udc80" <= character <= "\udcff" for character in argument):
-            raise UsageError(f"{printable(argument)}: a name that is not UTF-8", advice="rename it")
+            raise UsageError(f"{printable(argument)}: not valid UTF-8", advice="rename the file")
 
 
 def _run(arguments: list[str]) -> int:
@@ -77,8 +77,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """The console command."""
-    gc.disable()  # a short process with many records and no cycles: collecting only costs time
+    """Run the console command."""
+    gc.disable()  # a short process without reference cycles: collecting garbage would only cost time
     prepare_streams()
-    code = settle(run(sys.argv[1:]))
-    os._exit(code)  # everything is written: taking millions of records apart again would only cost time
+    code = flush_streams(run(sys.argv[1:]))
+    os._exit(code)  # all output is written: freeing millions of records would only cost time

@@ -1,4 +1,4 @@
-"""``accept``: what adopting results would change in a baseline, and writing it."""
+"""``accept``: propose changes to a baseline from results, and write them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class AcceptResult(Struct, frozen=True):
-    """A proposal: what would change in a baseline. Nothing is written until ``write`` is called."""
+    """Proposed changes to a baseline. Nothing is written until ``write`` is called."""
 
     path: str
     kind: str
@@ -47,7 +47,7 @@ class AcceptResult(Struct, frozen=True):
 
     @property
     def changes(self) -> list[Change]:
-        """A change for each row that was looked at, with what was held back."""
+        """A change for each row considered, including those held back."""
         return self.proposal.changes
 
     @property
@@ -66,17 +66,17 @@ class AcceptResult(Struct, frozen=True):
         return tabulate_proposal(self.proposal, self.path)
 
     def diff(self) -> str:
-        """The change of the text, as a unified diff."""
+        """Return the changes as a unified diff."""
         old, new = self.old_text.splitlines(), self.text.splitlines()
         return "\n".join(difflib.unified_diff(old, new, self.path, self.path, lineterm=""))
 
     def validate(self) -> None:
-        """Make sure that the new text can be read; otherwise raise an ``InputError``."""
+        """Raise an ``InputError`` if the new text cannot be read."""
         if self.adopted:
             FORMATS[self.kind].read(self.path, self.text)
 
     def write(self) -> bool:
-        """Replace the baseline, unless it has changed since it was read; whether there was anything to write."""
+        """Write the baseline; raise an error if it has changed since it was read. Return whether there was anything to write."""
         if not self.adopted:
             return False
         self.validate()
@@ -108,7 +108,7 @@ def accept(
         print(proposal.diff())
         proposal.write()
 
-    With ``repeat``, counted cases are measured again first; ``on_event`` is told how that goes.
+    With ``repeat``, counted cases are measured again first, and ``on_event`` is called with each event.
     """
     request = make_request(AcceptRequest, {"results": results, "baseline": baseline, **options})
     adoption = read_adoption(resolve_baseline(request))
@@ -120,7 +120,7 @@ def accept(
 
 
 def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> AcceptResult:
-    """What adopting the results, and their repeats, would change."""
+    """Propose the changes that adopting the results and their repeats would make."""
     baseline, readings = adoption.baseline, adoption.readings
     wish, told = _learn(adoption)
     proposal = propose(baseline, adoption.text, [*readings, *repeats], adoption.rules, wish)
@@ -133,11 +133,13 @@ def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> Acc
 
 
 def _learn(adoption: Adoption) -> tuple[Wish, list[str]]:
-    """The wish with the margins that past runs ask for, and cautions about these runs."""
+    """Return the wish with margins learned from past runs, and cautions about these runs."""
     request, wish = adoption.request, adoption.wish
     if not request.past:
         if request.false_alarms is not None:
-            raise UsageError("--false-alarms is for --learn-margins", advice="name past runs to learn from")
+            raise UsageError(
+                "--false-alarms requires --learn-margins", advice="add --learn-margins with past runs"
+            )
         return wish, []
     rate = check_false_alarms(request.false_alarms)
     baseline, readings = adoption.baseline, adoption.readings

@@ -24,16 +24,16 @@ def measure_repeats(adoption: Adoption, watcher: RunWatcher, ask: Ask) -> list[R
     check_repeats(request.repeat)
     if len(readings) != 1 or readings[0].kind != "run":
         raise UsageError(
-            "--repeat needs one run file, which says how to measure its cases again",
-            advice="give the file that 'torchstone run' has written, or several files without --repeat",
+            "--repeat requires exactly one run file",
+            advice="name one file written by 'torchstone run', or leave out --repeat",
         )
     if request.axes:
-        raise UsageError("--set cannot be used with --repeat, which measures the cases as they are")
+        raise UsageError("--set cannot be used with --repeat")
     require_place_for_margins(adoption.baseline, "--repeat")
     cases = find_repeatable(adoption.baseline, readings[0], adoption.wish)
     if not cases:
         raise UsageError(
-            "--repeat: there is nothing to measure again: no case to be accepted has a count",
-            advice="look at --only and --add-new, and at what 'torchstone run --probe instructions' has measured",
+            "--repeat: nothing to measure again: no case to be accepted has a count",
+            advice="check --only and --add-new, and measure with 'torchstone run --probe instructions'",
         )
     return measure_again(readings[0], cases, request.repeat, watcher, trust=request.trust, ask=ask)

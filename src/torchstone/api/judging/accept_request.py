@@ -25,7 +25,7 @@ _HOLDING_MARGINS = ("pr-time-expected", "run")
 
 
 class AcceptRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which results to adopt, into which baseline, and how. ``past`` are earlier runs to learn margins from."""
+    """Results to adopt, the baseline to update, and how. ``past`` are earlier runs to learn margins from."""
 
     results: tuple[Input, ...] = ()
     baseline: str = ""
@@ -46,7 +46,7 @@ class AcceptRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class AcceptOptions(TypedDict, total=False):
-    """What ``accept`` takes besides results and baseline; docs/baselines.md explains each."""
+    """Options of ``accept``, explained in docs/baselines.md."""
 
     only: Texts
     metrics: Texts
@@ -65,7 +65,7 @@ class AcceptOptions(TypedDict, total=False):
 
 
 class Adoption(Struct, frozen=True):
-    """Results and baseline as read, and what is wanted of them."""
+    """A request with its results, baseline and rules as read."""
 
     request: AcceptRequest
     readings: list[Reading]
@@ -76,17 +76,19 @@ class Adoption(Struct, frozen=True):
 
 
 def resolve_baseline(request: AcceptRequest) -> AcceptRequest:
-    """The request with the baseline that the configuration names, where it names none; what cannot be meant is refused."""
+    """Return the request with the configured baseline if it names none. Raise an error for contradictory options."""
     configured = load_settings(request.config).baselines
     path = request.baseline or (configured[0] if len(configured) == 1 else "")
     if not path:
-        raise UsageError("no baseline given", advice="say which file to update: --baseline FILE")
+        raise UsageError("no baseline given", advice="name the file to update: --baseline FILE")
     if not request.results:
         raise UsageError(
             "no results given", advice="for example: torchstone accept results.csv --baseline expected.csv"
         )
     if request.repeat is not None and request.past:
-        raise UsageError("--repeat and --learn-margins both find margins", advice="choose one of them")
+        raise UsageError(
+            "--repeat cannot be used with --learn-margins: both find margins", advice="choose one of them"
+        )
     if request.trust and request.repeat is None:
         raise UsageError("--trust requires --repeat", advice="leave it out")
     return structs.replace(request, baseline=path)
@@ -97,7 +99,7 @@ def read_adoption(request: AcceptRequest) -> Adoption:
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
     for reading in readings:
-        merge([reading])  # no file may have a case twice
+        merge([reading])  # raises an error if the file has a case twice
     wish = Wish(
         request.only,
         request.metrics,
@@ -124,9 +126,9 @@ def _read_baseline(request: AcceptRequest, readings: Sequence[Reading], wish: Wi
 
 
 def require_place_for_margins(baseline: Reading, option: str) -> None:
-    """Refuse a kind of baseline that has no place for a margin."""
+    """Raise an error if the format of the baseline cannot hold margins."""
     if baseline.kind not in _HOLDING_MARGINS:
         raise UsageError(
-            f"{baseline.path}: a file of the kind {baseline.kind} cannot hold the margins that {option} finds",
-            advice=f"use a baseline of the kind {' or '.join(_HOLDING_MARGINS)}",
+            f"{baseline.path}: the format {baseline.kind} cannot hold the margins that {option} finds",
+            advice=f"use a baseline in the format {' or '.join(_HOLDING_MARGINS)}",
         )

@@ -1,4 +1,4 @@
-"""What blocks: verdicts by name, and the quarantine in force."""
+"""Parse verdicts, and find the quarantine in force."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _parse_verdict(name: str) -> Verdict:
     try:
         return Verdict(name)
     except ValueError:
-        raise UsageError(f"{name}: no such verdict", advice=f"there are {', '.join(Verdict)}") from None
+        raise UsageError(f"{name}: no such verdict", advice=f"expected one of {', '.join(Verdict)}") from None
 
 
 def find_quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[QuarantineEntry], tuple[str, ...]]:
     """Return the entries of the named files, else those of quarantine.toml, and cautions about them.
 
-    The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.
+    The policy upstream uses the list of PyTorch's own scripts instead of quarantine.toml; named files are added, and may remove entries from that list.
     """
     default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
     if not (chosen := paths or default) and not policy.is_upstream:

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 
 class CheckResult(Struct, frozen=True):
-    """What the gate says about results."""
+    """Verdicts on results."""
 
     report: Report
 
     @property
     def judgement(self) -> Judgement:
-        """Everything the gate found out."""
+        """All verdicts, counts and cautions."""
         return self.report.judgement
 
     @property
@@ -66,7 +66,7 @@ class CheckResult(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0 where nothing blocks, 1 otherwise."""
+        """The exit code of the command: 0 if nothing blocks, else 1."""
         return self.judgement.exit_code
 
     @property
@@ -80,11 +80,11 @@ class CheckResult(Struct, frozen=True):
         return tuple(self.judgement.cautions)
 
     def render(self, style: str = "text") -> str:
-        """The report as text, Markdown, JUnit, JSON or GitHub annotations."""
+        """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
         return render_report(self.report, style)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value."""
+        """Return one dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value."""
         return [
             {
                 "case": row.case.id,
@@ -115,7 +115,7 @@ class CheckResult(Struct, frozen=True):
 def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:
     """Judge results against ``baselines`` and ``rules``, as ``torchstone check`` does.
 
-    Results and baselines are files of any kind torchstone reads, or results of earlier calls.
+    Results and baselines are files in any format that torchstone reads, or results of earlier calls.
 
         result = torchstone.check("results.csv", baselines="expected.csv")
         result.passed, result.red
@@ -124,7 +124,7 @@ def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:
 
 
 def files_of(request: CheckRequest) -> tuple[str, ...]:
-    """All files that judging would read: a report must not be written over one of them."""
+    """Return all files that a check reads; a report must not overwrite them."""
     settings = load_settings(request.config)
     told = (*(request.quarantines or settings.quarantines), *([request.config] if request.config else []))
     baselines = names_of(request.baselines) or settings.baselines
@@ -132,7 +132,7 @@ def files_of(request: CheckRequest) -> tuple[str, ...]:
 
 
 def check_results(request: CheckRequest) -> CheckResult:
-    """Judge as a request says."""
+    """Judge as requested."""
     settings = load_settings(request.config)
     if not request.results:
         raise UsageError(
@@ -145,11 +145,11 @@ def check_results(request: CheckRequest) -> CheckResult:
 
 
 def _conditions(request: CheckRequest, settings: Settings) -> Conditions:
-    """The policy, rules, quarantine and day to judge by."""
+    """Return the policy, rules, quarantine and date to judge by."""
     rules = RuleBook((*settings.rules, *map(parse_rule, request.rules)))
     if not request.baselines and not rules.metrics_without_baseline():
-        advice = "name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2"
-        raise UsageError("nothing to judge by", advice=advice)
+        advice = "add --baseline FILE, or a rule such as --rule speedup=floor:1.2"
+        raise UsageError("no baseline and no rule given", advice=advice)
     policy = _policy(settings, request)
     entries, cautions = find_quarantine(request.quarantines or settings.quarantines, policy)
     named = platforms_of(names_of(request.baselines)) if policy.is_upstream else frozenset()
@@ -168,7 +168,7 @@ def _conditions(request: CheckRequest, settings: Settings) -> Conditions:
 
 
 def _judge(request: CheckRequest, conditions: Conditions) -> Report:
-    """Read all files, and judge."""
+    """Read all files, and judge them."""
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
     expected = [read_input(each, request.baseline_kind) for each in request.baselines]
@@ -201,12 +201,12 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
 
 
 def probes_of(readings: Sequence[Reading]) -> dict[str, frozenset[str]]:
-    """The probes that each file has cases of."""
+    """Return the probes of each file."""
     return {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in readings}
 
 
 def repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
-    """The names that several cases of one file share: suggested commands use ids for them."""
+    """Return the names that several cases of a file share; suggested commands use ids for them."""
     repeated: set[str] = set()
     for reading in readings:
         names = [case.benchmark for case in reading.run.plan]
@@ -216,7 +216,7 @@ def repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
 
 
 def _policy(settings: Settings, request: CheckRequest) -> Policy:
-    """The policy: a request comes before the configuration file."""
+    """Return the policy; the request takes precedence over the configuration file."""
     block, allow = map(parse_verdicts, (request.block, request.allow))
     if both := block & allow or set(settings.block) & set(settings.allow) - block - allow:
         raise UsageError(f"block and allow both name {', '.join(both)}")

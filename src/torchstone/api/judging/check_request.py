@@ -13,7 +13,7 @@ from torchstone.api.sources import Axes, Input
 
 
 class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to judge, and by what. ``keep_passing`` keeps rows that pass; otherwise they are only counted."""
+    """Results to judge, baselines, rules and policy. Without ``keep_passing``, passing rows are only counted."""
 
     results: tuple[Input, ...] = ()
     baselines: tuple[Input, ...] = ()
@@ -38,7 +38,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class CheckOptions(TypedDict, total=False):
-    """What ``check`` takes besides the results; docs/gate.md explains each."""
+    """Options of ``check``, explained in docs/gate.md."""
 
     baselines: Sources
     policy: str

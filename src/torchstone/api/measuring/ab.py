@@ -1,4 +1,4 @@
-"""``ab``: whether B is slower than A, on this machine, now."""
+"""``ab``: decide whether B is slower than A on this machine."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 SECONDS_A_CASE = 60.0
-SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
+SECONDS_OF_RENEWING = 60.0  # in total, for new zygotes before every series of pairs
 _NAMES_SHOWN = 5
 
 Sides = Texts | Mapping[str, object]
-"""One side: texts such as ``rev=HEAD~1``, or a mapping such as ``{"rev": "HEAD~1"}``."""
+"""Settings of one side: strings such as ``rev=HEAD~1``, or a mapping such as ``{"rev": "HEAD~1"}``."""
 
 
 class AbExecution:
-    """Two sides that are ready to be measured."""
+    """Two sides that are ready to measure."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class AbExecution:
     def measure_all(self) -> AbResult:
         """Measure pairs until every case is decided or the budget is spent, and judge them.
 
-        If it is interrupted, everything measured so far is in the run files.
+        If interrupted, everything measured so far is in the run files.
         """
         began, settings = time.monotonic(), self._runner.settings
         try:
@@ -96,7 +96,7 @@ class AbExecution:
         except (KeyboardInterrupt, CannotMeasureError):
             self._save()
             raise
-        except UsageError:  # a side that is not what it should be: nothing that was measured means anything
+        except UsageError:  # a side is not what it should be, so the measurements are invalid
             for journal in self.journals:
                 journal.discard()
             raise
@@ -107,7 +107,7 @@ class AbExecution:
         return command_of(structs.replace(self._request, only=(_pattern(contest),)))
 
     def _save(self) -> None:
-        """Write what was measured of undecided cases."""
+        """Write the measurements of undecided cases."""
         with undisturbed():
             for contest in self.contests:
                 if not contest.verdict and contest.pairs:
@@ -134,7 +134,7 @@ class AbExecution:
         )
 
     def _judge(self, paths: tuple[str, str]) -> Judgement:
-        """Judge everything that was measured, under policy and quarantine."""
+        """Judge all measurements by policy and quarantine."""
         a, b = self._runner.sides
         return judge_contests(
             self.contests,
@@ -148,7 +148,7 @@ class AbExecution:
         )
 
     def _cases(self, judgement: Judgement) -> list[CaseOfBoth]:
-        """The cases of both sides: regressions first, those that are the same last."""
+        """Return the cases of both sides, regressions first and unchanged ones last."""
         rows = {row.case: row for row in judgement.rows}
         cases = [
             CaseOfBoth(
@@ -165,7 +165,7 @@ class AbExecution:
         return sorted(cases, key=lambda case: ORDER.index(case.verdict))
 
     def _cautions(self) -> list[str]:
-        """The cautions of workers, each once with its cases; and one if the code that differs was never imported."""
+        """Return the cautions of workers, each once with its cases; add one if the code that differs was never imported."""
         told = [(text, self._labels.name_of(each.case)) for each in self.contests for text in each.cautions]
         notes = [
             f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
@@ -183,12 +183,12 @@ def ab(
     on_event: OnEvent | None = None,
     **options: Unpack[AbOptions],
 ) -> AbResult:
-    """Decide whether B is slower than A, on this machine, now, as ``torchstone ab`` does.
+    """Decide whether B is slower than A on this machine, as ``torchstone ab`` does.
 
         result = torchstone.ab("bench_mine.py", a="rev=main", b={"env:TORCHINDUCTOR_CPP_WRAPPER": 1})
         result.passed, result.headline
 
-    A side that is not given is the working tree. Workers of both sides take turns, pair after pair, until each case is decided or the
+    An unspecified side uses the working tree. Workers of both sides take turns, pair after pair, until each case is decided or the
     budget is spent. ``on_event`` is called with each event.
     """
     given = {"targets": targets, "a": _side_texts(a), "b": _side_texts(b), **options}
@@ -204,7 +204,7 @@ def _side_texts(side: Sides) -> Texts:
 
 @contextmanager
 def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
-    """Load both sides, make the plan, and create the two run files."""
+    """Load both sides, plan the cases, and create the two run files."""
     specs = (parse_spec("--a", request.a), parse_spec("--b", request.b))
     refuse_taken(request.output_a)
     refuse_taken(request.output_b)
@@ -228,7 +228,7 @@ def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
 
 
 def _describe(side: Side) -> str:
-    return " ".join(side.spec.texts) or "as things are"
+    return " ".join(side.spec.texts) or "working tree"
 
 
 def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
@@ -236,7 +236,9 @@ def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
         with watcher.busy(f"loading torch for {side.name} ({_describe(side)})"):
             side.load()
     for side in forked_alone(sides):
-        with watcher.busy(f"loading torch for {side.name} again: workers of the other side cannot be forked"):
+        with watcher.busy(
+            f"loading torch for {side.name} again, because workers of the other side cannot be forked"
+        ):
             side.session.spawn_instead()
             side.load()
 
@@ -251,7 +253,7 @@ def _with_budget(settings: AbSettings, sides: Sequence[Side], cases: int) -> AbS
 def _say_first(
     sides: Sequence[Side], settings: AbSettings, cautions: Sequence[str], watcher: AbWatcher
 ) -> None:
-    """Say what a person should know before the first verdict."""
+    """Report seed, budget, differences and cautions before the first pair."""
     a, b = sides
     watcher.say(f"seed {settings.seed}, at most {clock_text(settings.budget)}")
     for difference in differences(b.run.environment, a.run.environment):
@@ -259,13 +261,13 @@ def _say_first(
     own = [caution for side in sides for caution in side.session.cautions]
     own += unknowns(b.run.environment, a.run.environment)
     if _are_the_same(a, b):
-        own.append("A and B are the same thing: this shows how often chance alone makes a verdict")
+        own.append("A and B are identical: any change found is a false alarm")
     for caution in dict.fromkeys((*cautions, *own)):
         watcher.say(f"caution: {caution}")
 
 
 def _are_the_same(a: Side, b: Side) -> bool:
-    """Return whether two sides differ in nothing but the name of a commit."""
+    """Return whether two sides are identical, except for the name of the commit."""
     if a.tree and b.tree and a.tree.commit == b.tree.commit:
         return structs.replace(a.spec, revision="", texts=()) == structs.replace(
             b.spec, revision="", texts=()
@@ -280,7 +282,7 @@ def _open_journals(
     contests: Sequence[Contest],
     watcher: AbWatcher,
 ) -> list[Journal]:
-    """Create the two run files, with everything that is known before the first pair; if one fails, neither is left."""
+    """Create the two run files, with their headers; if one fails, remove the other."""
     settings, command = runner.settings, command_of(request)
     plan = tuple(contest.case for contest in contests)
     journals: list[Journal] = []
@@ -311,7 +313,7 @@ def _open_journals(
 
 
 def _pattern(contest: Contest) -> str:
-    """Return what ``--only`` takes for a case: its id, with any backend if the sides differ in it."""
+    """Return the value of ``--only`` that selects a case: its id, with any backend if the sides differ in it."""
     a, b = contest.planned
     if a.id == b.id:
         return a.id
@@ -319,5 +321,5 @@ def _pattern(contest: Contest) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first of some names."""
+    """Join the first few names."""
     return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")

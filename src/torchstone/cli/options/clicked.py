@@ -1,4 +1,4 @@
-"""Options as data -> click's options."""
+"""Make click commands from options as data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from torchstone.cli.options.output_trial import try_outputs
-from torchstone.cli.options.plain import Option
+from torchstone.cli.options.plain import GENERAL, Option
 from torchstone.cli.options.quantities import unknown_word
+
+_WIDEST_FLAG = 28  # columns; click puts the help of a longer option on the next line
 
 
 def make_command(
@@ -21,10 +23,9 @@ def make_command(
     required: bool,
     bare: bool = False,
 ) -> click.Command:
-    """A click command from options as data. ``function`` takes the positional arguments, then the options by name.
+    """Make a click command. ``function`` is called with the positional arguments, and the options by name.
 
-    A command that is ``bare`` runs when it is called with nothing; any other then shows its help. Without a word for its ``arguments``, a bare
-    command takes none.
+    Without arguments a command shows its help, unless it is ``bare``. A bare command with an empty ``arguments`` takes no positional arguments.
     """
 
     def call(arguments: tuple[str, ...] = (), **values: object) -> int:
@@ -35,24 +36,47 @@ def make_command(
     if arguments or not bare:
         parameters.append(click.Argument(["arguments"], nargs=-1, metavar=arguments, required=required))
     parameters += [_parameter(option) for option in options]
-    return click.Command(
+    return _SectionedCommand(
         name,
         callback=call,
         params=parameters,
         help=function.__doc__,
         no_args_is_help=not bare,
+        sections={option.name: option.section for option in options},
     )
 
 
+class _SectionedCommand(click.Command):
+    """A command whose help text lists the options under headings."""
+
+    def __init__(self, *arguments: Any, sections: dict[str, str], **options: Any) -> None:  # noqa: ANN401  (passed on to click)
+        super().__init__(*arguments, **options)
+        self._sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section, all in the same columns."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
+                title = self._sections.get(parameter.name or "", GENERAL)
+                sections.setdefault(title, []).append(record)
+        sections[GENERAL] = sections.pop(GENERAL)  # last, with --help at its end
+        flags = [flag for records in sections.values() for flag, _ in records]
+        width = max(len(flag) for flag in flags if len(flag) <= _WIDEST_FLAG)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(flag.ljust(width), text) for flag, text in records])
+
+
 class _Choice(click.Choice[str]):
-    """One of an option's words; for another, the error is the same as for options that take several."""
+    """One of an option's words; any other raises the same error as options that take several."""
 
     def __init__(self, option: Option) -> None:
         super().__init__(option.choices)
         self._flag = option.flag
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401  (as click has it)
-        """The word itself, if it is one of them."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401  (click's signature)
+        """Return the word, or raise an error if it is unknown."""
         if value not in self.choices:
             raise unknown_word(self._flag, str(value), list(self.choices))
         return super().convert(value, param, ctx)

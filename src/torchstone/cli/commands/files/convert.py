@@ -1,4 +1,4 @@
-"""``torchstone import`` and ``torchstone export``: any format to any other, losing nothing silently."""
+"""``torchstone import`` and ``torchstone export``: convert between formats, and report everything that is lost."""
 
 from __future__ import annotations
 
@@ -22,20 +22,35 @@ RAW_CELLS = Option(
     "raw_cells",
     "",
     "Write CSV cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe.",
+    section="Output",
 )
 _OUTPUT = Option(
     "--output",
     "output",
     "FILE",
-    "Where to write; by default to standard output.",
+    "Output file (default: standard output).",
     short="-o",
     writes=FILE_OR_STDOUT,
+    section="Output",
 )
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
-    Option("--to", "to", "KIND", f"The format to write: {', '.join(WRITTEN)}.", choices=WRITTEN),
+    Option(
+        "--to",
+        "to",
+        "KIND",
+        f"Format to write: {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}.",
+        choices=WRITTEN,
+        section="Output",
+    ),
     _OUTPUT,
-    Option("--lossy", "lossy", "", "Write even if the format cannot hold everything; what is lost is said."),
+    Option(
+        "--lossy",
+        "lossy",
+        "",
+        "Write even if the format cannot hold everything, and report what is lost.",
+        section="Output",
+    ),
     RAW_CELLS,
     ONLY,
     SET,
@@ -44,9 +59,9 @@ EXPORT_OPTIONS = (
 
 
 def import_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Turn FILES of any format into a run file.
+    """Convert FILES of any format to a run file.
 
-    Several files are merged, and the same case twice is an error.
+    Several files are merged; a case must not occur twice.
 
     \b
     Examples:
@@ -57,10 +72,10 @@ def import_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 
 
 def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Turn FILES of any format into another format.
+    """Convert FILES of any format to another format.
 
-    If the format cannot hold all that the files say, nothing is written
-    unless --lossy is given.
+    If the format cannot hold all information in the files, nothing is
+    written unless --lossy is given.
 
     \b
     Examples:
@@ -69,7 +84,7 @@ def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone export results.csv --to expected --lossy --output expected.csv
     """
     if not values["to"]:
-        raise UsageError("which format?", advice=f"say --to and one of {', '.join(WRITTEN)}")
+        raise UsageError("no output format given", advice=f"add --to and one of {', '.join(WRITTEN)}")
     return _convert(make_request(ConvertRequest, EXPORT_OPTIONS, values, results=arguments), values["output"])
 
 

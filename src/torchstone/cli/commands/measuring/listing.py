@@ -1,4 +1,4 @@
-"""``torchstone list``: what can be measured, and whether it can be measured here."""
+"""``torchstone list``: list suites, probes and benchmarks, and whether they run on this machine."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from torchstone.suites import BUILT_IN, load_suite
 from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.sources import list_packages
 
-OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
+OPTIONS = (Option("--json", "as_json", "", "Print as JSON."),)
 
 
 def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
-    """Show the suites and probes, or the benchmarks of TARGETS.
+    """List suites and probes, or the benchmarks of TARGETS.
 
     \b
     Examples:
@@ -48,19 +48,19 @@ def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
             }
         )
         return 0
-    print_table(["suite", "benchmarks", "runs here", "what it is"], suites, title="Suites")
+    print_table(["suite", "benchmarks", "runs here", "description"], suites, title="Suites")
     print()
     print_table(["probe", "runs here", "what it measures"], probes, title="Probes")
     return 0
 
 
 def _state(name: str) -> str:
-    """Whether a suite's libraries are installed; what cannot be imported is found out when it is measured."""
+    """Return whether the libraries of a suite are installed. Import errors show only when it is measured."""
     return _state_of(["torch", *load_suite(name).libraries])
 
 
 def _state_of(libraries: Iterable[str]) -> str:
-    """Whether these are installed; a package is named once, whatever of it is needed."""
+    """Return whether these libraries are installed, and name each missing package once."""
     packages = dict.fromkeys(library.partition(".")[0] for library in libraries)
     missing = [package for package in packages if not _is_installed(package)]
     return "yes" if not missing else f"no: {' and '.join(missing)} not installed"
