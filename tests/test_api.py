@@ -209,7 +209,7 @@ class TestCheck:
             ),
             ({"baselines": "expected.csv", "policy": "upstream", "upstream_version": "0.1"}, "0.1"),
             ({"as_of": "yesterday"}, "as_of"),
-            ({}, "nothing to judge by"),
+            ({}, "no baseline and no rule given"),
         ],
     )
     def test_what_cannot_be_meant_is_a_usage_error(

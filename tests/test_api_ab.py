@@ -151,7 +151,7 @@ def test_a_self_test_shows_itself_and_counts_false_alarms(tmp_path: Path) -> Non
     found = SelftestResult(AbSettings(), (tried(0.0, "same"), tried(0.05, "regression")))
     assert (found.exit_code, found.passed) == (0, True)
     assert "false alarms: 0 of 1" in str(found)
-    assert "5% slower: 1 of 1 caught" in found._repr_html_()
+    assert "5% slower: 1 of 1 detected" in found._repr_html_()
     assert [record["verdict"] for record in found.to_dicts()] == ["same", "regression"]
     found.write(tmp_path / "self.json")
     told = json.loads((tmp_path / "self.json").read_text())

@@ -91,11 +91,11 @@ def test_a_plan_names_the_cases_and_leaves_no_file(folder: Path) -> None:
         ({"targets": "bench_it.py", "shard": (3, 2)}, "--shard 3/2"),
         ({"targets": "bench_it.py", "batch_sizes": 0}, "--batch-size 0"),
         ({"targets": "bench_it.py", "buckets": -1.0}, "--bucket-mb -1"),
-        ({"targets": "bench_it.py", "probes": "accuracy", "counter": "python"}, "--counter is for"),
+        ({"targets": "bench_it.py", "probes": "accuracy", "counter": "python"}, "--counter requires"),
         ({"targets": "bench_it.py", "trust": True}, "--trust requires"),
         ({"targets": "bench_it.py", "durations": "bench_it.py"}, "--durations requires --shard"),
         ({"targets": "bench_it.py", "raw_cells": True}, "--raw-cells requires --csv"),
-        ({"targets": "bench_it.py", "compile_mode": "x", "compile_options": {"a": 1}}, "exclude each other"),
+        ({"targets": "bench_it.py", "compile_mode": "x", "compile_options": {"a": 1}}, "--compile-mode cannot be used with --option"),
         ({"targets": "bench_none.py"}, "bench_none.py"),
         (
             {"targets": "bench_it.py", "resume": "bench_it.py"},
@@ -146,7 +146,7 @@ def test_rows_of_two_benchmarks_of_one_name_are_refused() -> None:
     from torchstone.api.measuring.pr_time import refuse_namesakes  # noqa: PLC0415
 
     cases = tuple(Case("same", "instructions", suite) for suite in ("one", "other"))
-    with pytest.raises(torchstone.UsageError, match="could not be told apart"):
+    with pytest.raises(torchstone.UsageError, match="would be ambiguous"):
         refuse_namesakes(Run("x", cases, ()))
 
 

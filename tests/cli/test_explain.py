@@ -286,7 +286,7 @@ class TestBadInput:
         two = [(of("a", each), of("a", each, dynamic=True)) for each in (BEFORE, AFTER)]
         save(run_of(*two[0]), run_of(*two[1]))
         err = self.refused(torchstone, *BOTH, "a")
-        assert "a means 2 cases of both files" in err
+        assert "a matches 2 cases of both files" in err
         assert "dynamic=true" in err
 
     def test_of_several_the_one_with_profiles_is_meant(self, torchstone: Command, save: Save) -> None:
