@@ -95,7 +95,10 @@ def test_a_plan_names_the_cases_and_leaves_no_file(folder: Path) -> None:
         ({"targets": "bench_it.py", "trust": True}, "--trust requires"),
         ({"targets": "bench_it.py", "durations": "bench_it.py"}, "--durations requires --shard"),
         ({"targets": "bench_it.py", "raw_cells": True}, "--raw-cells requires --csv"),
-        ({"targets": "bench_it.py", "compile_mode": "x", "compile_options": {"a": 1}}, "--compile-mode cannot be used with --option"),
+        (
+            {"targets": "bench_it.py", "compile_mode": "x", "compile_options": {"a": 1}},
+            "--compile-mode cannot be used with --option",
+        ),
         ({"targets": "bench_none.py"}, "bench_none.py"),
         (
             {"targets": "bench_it.py", "resume": "bench_it.py"},

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
 from torchstone.cli.commands.judging.check import OPTIONS, check
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_file import encode_run

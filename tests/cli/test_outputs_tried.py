@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Command
 from torchstone.cli import group
-from torchstone.cli.options import output_trial as trying
+from torchstone.cli.options import output_checks as trying
 from torchstone.core.disk import try_file, try_folder, write_text
 from torchstone.core.errors import InputError
 

@@ -54,7 +54,10 @@ USAGE = [
     (["bench_a.py", "--exclude", "*"], "--exclude *: not a regular expression"),
     (["bench_a.py", "--option", "max_autotune"], "--option max_autotune: expected KEY=VALUE"),
     (["bench_a.py", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
-    (["bench_a.py", "--compile-mode", "default", "--option", "a=1"], "--compile-mode cannot be used with --option"),
+    (
+        ["bench_a.py", "--compile-mode", "default", "--option", "a=1"],
+        "--compile-mode cannot be used with --option",
+    ),
     (["bench_a.py", "--compare-outputs", "gone"], "--compare-outputs gone: no such folder"),
     (["bench_a.py", "--shard", "1/2", "--durations", "gone.jsonl"], "gone.jsonl: no such file"),
     (["bench_a.py", "--csv", "bench_a.py"], "bench_a.py: this is a file, expected a folder"),

@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 from torchstone import __version__
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.core.errors import UsageError
 from torchstone.core.text.suggestions import did_you_mean
 

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
-from torchstone.cli.options.output_trial import try_outputs
+from torchstone.cli.options.output_checks import try_outputs
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.cli.terminal.output import safe_streams
 from torchstone.cli.terminal.streams import flush_streams, prepare_streams

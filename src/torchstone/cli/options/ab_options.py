@@ -7,8 +7,8 @@ from msgspec import structs
 from torchstone.api.measuring.ab_request import PairRequest
 from torchstone.api.measuring.ab_result import AB_STYLES
 from torchstone.cli.options.plain import FILE, RUN_FILE, Option, in_section
-from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.quantities import parse_count, parse_seconds, parse_share
+from torchstone.cli.options.quarantine_options import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.run_options import OPTIONS as RUN_OPTIONS
 from torchstone.cli.options.shared import CONFIG
 from torchstone.core.config import POLICIES

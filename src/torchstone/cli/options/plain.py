@@ -19,7 +19,7 @@ class Option(Struct, frozen=True):
     """One option; without a ``metavar`` it is a flag.
 
     ``writes`` marks an option that names an output: ``FILE``, ``FILE_OR_STDOUT`` (``-`` is standard output), ``FOLDER``, or ``RUN_FILE``, whose folder is created.
-    Outputs are tested before the command starts (``cli/options/output_trial.py``). ``parse`` converts the text, or texts, to the value of the request's field.
+    Outputs are tested before the command starts (``cli/options/output_checks.py``). ``parse`` converts the text, or texts, to the value of the request's field.
     ``section`` is the heading in the help text.
     """
 

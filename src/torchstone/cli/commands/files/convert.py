@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 from torchstone.api.files.convert import ConvertRequest, LossError, convert_results
-from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import KIND, ONLY, SET, patience

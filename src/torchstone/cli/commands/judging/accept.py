@@ -7,7 +7,7 @@ from typing import Any
 
 from torchstone.api.judging.accept import AcceptResult, propose_adoption
 from torchstone.api.judging.accept_request import AcceptRequest, read_adoption, resolve_baseline
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count, parse_share
 from torchstone.cli.options.requests import make_request

@@ -11,7 +11,7 @@ from typing import Any
 from torchstone.api.judging.check import check_results, files_of
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.cli.options.plain import Option
-from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE
+from torchstone.cli.options.quarantine_options import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
     BLOCKING,

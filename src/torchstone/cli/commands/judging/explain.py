@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from torchstone.api.judging.explain import ExplainRequest, ExplainResult, explain_counts
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.shared import patience

@@ -11,7 +11,7 @@ from torchstone.api.measuring.ab_request import AbRequest
 from torchstone.api.measuring.ab_result import AB_STYLES
 from torchstone.cli.commands.measuring.run import INTERRUPTED, say_losses
 from torchstone.cli.options.ab_options import OPTIONS
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.terminal.ab_display import AbDisplay, make_ab_display
 from torchstone.cli.terminal.ab_result import say_exit_code, show_result

@@ -14,7 +14,7 @@ from torchstone.api.measuring.cachebench import (
     run_request_of,
 )
 from torchstone.cli.commands.measuring.run import Showing, run_to_file
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import FILE, Option
 from torchstone.cli.options.quantities import parse_count, parse_seconds
 from torchstone.cli.options.requests import make_request

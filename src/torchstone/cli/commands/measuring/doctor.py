@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.api.measuring.doctor import DoctorResult
 from torchstone.api.measuring.doctor import doctor as examine
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.shared import patience
 from torchstone.cli.terminal.output import write_colored, write_data

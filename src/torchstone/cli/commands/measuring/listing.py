@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.run_display import make_display

@@ -20,8 +20,8 @@ from torchstone.api.measuring.pr_time import (
 )
 from torchstone.cli.commands.files.convert import RAW_CELLS
 from torchstone.cli.commands.measuring.run import Showing, run_to_file
-from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, GENERAL, Option
 from torchstone.cli.options.quantities import parse_count, parse_seconds
 from torchstone.cli.options.requests import make_request

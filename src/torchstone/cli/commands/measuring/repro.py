@@ -9,7 +9,7 @@ from msgspec import structs
 
 from torchstone.api.case_lookup import find_cases
 from torchstone.api.measuring.consent import trust_run
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import TRUST, ask
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count

@@ -23,7 +23,7 @@ from torchstone.api.measuring.run_files import write_run_files
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.api.measuring.run_rules import may_scale, refuse_without
 from torchstone.api.requests import command_words
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import ask
 from torchstone.cli.options.requests import NOT_GIVEN, make_request
 from torchstone.cli.options.run_options import OPTIONS, make_run_request

@@ -11,7 +11,7 @@ from torchstone.api.measuring.ab_request import SelftestRequest
 from torchstone.api.measuring.selftest import SelftestResult, open_selftest
 from torchstone.cli.commands.measuring.run import INTERRUPTED
 from torchstone.cli.options.ab_options import SELFTEST_OPTIONS as OPTIONS
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.terminal.run_display import Display, LiveDisplay
 from torchstone.cli.terminal.tables import print_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from torchstone.cli.options.output_trial import try_outputs
+from torchstone.cli.options.output_checks import try_outputs
 from torchstone.cli.options.plain import GENERAL, Option
 from torchstone.cli.options.quantities import unknown_word
 
