@@ -308,7 +308,7 @@ class TestBadInput:
 
     def test_a_case_that_failed_says_so(self, torchstone: Command, save: Save) -> None:
         save(run_of(of("a", BEFORE)), run_of(outcome_of(case_of("a"), None, "timeout")))
-        assert "it ended as timeout" in self.refused(torchstone, *BOTH, "a")
+        assert "its status is timeout" in self.refused(torchstone, *BOTH, "a")
 
     def test_a_case_without_an_outcome(self, torchstone: Command, save: Save) -> None:
         new = Run("new", (case_of("a"),), (), finished=False)

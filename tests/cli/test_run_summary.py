@@ -176,7 +176,7 @@ class TestReasons:
 
     def test_a_backend_without_caches_is_not_called_served(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = explained(capsys, outcome("a", {"cold": 3.0, "warm": 2.0}, hits=0, asked=0))
-        assert "  warm       no cache was asked\n" in text
+        assert "  warm       no cache was looked up\n" in text
 
     def test_a_case_that_never_began_says_how_it_ended(self, capsys: pytest.CaptureFixture[str]) -> None:
         ended = Outcome(Case("a", "compile_cache"), "worker_died", (), Failure("load", "killed"))

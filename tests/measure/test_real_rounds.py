@@ -156,7 +156,7 @@ def test_processes_that_torchrun_started_are_one_run(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--collective-backend", "pigeons"), "this torch has no such backend\n  there is: "),
-        (("--mode", "inference"), "scaling is about training"),
+        (("--mode", "inference"), "--mode inference cannot be used with the probe scaling"),
         (("--budget", "5s"), "--budget cannot be used with the probe scaling"),
         (("--strategy", "zap"), "--strategy zap: expected none, ddp, fsdp"),
         (("--bucket-mb", "0"), "--bucket-mb 0: expected megabytes"),

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
-from torchstone.cli.options.output_checks import try_outputs
+from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.cli.terminal.output import safe_streams
 from torchstone.cli.terminal.streams import flush_streams, prepare_streams
@@ -68,7 +68,7 @@ def _run(arguments: list[str]) -> int:
         plain = parse_plainly(arguments[1:], command.OPTIONS)
         if plain is not None:
             positional, values = plain
-            try_outputs(command.OPTIONS, values)
+            check_outputs(command.OPTIONS, values)
             code: int = getattr(command, arguments[0])(positional, **values)
             return code
     from torchstone.cli.group import run_group  # noqa: PLC0415  (start-up: importing click takes longer than a check)

@@ -122,13 +122,13 @@ def accept(
 def propose_adoption(adoption: Adoption, repeats: Sequence[Reading] = ()) -> AcceptResult:
     """Propose the changes that adopting the results and their repeats would make."""
     baseline, readings = adoption.baseline, adoption.readings
-    wish, told = _learn(adoption)
+    wish, past_cautions = _learn(adoption)
     proposal = propose(baseline, adoption.text, [*readings, *repeats], adoption.rules, wish)
     unknown = (
         caution for each in readings for caution in unknowns(each.run.environment, baseline.run.environment)
     )
     own = (caution for reading in (*readings, baseline) for caution in reading.cautions)
-    cautions = (*own, *dict.fromkeys(unknown), *told)
+    cautions = (*own, *dict.fromkeys(unknown), *past_cautions)
     return AcceptResult(baseline.path, baseline.kind, adoption.text, proposal, cautions)
 
 

@@ -40,5 +40,5 @@ def find_quarantine(paths: Sequence[str], policy: Policy) -> tuple[list[Quaranti
         return entries, ()
     removals = [removal for path in chosen for removal in read_removals(path)]
     shipped, idle = without_removed(find_version(policy.upstream_version), removals)
-    told = (tell_idle(removal, policy.upstream_version) for removal in idle)
-    return [*entries, *shipped], tuple(told)
+    cautions = (tell_idle(removal, policy.upstream_version) for removal in idle)
+    return [*entries, *shipped], tuple(cautions)

@@ -126,9 +126,12 @@ def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:
 def files_of(request: CheckRequest) -> tuple[str, ...]:
     """Return all files that a check reads; a report must not overwrite them."""
     settings = load_settings(request.config)
-    told = (*(request.quarantines or settings.quarantines), *([request.config] if request.config else []))
+    settings_files = (
+        *(request.quarantines or settings.quarantines),
+        *([request.config] if request.config else []),
+    )
     baselines = names_of(request.baselines) or settings.baselines
-    return (*names_of(request.results), *baselines, *request.history, *told)
+    return (*names_of(request.results), *baselines, *request.history, *settings_files)
 
 
 def check_results(request: CheckRequest) -> CheckResult:

@@ -166,10 +166,10 @@ class AbExecution:
 
     def _cautions(self) -> list[str]:
         """Return the cautions of workers, each once with its cases; add one if the code that differs was never imported."""
-        told = [(text, self._labels.name_of(each.case)) for each in self.contests for text in each.cautions]
+        found = [(text, self._labels.name_of(each.case)) for each in self.contests for text in each.cautions]
         notes = [
-            f"{text} ({some_of(list(dict.fromkeys(told[place][1] for place in places)))})"
-            for text, places in join_alike(text for text, _ in told)
+            f"{text} ({some_of(list(dict.fromkeys(found[place][1] for place in places)))})"
+            for text, places in join_alike(text for text, _ in found)
         ]
         notes += [self._runner.caution()] if self._runner.caution() else []
         return [printable(note, 400) for note in notes]

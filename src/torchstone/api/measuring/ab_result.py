@@ -171,9 +171,9 @@ def _count(number: int, verdict: Verdict) -> str:
 
 def _make_page(result: AbResult) -> AbPage:
     settings = result.settings
-    told = [*zip("AB", result.sides, strict=True), ("metric", METRICS[settings.metric])]
-    told += [("margin", format_share(settings.margin))]
-    told += [("alpha", format_share(settings.alpha)), ("seed", str(settings.seed))]
+    facts = [*zip("AB", result.sides, strict=True), ("metric", METRICS[settings.metric])]
+    facts += [("margin", format_share(settings.margin))]
+    facts += [("alpha", format_share(settings.alpha)), ("seed", str(settings.seed))]
     rows = [
         AbRow(
             each.name,
@@ -189,4 +189,4 @@ def _make_page(result: AbResult) -> AbPage:
         for each in result.cases
     ]
     notes = (*result.environment, *(f"caution: {caution}" for caution in result.cautions))
-    return AbPage(f"B against A: {result.headline}", tuple(told), tuple(rows), settings.margin, notes)
+    return AbPage(f"B against A: {result.headline}", tuple(facts), tuple(rows), settings.margin, notes)

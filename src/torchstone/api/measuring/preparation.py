@@ -59,11 +59,11 @@ def _axes(request: RunRequest) -> Axes:
 
 def _further(request: RunRequest) -> tuple[tuple[str, str], ...]:
     """Return further axes: arguments of torch.compile that make it another case."""
-    told = {"compile_mode": request.compile_mode} if request.compile_mode else {}
+    axes = {"compile_mode": request.compile_mode} if request.compile_mode else {}
     if request.fullgraph:
-        told["fullgraph"] = "true"
+        axes["fullgraph"] = "true"
     options = sorted(redact(f"{key}={value}") for key, value in request.compile_options)
-    return tuple(told.items()) + tuple((text.partition("=")[0], text.partition("=")[2]) for text in options)
+    return tuple(axes.items()) + tuple((text.partition("=")[0], text.partition("=")[2]) for text in options)
 
 
 def _settings(request: RunRequest, sources: dict[str, Source]) -> Settings:

@@ -63,8 +63,8 @@ def write_ddp(run: Run, path: str | None, say: Callable[[str], None]) -> None:
         say(f"wrote {count_of(len(report.outcomes), 'round')} to {place}")
     if not reports:
         say(f"{path} was not written: no model has a result without DDP, with which a DDP report begins")
-    for told in ddp.left_out(run):
-        say(f"not in {path}: {told}")
+    for rounds in ddp.left_out(run):
+        say(f"not in {path}: {rounds}")
 
 
 def _beside(path: str, axes: dict[str, str]) -> str:

@@ -105,12 +105,12 @@ class SelftestResult(Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write settings, scores and all comparisons as JSON."""
-        told = {
+        document = {
             "terms": structs.asdict(self.settings),
             "scores": self.scores,
             "comparisons": self.comparisons,
         }
-        write_text(str(path), escape_json(msgspec.json.format(msgspec.json.encode(told)).decode()) + "\n")
+        write_text(str(path), escape_json(msgspec.json.format(msgspec.json.encode(document)).decode()) + "\n")
 
     def __str__(self) -> str:
         return show_text(self.table)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from torchstone.cli.options.output_checks import try_outputs
+from torchstone.cli.options.output_checks import check_outputs
 from torchstone.cli.options.plain import GENERAL, Option
 from torchstone.cli.options.quantities import unknown_word
 
@@ -29,7 +29,7 @@ def make_command(
     """
 
     def call(arguments: tuple[str, ...] = (), **values: object) -> int:
-        try_outputs(options, values)
+        check_outputs(options, values)
         return function(arguments, **values)
 
     parameters: list[click.Parameter] = []

@@ -12,7 +12,7 @@ from torchstone.core.errors import UsageError
 STANDARD_OUTPUT = "-"
 
 
-def try_outputs(options: Sequence[Option], values: Mapping[str, object]) -> None:
+def check_outputs(options: Sequence[Option], values: Mapping[str, object]) -> None:
     """Raise an error for the first output on the command line that cannot be written. Creates and changes nothing."""
     for option in options:
         if not option.writes:

@@ -85,7 +85,7 @@ def parse_day(option: str, text: str | None) -> date | None:
 
 
 @contextmanager
-def patience(what: str) -> Iterator[None]:
+def show_progress(what: str) -> Iterator[None]:
     """Show on a terminal what is going on, once it has taken a second."""
     if not sys.stderr.isatty():
         yield
@@ -95,18 +95,18 @@ def patience(what: str) -> Iterator[None]:
 
     done = threading.Event()
 
-    def tell() -> None:
-        start, told = time.monotonic(), False
+    def run() -> None:
+        start, shown = time.monotonic(), False
         while not done.wait(1.0):
-            told = True
+            shown = True
             write_status(f"\r{printable(what)} ... {time.monotonic() - start:.0f} s")
-        if told:
+        if shown:
             write_status("\r\x1b[K")
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        teller.join()
+        thread.join()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchstone.cli.options.shared import patience
+from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_summary import print_summary, result_line
 from torchstone.core.errors import printable
@@ -43,7 +43,7 @@ class Display:
         """Show what is going on before the first case; without a terminal, print it once."""
         if not sys.stderr.isatty():
             self.say(what)
-        with patience(what):
+        with show_progress(what):
             yield
 
     @contextmanager
@@ -178,8 +178,8 @@ class LiveDisplay(Display):
 
     def _name(self, case: Case) -> str:
         """Return a short name of a case: benchmark, probe, mode, and a label that distinguishes it."""
-        told = self._labels.of(case) or case.variant.dtype
-        return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {told}")
+        label = self._labels.of(case) or case.variant.dtype
+        return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {label}")
 
 
 def make_display() -> Display:

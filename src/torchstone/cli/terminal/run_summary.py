@@ -265,9 +265,9 @@ def _cache_figures(summary: Summary) -> list[str]:
 def _saved(total: Total | None, cases: int, *, seconds: bool = False) -> str:
     if total is None:
         return ""
-    told = [_seconds(total.seconds)] if seconds else []
-    told += [format_percent(total.saved)] if total.saved is not None else []
-    return ", ".join(told) + (f" ({total.cases})" if total.cases < cases else "")
+    parts = [_seconds(total.seconds)] if seconds else []
+    parts += [format_percent(total.saved)] if total.saved is not None else []
+    return ", ".join(parts) + (f" ({total.cases})" if total.cases < cases else "")
 
 
 def _seconds(seconds: float) -> str:
@@ -280,14 +280,14 @@ def print_cache_reasons(outcomes: Iterable[Outcome]) -> None:
     if not cases:
         print("\nnothing to explain: the run has no compile_cache cases")
         return
-    unserved = {outcome.case: told for outcome in cases if (told := list(_unserved(outcome)))}
+    unserved = {outcome.case: problems for outcome in cases if (problems := list(_unserved(outcome)))}
     if not unserved:
         print(f"\nall cache lookups were hits, in {count_of(len(cases), 'case')}")
         return
     print("\nwhy caches were not used:")
-    for case, told in unserved.items():
+    for case, problems in unserved.items():
         print(printable(case.id, 1000))
-        for scenario, text in told:
+        for scenario, text in problems:
             print("\n".join(wrapped(printable(text, 2_000), f"  {scenario:<10} ", _INDENT)))
     if served := len(cases) - len(unserved):
         print(f"all cache lookups were hits in {count_of(served, 'other case')}")

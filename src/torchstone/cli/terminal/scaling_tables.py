@@ -60,9 +60,9 @@ def print_scaling(run: Run) -> None:
         several = len({buckets.collective for buckets in sweep.buckets}) > 1
         for buckets in sweep.buckets:
             _print_buckets(buckets, several=several)
-    if told := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
+    if legend := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
         print()
-        print("\n".join(wrapped(told, "", "")))
+        print("\n".join(wrapped(legend, "", "")))
 
 
 def _words(points: Iterable[Point]) -> Iterator[str]:
@@ -125,9 +125,9 @@ def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
             lines.append([f"{bucket.size} MB", _short_ending(bucket.point), "", "", ""])
             continue
         interval = format_times(*bucket.interval) if bucket.interval else ""
-        told = "best" if bucket is best else "slower" if bucket.is_slower else ""
+        note = "best" if bucket is best else "slower" if bucket.is_slower else ""
         lines.append(
-            [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), told]
+            [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), note]
         )
     print_table(_BUCKET_COLUMNS, lines, title=title)
     print("\n".join(wrapped(f"{bucket_words(sweep)} ({interval_note(sweep)})", "", "  ")))

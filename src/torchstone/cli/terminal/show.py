@@ -17,7 +17,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
 from torchstone.reporting.dialects.styles import STYLES, WIDTH
 
-_HAVE_NO_FOREIGN_LINES = {"json", "github", "html"}  # these escape foreign text themselves
+_SELF_ESCAPING = {"json", "github", "html"}  # these escape foreign text themselves
 WIDEST = 140  # columns used on a wider terminal
 
 
@@ -129,4 +129,4 @@ def print_report(text: str, style: str) -> None:
 
 
 def _without_commands(style: str, text: str) -> str:
-    return text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text)
+    return text if style in _SELF_ESCAPING else escape_commands(text)

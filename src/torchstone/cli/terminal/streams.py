@@ -41,7 +41,7 @@ class Outlet(io.FileIO):
         return size
 
 
-class Nowhere(Outlet):
+class NullOutlet(Outlet):
     """Replaces an output that the process was started without; discards everything."""
 
 
@@ -59,26 +59,26 @@ def prepare_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            _open_nowhere(number)
-            setattr(sys, name, _stand_in(number))
+            _open_null(number)
+            setattr(sys, name, _null_stream(number))
         elif number and isinstance(stream, io.TextIOWrapper):
             setattr(sys, name, _outlet_like(stream, number))
 
 
-def _open_nowhere(number: int) -> None:
+def _open_null(number: int) -> None:
     """Connect a descriptor to the null device, here and in all processes that inherit it."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    if nowhere != number:
-        os.dup2(nowhere, number)
-        os.close(nowhere)
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
     os.set_inheritable(number, True)
 
 
-def _stand_in(number: int) -> io.TextIOWrapper:
+def _null_stream(number: int) -> io.TextIOWrapper:
     """Return a stream for a descriptor of the null device."""
     if number == 0:
         return open(number, encoding="utf-8", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(Nowhere(number, "w", closefd=False)), encoding="utf-8")
+    return io.TextIOWrapper(io.BufferedWriter(NullOutlet(number, "w", closefd=False)), encoding="utf-8")
 
 
 def _outlet_like(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
@@ -112,7 +112,7 @@ def flush_streams(code: int) -> int:
 def require_output(stream: object) -> None:
     """Raise an error if standard output is closed or read-only. Call before writing data for other programs."""
     outlet = _outlet_of(stream)
-    if stream is None or isinstance(outlet, Nowhere):
+    if stream is None or isinstance(outlet, NullOutlet):
         raise _refusal("standard output is closed")
     if outlet is not None:
         try:

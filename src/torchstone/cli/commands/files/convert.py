@@ -10,7 +10,7 @@ from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.requests import make_request
-from torchstone.cli.options.shared import KIND, ONLY, SET, patience
+from torchstone.cli.options.shared import KIND, ONLY, SET, show_progress
 from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.errors import UsageError, printable
@@ -94,7 +94,7 @@ def _convert(request: ConvertRequest, output: str | None) -> int:
     if not output:
         require_stdout()
     try:
-        with patience("converting"):
+        with show_progress("converting"):
             result = convert_results(request)
     except LossError as error:
         _print_cautions(error.cautions)

@@ -22,7 +22,7 @@ from torchstone.cli.options.shared import (
     KINDS,
     ONLY,
     SET,
-    patience,
+    show_progress,
 )
 from torchstone.cli.terminal.output import require_stdout, write_data
 from torchstone.cli.terminal.show import REPORT, refuse_overwriting
@@ -93,7 +93,7 @@ def report_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
     """
     request = make_request(ReportRequest, OPTIONS, values, results=arguments)
     path = _resolve_output(request.output, (*arguments, *names_of(request.baselines)))
-    with patience("making the report"):
+    with show_progress("making the report"):
         result = make_report(request)
         if path:
             result.write(path)

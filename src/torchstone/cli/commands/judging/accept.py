@@ -11,7 +11,7 @@ from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count, parse_share
 from torchstone.cli.options.requests import make_request
-from torchstone.cli.options.shared import CASES, CONFIG, INPUT, KIND, KINDS, ONLY, RULE, SET, patience
+from torchstone.cli.options.shared import CASES, CONFIG, INPUT, KIND, KINDS, ONLY, RULE, SET, show_progress
 from torchstone.cli.terminal.tables import print_result_table
 from torchstone.core.disk import try_file
 from torchstone.core.errors import UsageError, printable
@@ -119,14 +119,14 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
     is_trial = values["dry_run"]
     if not is_trial:
         try_file(request.baseline)
-    with patience("comparing"):
+    with show_progress("comparing"):
         adoption = read_adoption(request)
     repeats = []
     if request.repeat is not None:
         from torchstone.cli.terminal.repeats import measure_on_terminal  # noqa: PLC0415  (start-up: only --repeat measures)
 
         repeats = measure_on_terminal(adoption)
-    with patience("comparing"):
+    with show_progress("comparing"):
         result = propose_adoption(adoption, repeats)
     print_result_table(result.table)
     for caution in result.cautions:

@@ -27,7 +27,7 @@ from torchstone.cli.options.shared import (
     RULE,
     SET,
     UPSTREAM_VERSION,
-    patience,
+    show_progress,
 )
 from torchstone.cli.terminal.show import REPORT_OPTIONS, Shown, parse_reports, refuse_overwriting, show
 from torchstone.core.config import POLICIES
@@ -123,7 +123,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
     )
     shown = Shown(values["style"] or "text", values["output"], tuple(reports))
     refuse_overwriting(shown.paths, files_of(request))
-    with patience("judging"):
+    with show_progress("judging"):
         result = check_results(request)
     show(partial(render_report, result.report), shown)
     return result.exit_code

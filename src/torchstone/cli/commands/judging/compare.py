@@ -24,7 +24,7 @@ from torchstone.cli.options.shared import (
     KIND,
     ONLY,
     SET,
-    patience,
+    show_progress,
 )
 from torchstone.cli.terminal.show import (
     REPORT,
@@ -169,7 +169,7 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
     )
     shown = Shown(values["style"] or "text", values["output"], tuple(reports))
     refuse_overwriting(shown.paths, (*names_of(request.base), *names_of(request.new)))
-    with patience("comparing"):
+    with show_progress("comparing"):
         result = compare_results(request)
     show(partial(render_report, result.report), shown)
     return result.exit_code

@@ -11,7 +11,7 @@ from torchstone.api.judging.explain import ExplainRequest, ExplainResult, explai
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
-from torchstone.cli.options.shared import patience
+from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.cli.terminal.tables import print_result_table
@@ -60,7 +60,7 @@ def explain(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
     style = _style_of(path, values["style"])
     top = parse_count("--top", values["top"]) or DEFAULT_TOP
     refuse_overwriting([path] if path else [], (base, new))
-    with patience("reading the two run files"):
+    with show_progress("reading the two run files"):
         result = explain_counts(ExplainRequest(base=base, new=new, case=case[0] if case else ""))
         if path:
             write_text(path, result.render(style, top))

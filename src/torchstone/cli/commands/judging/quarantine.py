@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from torchstone.api.sources import read_inputs
-from torchstone.cli.options.shared import SET, parse_day, patience
+from torchstone.cli.options.shared import SET, parse_day, show_progress
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_settings
 from torchstone.core.disk import read_text
@@ -271,7 +271,7 @@ def check_entries(
     """
     entries = _read_entries(path, version)
     today = parse_day("--as-of", as_of) or date.today()
-    with patience("judging"):
+    with show_progress("judging"):
         expected = [read_file(name) for name in baselines]
         judged = [
             _judge(reading, expected) for reading in read_inputs(results, "", tuple(parse_axes(axes).items()))

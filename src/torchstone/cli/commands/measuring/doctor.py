@@ -11,7 +11,7 @@ from torchstone.api.measuring.doctor import DoctorResult
 from torchstone.api.measuring.doctor import doctor as examine
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
-from torchstone.cli.options.shared import patience
+from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import write_colored, write_data
 from torchstone.core.config import wants_color
 from torchstone.core.text.safe_text import escape_json
@@ -32,7 +32,7 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
       torchstone doctor
       torchstone doctor --json
     """
-    with patience("inspecting this machine"):
+    with show_progress("inspecting this machine"):
         result = examine()
     if as_json:
         _print_json(result)
