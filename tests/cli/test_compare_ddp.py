@@ -89,4 +89,4 @@ def test_a_selection_chooses_rounds_too_and_the_original_knows_none(
     assert {row["model"] for row in found["ddp_rows"]} == {"resnet50"}
     refused = torchstone("compare", *files, "--policy", "upstream", "--only", "resnet50", "--margin", "5%")
     assert refused.code == 2
-    assert "without --margin and --only" in refused.err
+    assert "--margin and --only cannot be used with --policy upstream" in refused.err

@@ -97,7 +97,7 @@ def torchstone() -> None:
       0  success
       1  something blocks, or a case failed
       2  bad input or usage
-      3  nothing could be measured
+      3  nothing could be measured, or a run file was lost
     """
 
 

@@ -237,7 +237,7 @@ def _refuse_what_upstream_ignores(request: CompareRequest) -> None:
     if given := dict.fromkeys(word for word in words if word.startswith("--")):
         raise UsageError(
             f"{' and '.join(given)} cannot be used with --policy upstream",
-            advice="leave out one of them",
+            advice=f"leave out --policy, or {' and '.join(given)}",
         )
 
 

@@ -154,7 +154,9 @@ def add(
     replace: bool,
     path: str,
 ) -> int:
-    """Add an entry for PATTERN: the name or id of a case, or a shell pattern.
+    """Add an entry for PATTERN.
+
+    PATTERN is the name or id of a case, or a shell pattern.
 
     \b
     Example:

@@ -21,7 +21,7 @@ OPTIONS = (Option("--json", "as_json", "", "Print findings and facts as JSON."),
 
 
 def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
-    """Find what disturbs measurements on this machine, and how to fix it.
+    """Find what disturbs measurements here, and how to fix it.
 
     Inspects torch, the compiler, accelerators, processors, memory, disk and
     counters, and times a fixed amount of work for a second. Changes nothing.

@@ -50,7 +50,7 @@ def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
         return 0
     print_table(["suite", "benchmarks", "runs here", "description"], suites, title="Suites")
     print()
-    print_table(["probe", "runs here", "what it measures"], probes, title="Probes")
+    print_table(["probe", "runs here", "description"], probes, title="Probes")
     return 0
 
 
