@@ -132,7 +132,7 @@ class TestRead:
         self, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(torchstone.TorchstoneError, match="pandas is not installed"):
+        with pytest.raises(torchstone.TorchstoneError, match="requires pandas, which is not installed"):
             torchstone.read(files[0]).to_frame()
 
     def test_text_has_80_columns_and_hostile_names_stay_text(self) -> None:
@@ -209,7 +209,7 @@ class TestCheck:
             ),
             ({"baselines": "expected.csv", "policy": "upstream", "upstream_version": "0.1"}, "0.1"),
             ({"as_of": "yesterday"}, "as_of"),
-            ({}, "nothing to judge by"),
+            ({}, "no baseline and no rule given"),
         ],
     )
     def test_what_cannot_be_meant_is_a_usage_error(
@@ -304,7 +304,7 @@ class TestAccept:
         assert Path(files[1]).read_text() == "name,accuracy\nother,pass\n"
 
     def test_repeats_need_a_run_file(self, files: tuple[str, str]) -> None:
-        with pytest.raises(torchstone.UsageError, match="--repeat needs one run file"):
+        with pytest.raises(torchstone.UsageError, match="--repeat requires exactly one run file"):
             torchstone.accept(files[0], files[1], repeat=3)
 
 

@@ -111,7 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"block": "same", "allow": "same"}, "block and allow both name same"),
         ({"quarantines": "absent.toml"}, "absent.toml"),
         ({"a": "speed=1"}, "--a speed=1: expected one of"),
-        ({"b": {"backend": "eager"}, "backends": "inductor"}, "--backend is for both sides"),
+        ({"b": {"backend": "eager"}, "backends": "inductor"}, "--backend applies to both sides"),
         ({"output_a": "bench_it.py"}, "bench_it.py is there already"),
         ({"speed": 9}, "unknown field `speed`"),
     ],
@@ -151,7 +151,7 @@ def test_a_self_test_shows_itself_and_counts_false_alarms(tmp_path: Path) -> Non
     found = SelftestResult(AbSettings(), (tried(0.0, "same"), tried(0.05, "regression")))
     assert (found.exit_code, found.passed) == (0, True)
     assert "false alarms: 0 of 1" in str(found)
-    assert "5% slower: 1 of 1 caught" in found._repr_html_()
+    assert "5% slower: 1 of 1 detected" in found._repr_html_()
     assert [record["verdict"] for record in found.to_dicts()] == ["same", "regression"]
     found.write(tmp_path / "self.json")
     told = json.loads((tmp_path / "self.json").read_text())

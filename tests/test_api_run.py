@@ -91,14 +91,20 @@ def test_a_plan_names_the_cases_and_leaves_no_file(folder: Path) -> None:
         ({"targets": "bench_it.py", "shard": (3, 2)}, "--shard 3/2"),
         ({"targets": "bench_it.py", "batch_sizes": 0}, "--batch-size 0"),
         ({"targets": "bench_it.py", "buckets": -1.0}, "--bucket-mb -1"),
-        ({"targets": "bench_it.py", "probes": "accuracy", "counter": "python"}, "--counter is for"),
+        ({"targets": "bench_it.py", "probes": "accuracy", "counter": "python"}, "--counter requires"),
         ({"targets": "bench_it.py", "trust": True}, "--trust requires"),
-        ({"targets": "bench_it.py", "durations": "bench_it.py"}, "--durations is for --shard"),
+        ({"targets": "bench_it.py", "durations": "bench_it.py"}, "--durations requires --shard"),
         ({"targets": "bench_it.py", "raw_cells": True}, "--raw-cells requires --csv"),
-        ({"targets": "bench_it.py", "compile_mode": "x", "compile_options": {"a": 1}}, "exclude each other"),
+        (
+            {"targets": "bench_it.py", "compile_mode": "x", "compile_options": {"a": 1}},
+            "--compile-mode cannot be used with --option",
+        ),
         ({"targets": "bench_none.py"}, "bench_none.py"),
-        ({"targets": "bench_it.py", "resume": "bench_it.py"}, "so bench_it.py has no place"),
-        ({"resume": "bench_it.py", "devices": "cpu"}, "so devices has no place"),
+        (
+            {"targets": "bench_it.py", "resume": "bench_it.py"},
+            "the target bench_it.py cannot be used with --resume",
+        ),
+        ({"resume": "bench_it.py", "devices": "cpu"}, "devices cannot be used with --resume"),
         ({"resume": "bench_it.py"}, "this is not a run file"),
         ({"targets": "bench_it.py", "output": "bench_it.py"}, "bench_it.py is there already"),
         ({"targets": "bench_it.py", "speed": 9}, "unknown field `speed`"),
@@ -143,7 +149,7 @@ def test_rows_of_two_benchmarks_of_one_name_are_refused() -> None:
     from torchstone.api.measuring.pr_time import refuse_namesakes  # noqa: PLC0415
 
     cases = tuple(Case("same", "instructions", suite) for suite in ("one", "other"))
-    with pytest.raises(torchstone.UsageError, match="could not be told apart"):
+    with pytest.raises(torchstone.UsageError, match="would be ambiguous"):
         refuse_namesakes(Run("x", cases, ()))
 
 
@@ -208,7 +214,7 @@ class TestScript:
 
     def test_without_a_file_it_is_an_error(self, folder: Path) -> None:
         ran = execute(folder, "-c", "import torchstone; torchstone.main()")
-        assert "UsageError: torchstone.main() is for files" in ran.stderr
+        assert "UsageError: torchstone.main() can be called only from a file" in ran.stderr
 
     @pytest.mark.slow
     def test_the_file_measures_itself(self, folder: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.cli.options.run_options import OPTIONS, make_request
+from torchstone.api.measuring.preparation import prepare_request
+from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
 from torchstone.core.run_file import decode_run
@@ -78,7 +79,7 @@ def test_a_long_text_takes_no_time_that_grows_with_its_square() -> None:
 def test_an_option_is_used_as_it_is_and_recorded_without_its_credentials(tmp_path: Path) -> None:
     unset = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
     given = {**unset, "compile_options": ("url=https://u:geheim@x", "max_autotune=true")}
-    request = make_request(("smoke",), given)
+    request = prepare_request(make_run_request(("smoke",), given))
     assert request.settings.options["url"] == "https://u:geheim@x"
     assert dict(request.axes.further) == {"url": "https://***@x", "max_autotune": "true"}
     sources = {"smoke": {"kind": "suite", "name": "smoke"}}

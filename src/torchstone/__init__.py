@@ -1,20 +1,20 @@
 """torchstone: continuous benchmarking for PyTorch and ``torch.compile``.
 
-The flow, every arrow one typed function:
+The data flow; every arrow is one typed function:
 
-    resolve_targets(targets)        -> Targets             suites and files: where benchmarks come from
-    plan_cases(listings, axes, selection) -> list[Case]    what will be measured, in which order
-    Supervisor.execute(cases)       -> Iterator[Outcome]   parent: one isolated worker per case
-        run_case(benchmark, job, ...)                      child: the only code that imports torch
-    Journal.append(outcome)                                one JSON line, on disk before the next case starts
-    read_file(path)                 -> Reading             a run, or what is expected, from any file
-    merge(readings)                 -> Results             shards as one, the same case twice refused
-    weigh(base, new)                -> Comparison          effect, interval, certainty: no judgement
-    judge(comparison, rule, policy, metric) -> Ruling      the gate: a verdict, and whether it blocks
-    propose(baseline, text, readings, ...) -> Proposal     what accepting the results would change
-    render_*(report)                -> str                 terminal, Markdown, JUnit, JSON, GitHub
+    resolve_targets(targets)        -> Targets             find suites and files with benchmarks
+    plan_cases(listings, axes, selection) -> list[Case]    plan the cases and their order
+    Supervisor.execute(cases)       -> Iterator[Outcome]   parent: measure each case in its own worker process
+        run_case(benchmark, job, ...)                      worker: the only code that imports torch
+    Journal.append(outcome)                                write one JSON line, before the next case starts
+    read_file(path)                 -> Reading             read a run or expected values from any file
+    merge(readings)                 -> Results             merge shards; a case must not occur twice
+    weigh(base, new)                -> Comparison          compute effect, interval and certainty
+    judge(comparison, rule, policy, metric) -> Ruling      decide on a verdict, and whether it blocks
+    propose(baseline, text, readings, ...) -> Proposal     find the changes that accepting results would make
+    render_*(report)                -> str                 render as text, Markdown, JUnit, JSON, GitHub
 
-The parent never imports torch: a gate works on any machine, and answers at once.
+The parent process never imports torch, so that a check runs on any machine, and starts fast.
 """
 
 from importlib import import_module
@@ -137,7 +137,7 @@ _DEFINING = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class; loaded only when it is asked for)
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (a function or a class, loaded on first use)
     if name not in __all__:
         raise AttributeError(f"module 'torchstone' has no attribute '{name}'")
     return getattr(import_module(_DEFINING.get(name, "torchstone.api")), name)

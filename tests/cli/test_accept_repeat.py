@@ -100,7 +100,7 @@ def counted_run(**values: int) -> str:
 @pytest.mark.parametrize(
     ("repeat", "said"),
     [
-        ("1", "two values, the one in the file and one more, say next to nothing"),
+        ("1", "too few to estimate a spread"),
         ("0", "expected a whole number from 1"),
         ("many", "expected a whole number from 1"),
     ],
@@ -124,7 +124,7 @@ def test_only_one_run_file_can_be_measured_again(torchstone: Command, write: Wri
     write("r.csv", f"a,{CALLS},1000\n")
     write("e.csv", f"a,{CALLS},1000,0.1\n")
     for files in (["r.csv"], ["run.jsonl", "r.csv"]):
-        assert "--repeat needs one run file" in refused(torchstone, *files, "--baseline", "e.csv")
+        assert "--repeat requires exactly one run file" in refused(torchstone, *files, "--baseline", "e.csv")
     assert "--set cannot be used with --repeat" in refused(
         torchstone, "run.jsonl", "--baseline", "e.csv", "--set", "mode=training"
     )
@@ -145,14 +145,14 @@ def test_a_baseline_without_margins_is_refused(torchstone: Command, write: Write
     write("run.jsonl", counted_run(a=1000))
     write("r.csv", f"a,{CALLS},1000\n")
     said = refused(torchstone, "run.jsonl", "--baseline", "r.csv")
-    assert "a file of the kind pr-time cannot hold the margins that --repeat finds" in said
+    assert "the format pr-time cannot hold the margins that --repeat finds" in said
     assert "pr-time-expected or run" in said
 
 
 def test_where_nothing_is_counted_nothing_is_measured_again(torchstone: Command, write: WriteFile) -> None:
     write("run.jsonl", counted_run(a=1000))
     write("e.csv", f"b,{CALLS},1000,0.1\n")
-    assert "there is nothing to measure again" in refused(torchstone, "run.jsonl", "--baseline", "e.csv")
+    assert "nothing to measure again" in refused(torchstone, "run.jsonl", "--baseline", "e.csv")
 
 
 def test_code_of_another_revision_is_not_measured_again(torchstone: Command, write: WriteFile) -> None:

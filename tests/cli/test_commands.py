@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
 from torchstone.cli.commands.judging.check import OPTIONS, check
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import parse_plainly
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_file import encode_run
@@ -218,7 +218,7 @@ def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     ]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 2
-    assert "not UTF-8" in ran.stderr
+    assert "not valid UTF-8" in ran.stderr
 
 
 def test_a_narrow_terminal_gets_narrow_lines(files: tuple[str, ...], tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_several_reports_a_side_are_trials(torchstone: Command, write: WriteFile
     ran = torchstone("compare", base[0], new[0], *more, "--format", "json")
     assert {row["verdict"] for row in json.loads(ran.out)["rows"]} == {"regression"}
     refused = torchstone("compare", base[0], new[0], *more, "--policy", "upstream")
-    assert "compares two DDP reports" in refused.err
+    assert "can compare only two DDP reports" in refused.err
 
 
 def test_a_selection_chooses_rounds_too_and_the_original_knows_none(
@@ -89,4 +89,4 @@ def test_a_selection_chooses_rounds_too_and_the_original_knows_none(
     assert {row["model"] for row in found["ddp_rows"]} == {"resnet50"}
     refused = torchstone("compare", *files, "--policy", "upstream", "--only", "resnet50", "--margin", "5%")
     assert refused.code == 2
-    assert "without --margin and --only" in refused.err
+    assert "--margin and --only cannot be used with --policy upstream" in refused.err

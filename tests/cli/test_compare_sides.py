@@ -262,7 +262,7 @@ def test_a_page_that_would_be_none_is_refused(torchstone: Command, tmp_path: Pat
     files = [write_run(tmp_path, f"{side}.jsonl", [passed("a", times(5))]) for side in ("base", "new")]
     ran = torchstone("compare", *files, "-o", "page.html")
     assert ran.code == 2
-    assert "there would be no page in it" in ran.err
+    assert "this report is text, not an HTML page" in ran.err
     assert not (tmp_path / "page.html").exists()
 
 

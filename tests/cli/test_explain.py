@@ -286,7 +286,7 @@ class TestBadInput:
         two = [(of("a", each), of("a", each, dynamic=True)) for each in (BEFORE, AFTER)]
         save(run_of(*two[0]), run_of(*two[1]))
         err = self.refused(torchstone, *BOTH, "a")
-        assert "a means 2 cases of both files" in err
+        assert "a matches 2 cases of both files" in err
         assert "dynamic=true" in err
 
     def test_of_several_the_one_with_profiles_is_meant(self, torchstone: Command, save: Save) -> None:
@@ -308,7 +308,7 @@ class TestBadInput:
 
     def test_a_case_that_failed_says_so(self, torchstone: Command, save: Save) -> None:
         save(run_of(of("a", BEFORE)), run_of(outcome_of(case_of("a"), None, "timeout")))
-        assert "it ended as timeout" in self.refused(torchstone, *BOTH, "a")
+        assert "its status is timeout" in self.refused(torchstone, *BOTH, "a")
 
     def test_a_case_without_an_outcome(self, torchstone: Command, save: Save) -> None:
         new = Run("new", (case_of("a"),), (), finished=False)
@@ -319,16 +319,16 @@ class TestBadInput:
         by_python = AFTER | {"counter": "python", "unit": "calls"}
         save(run_of(of("a", BEFORE), of("b", BEFORE)), run_of(of("a", by_python), of("b", AFTER)))
         err = self.refused(torchstone, *BOTH, "a")
-        assert "base.jsonl has a count by simulated, new.jsonl one by python" in err
+        assert "base.jsonl was counted by simulated, new.jsonl by python" in err
         out = torchstone("explain", *BOTH).out
         assert "1 case with a profile" in out
-        assert "a is left out: base.jsonl has a count by simulated" in " ".join(out.split())
+        assert "a is left out: base.jsonl was counted by simulated" in " ".join(out.split())
 
     def test_stacks_on_one_side_only_are_mentioned(self, torchstone: Command, save: Save) -> None:
         without = {key: value for key, value in BEFORE.items() if key != "stacks"}
         save(run_of(of("a", without)), run_of(of("a", AFTER)))
         out = " ".join(torchstone("explain", *BOTH, "a").out.split())
-        assert "new.jsonl has call stacks, base.jsonl has none: they are not shown." in out
+        assert "new.jsonl has call stacks, base.jsonl has none; they are not shown." in out
 
     @pytest.mark.parametrize("wanted", [(), ("a",)])
     def test_a_malformed_profile_is_named_by_file_and_line(
@@ -356,7 +356,7 @@ class TestBadInput:
     def test_other_files_have_no_profiles(self, torchstone: Command, write: WriteFile) -> None:
         write("counts.csv", "add_loop,compile_time_instruction_count,1000\n")
         err = self.refused(torchstone, "counts.csv", BOTH[1], "add_loop")
-        assert "counts.csv: a file of kind pr-time, expected a run file" in err
+        assert "counts.csv: expected a run file, but the format is pr-time" in err
 
     @pytest.mark.parametrize(
         ("arguments", "problem"),
@@ -365,8 +365,8 @@ class TestBadInput:
             ((*BOTH, "a", "b"), "expected two run files"),
             ((*BOTH, "add_loop", "--top", "0"), "--top 0"),
             ((*BOTH, "add_loop", "--format", "pdf"), "pdf"),
-            ((*BOTH, "add_loop", "-o", "x.html", "--format", "json"), "x.html is a page"),
-            ((*BOTH, "add_loop", "-o", "base.jsonl"), "base.jsonl is one of the files to read"),
+            ((*BOTH, "add_loop", "-o", "x.html", "--format", "json"), "x.html is an HTML page"),
+            ((*BOTH, "add_loop", "-o", "base.jsonl"), "base.jsonl is an input file"),
             (("nowhere.jsonl", "new.jsonl"), "no such file"),
         ],
     )

@@ -449,7 +449,7 @@ class TestData:
         done = self.piped(tmp_path, *self.EXPORT, **{service: "true"})
         assert_safe(done.stdout.decode())
         assert b"a ##\\x5bgroup]" in done.stdout
-        assert b"caution: text that the CI service would obey was escaped" in done.stderr
+        assert b"caution: the output contains text that the CI service would interpret" in done.stderr
         assert self.piped(tmp_path, *self.EXPORT, "--raw-cells", **{service: "true"}).stdout == exact.replace(
             b"'=", b"="
         )

@@ -152,7 +152,7 @@ def test_runs_of_another_environment_are_left_out_and_named(
     write("new.jsonl", performance_run(13, 10.0))
     ran = accept(torchstone, "--learn-margins", "runs")
     assert "8 past values" in ran.out
-    assert "of another environment (torch is 2.13.0, was 2.11.0), so left out of the past: runs/1.jsonl" in (
+    assert "from another environment (torch is 2.13.0, was 2.11.0), so not used: runs/1.jsonl" in (
         ran.out.replace("runs/1.jsonl, runs/2.jsonl", "runs/1.jsonl")
     )
     assert "and 1 more" in ran.out
@@ -161,7 +161,7 @@ def test_runs_of_another_environment_are_left_out_and_named(
         write(f"runs/{day}.jsonl", performance_run(day, 10.0, OTHER_TORCH))
     ran = accept(torchstone, "--learn-margins", "runs")
     assert ran.code == 2
-    assert "4 past runs to learn from, and 8 more of another environment; a margin needs 5 or more" in ran.err
+    assert "4 past runs to learn from (and 8 more from another environment); at least 5 are needed" in ran.err
 
 
 def test_failed_runs_and_other_ways_to_measure_are_no_values(
@@ -250,8 +250,8 @@ def test_what_else_lies_in_the_folder_is_left_out_and_the_new_file_is_no_past(
     )
     assert ran.code == 0
     assert "12 past values" in ran.out
-    assert "runs/report.json is no file of results that torchstone knows: it is left out" in ran.out
-    assert "runs/expected.csv holds expected values, not results: it is left out" in ran.out
+    assert "runs/report.json is not a result file, and is ignored" in ran.out
+    assert "runs/expected.csv contains expected values, not results, and is ignored" in ran.out
     assert "notes.txt" not in ran.out
     assert "hidden" not in ran.out
 
@@ -272,15 +272,15 @@ def test_a_pattern_in_quotation_marks_and_repeated_files_work_too(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--learn-margins", "runs/1.jsonl"], "1 past run to learn from; a margin needs 5 or more"),
+        (["--learn-margins", "runs/1.jsonl"], "1 past run to learn from; at least 5 are needed"),
         (["--learn-margins", "nowhere/*"], "--learn-margins nowhere/*: no file matches"),
         (["--learn-margins", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["--learn-margins", "new.jsonl"], "there are no past runs"),
+        (["--learn-margins", "new.jsonl"], "no past runs found"),
         (["--learn-margins", "empty.csv"], "the file is empty"),
-        (["--false-alarms", "1%"], "--false-alarms is for --learn-margins"),
+        (["--false-alarms", "1%"], "--false-alarms requires --learn-margins"),
         (["--learn-margins", "runs", "--false-alarms", "often"], "expected a share such as 1% or 0.01"),
         (["--learn-margins", "runs", "--false-alarms", "60%"], "expected a share of at most 0.5"),
-        (["--learn-margins", "runs", "--repeat", "5"], "--repeat and --learn-margins both find margins"),
+        (["--learn-margins", "runs", "--repeat", "5"], "--repeat cannot be used with --learn-margins"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -322,7 +322,7 @@ def test_a_copy_of_a_run_counts_once(torchstone: Command, write: WriteFile, tmp_
     assert ran.code == 0
     assert "12 past values" in ran.out
     told = " ".join((ran.out + ran.err).split())
-    assert "runs/copied/3.jsonl is a copy of runs/3.jsonl: it counts once" in told
+    assert "runs/copied/3.jsonl is a copy of runs/3.jsonl, and is counted once" in told
     assert "runs/new-copy.jsonl is a copy of new.jsonl" in told
 
 

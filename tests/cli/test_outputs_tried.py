@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Command
 from torchstone.cli import group
-from torchstone.cli.options import output_trial as trying
+from torchstone.cli.options import output_checks
 from torchstone.core.disk import try_file, try_folder, write_text
 from torchstone.core.errors import InputError
 
@@ -133,7 +133,7 @@ def test_a_full_device_is_noticed_and_others_are_left_alone() -> None:
         try_file("/dev/full")
     try_file("/dev/null")
     try_file("/dev/stdout")
-    trying.try_outputs([], {"output": "/dev/full"})
+    output_checks.check_outputs([], {"output": "/dev/full"})
 
 
 def test_a_pipe_is_neither_opened_nor_written_to(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_two_files_with_one_name_are_refused_before_anything_is_measured(
         "pr-time", additions, str(other), "-k", "broken", "--counter=python", "--output", str(output)
     )
     assert done.code == 2
-    assert "broken is in additions and in again" in done.err
+    assert "broken is both in additions and in again" in done.err
     assert not (tmp_path / ".torchstone").exists()
     assert not output.exists()
 

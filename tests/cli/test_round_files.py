@@ -218,7 +218,7 @@ class TestWriteDdp:
         path = str(tmp_path / "ddp.json")
         write_ddp(scaling_run(failed_round(round_case("mlp", 1, "none"), "OOM")), path, said.append)
         assert not list(tmp_path.iterdir())
-        assert said[0].startswith(f"nothing for {path}")
+        assert said[0].startswith(f"{path} was not written")
         assert said[1] == f"not in {path}: mlp on 1 rank without DDP: OOM"
         write_ddp(scaling_run(*sweep()), None, said.append)
         assert not list(tmp_path.iterdir())

@@ -108,7 +108,7 @@ def test_a_line_for_each_case_and_a_summary_are_printed(finished: Finished) -> N
 
 
 def test_what_takes_long_is_said_at_once_where_nothing_can_be_seen_to_move(finished: Finished) -> None:
-    assert finished.err.splitlines()[0] == "loading torch and looking at the machine"
+    assert finished.err.splitlines()[0] == "loading torch and inspecting the machine"
 
 
 def test_measured_values_and_what_was_printed_are_kept(finished: Finished) -> None:
@@ -215,8 +215,8 @@ def test_cases_of_several_benchmarks_are_listed_on_lines_of_their_own(there: Com
     ran = there("repro", "run.jsonl", "linear*")
     assert ran.code == 2
     first, say, *cases = ran.err.splitlines()
-    assert first == "error: linear* means 4 cases of run.jsonl, and not all are of one benchmark"
-    assert say == "  say which:"
+    assert first == "error: linear* matches 4 cases of several benchmarks in run.jsonl"
+    assert say == "  choose one of:"
     assert [case.split("[")[0] for case in cases] == [
         f"    bench_mine::linear(width={n})" for n in (4, 4, 8, 8)
     ]

@@ -54,7 +54,10 @@ USAGE = [
     (["bench_a.py", "--exclude", "*"], "--exclude *: not a regular expression"),
     (["bench_a.py", "--option", "max_autotune"], "--option max_autotune: expected KEY=VALUE"),
     (["bench_a.py", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
-    (["bench_a.py", "--compile-mode", "default", "--option", "a=1"], "exclude each other"),
+    (
+        ["bench_a.py", "--compile-mode", "default", "--option", "a=1"],
+        "--compile-mode cannot be used with --option",
+    ),
     (["bench_a.py", "--compare-outputs", "gone"], "--compare-outputs gone: no such folder"),
     (["bench_a.py", "--shard", "1/2", "--durations", "gone.jsonl"], "gone.jsonl: no such file"),
     (["bench_a.py", "--csv", "bench_a.py"], "bench_a.py: this is a file, expected a folder"),
@@ -75,10 +78,10 @@ USAGE = [
     (["--repeat", "3"], "no targets given"),
     (
         ["bench_a.py", "--resume", "run.jsonl"],
-        "--resume takes the cases from the file, so bench_a.py has no place",
+        "the target bench_a.py cannot be used with --resume",
     ),
-    (["--resume", "run.jsonl", "--device", "cpu"], "so --device has no place"),
-    (["--resume", "run.jsonl", "--batch-invariant"], "so --batch-invariant has no place"),
+    (["--resume", "run.jsonl", "--device", "cpu"], "--device cannot be used with --resume"),
+    (["--resume", "run.jsonl", "--batch-invariant"], "--batch-invariant cannot be used with --resume"),
     (["--resume", "gone.jsonl"], "gone.jsonl: cannot be opened: no such file or directory"),
     (["--resume", "."], ".: a folder, expected a regular file"),
     (["--resume", "table.csv"], "table.csv:1: this is not a run file"),
@@ -116,7 +119,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_place(
     ran = torchstone("run", "bench_bad.py", "--start", start, "--device", "cpu")
     assert ran.code == 2
     said, error = ran.err.splitlines()
-    assert said == "loading torch and looking at the machine"
+    assert said == "loading torch and inspecting the machine"
     assert error == f"error: {tmp_path}/bench_bad.py:2:7: syntax error: invalid syntax"
     assert os.listdir(tmp_path) == ["bench_bad.py"]
 

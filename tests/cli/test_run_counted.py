@@ -149,13 +149,17 @@ def test_an_unknown_counter_is_refused(counted: Command) -> None:
 def test_options_of_the_probe_are_refused_without_it(counted: Command) -> None:
     ran = counted("run", "bench_counted.py", "--probe", "performance", "--counter", "python")
     assert ran.code == 2
-    assert "--counter is for the probe instructions" in ran.err
+    assert "--counter requires the probe instructions" in ran.err
 
 
 def test_options_of_a_probe_that_nothing_is_planned_for_are_refused_too(counted: Command) -> None:
     for target, options, said in (
-        ("linear", ("--ranks", "2"), "--ranks is for the probe scaling"),
-        ("few", ("--batch-invariant", "--counter", "python"), "--batch-invariant is for the probe accuracy"),
+        ("linear", ("--ranks", "2"), "--ranks requires the probe scaling"),
+        (
+            "few",
+            ("--batch-invariant", "--counter", "python"),
+            "--batch-invariant requires the probe accuracy",
+        ),
     ):
         ran = counted("run", f"bench_counted.py::{target}", *options, "--dry-run")
         assert ran.code == 2

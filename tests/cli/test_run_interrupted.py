@@ -157,7 +157,7 @@ def test_a_run_that_is_told_to_end_says_how_to_go_on(folder: Path, mark: str, nu
     assert ran.returncode == 130
     expect_no_process(mark)
     count = len(read_run(folder / "run.jsonl").run.outcomes)
-    assert f"stopped: {count} of 6 cases are in run.jsonl, {6 - count} are left; go on with" in ran.stderr
+    assert f"stopped: {count} of 6 cases are in run.jsonl, {6 - count} are left; resume with" in ran.stderr
     assert "  torchstone run --resume run.jsonl --csv 'my tables'\n" in ran.stderr
     assert "Traceback" not in ran.stderr
     if number == signal.SIGINT:

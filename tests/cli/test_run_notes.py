@@ -48,7 +48,7 @@ class TestCautions:
     def test_they_take_few_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
         lines = cautions_of(summary(capsys, *(timed(f"m{n}", f"{chr(97 + n)} " * 90) for n in range(20))))
         assert len(lines) <= 9
-        assert lines[-1].endswith("more: the page shows all of them")
+        assert lines[-1].endswith("more; 'torchstone report' shows all")
 
     def test_none_can_disturb_the_terminal(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = summary(capsys, timed("a\x1b[2J", "\x1b]0;title\x07\nline"))
@@ -65,7 +65,7 @@ class TestPrecision:
         text = summary(
             capsys, timed("a"), timed("b", interval=(1.7, 2.3)), timed("c", interval=(1.9, 2.1)), failed("no")
         )
-        assert "\n2 of 3 speedups are not known to 10 %: see --budget and --repeat\n" in text
+        assert "\n2 of 3 speedups are not known to within 10 %: see --budget and --repeat\n" in text
 
     def test_where_all_are_known_nothing_is_said(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert "not known" not in summary(capsys, timed("c", interval=(1.9, 2.1)))

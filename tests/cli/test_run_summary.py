@@ -141,7 +141,7 @@ def explained(capsys: pytest.CaptureFixture[str], *outcomes: Outcome) -> str:
 
 class TestReasons:
     def test_where_everything_was_served_that_is_said(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert explained(capsys, MLP) == "\ncaches served everything that was looked up, in 1 case\n"
+        assert explained(capsys, MLP) == "\nall cache lookups were hits, in 1 case\n"
 
     def test_a_reason_stands_once_with_its_graphs_and_repeats(
         self, capsys: pytest.CaptureFixture[str]
@@ -153,13 +153,13 @@ class TestReasons:
         )
         lines = text.splitlines()
         assert lines[1:4] == [
-            "why caches did not serve:",
+            "why caches were not used:",
             "smoke::a[device=cpu,backend=inductor,mode=inference]::compile_cache",
             "  warm       fx_graph bypass, graphs 0/0, 1/0 (repeats 1, 2): unsafe op",
         ]
         assert lines[4].startswith("  portable   native miss, all graphs (repeats 1, 2): what inductor wrote")
         assert text.count("compiled again") == 1
-        assert lines[-1] == "in the other 1 case everything was served"
+        assert lines[-1] == "all cache lookups were hits in 1 other case"
         assert max(map(len, lines)) <= 100
 
     def test_scenarios_without_a_result_say_why(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,11 +173,11 @@ class TestReasons:
 
     def test_what_nobody_explains_is_not_called_served(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = explained(capsys, outcome("a", {"cold": 3.0, "warm": 2.0}, hits=1))
-        assert "  warm       hits 1/2, and torch does not say why not more\n" in text
+        assert "  warm       hits 1/2, and torch gives no reason for the misses\n" in text
 
     def test_a_backend_without_caches_is_not_called_served(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = explained(capsys, outcome("a", {"cold": 3.0, "warm": 2.0}, hits=0, asked=0))
-        assert "  warm       no cache was asked\n" in text
+        assert "  warm       no cache was looked up\n" in text
 
     def test_a_case_that_never_began_says_how_it_ended(self, capsys: pytest.CaptureFixture[str]) -> None:
         ended = Outcome(Case("a", "compile_cache"), "worker_died", (), Failure("load", "killed"))
@@ -205,7 +205,7 @@ class TestCommand:
     def test_it_is_for_the_probe_that_has_something_to_explain(self, torchstone: Command) -> None:
         ran = torchstone("run", "smoke", "--explain")
         assert ran.code == 2
-        assert "--explain is for the probe compile_cache" in ran.err
+        assert "--explain requires the probe compile_cache" in ran.err
 
     @pytest.mark.slow
     def test_a_run_ends_with_the_explanation(self, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ class TestCommand:
         child.expect(
             r" mlp +cache inf +cold [\d.]+ s, warm [\d.]+ s \(saves [\d.]+%\), hits 2/2", timeout=120
         )
-        child.expect("caches served everything that was looked up, in 1 case", timeout=30)
+        child.expect("all cache lookups were hits, in 1 case", timeout=30)
         child.expect_exact("\r\n")
         child.wait()
         assert child.exitstatus == 0

@@ -656,7 +656,7 @@ def test_options_of_the_probe_are_refused_without_it(
 ) -> None:
     ran = torchstone("run", str(trouble), *probe, option, *value)
     assert ran.code == 2
-    assert f"{option} is for the probe compile_cache" in ran.err
+    assert f"{option} requires the probe compile_cache" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -665,7 +665,7 @@ def test_options_of_the_probe_are_refused_without_it(
         (("--scenario", "lukewarm"), "lukewarm"),
         (("--load-artifacts", "not_there"), "--load-artifacts not_there: no such folder"),
         (("--load-artifacts", ".", "--scenario", "warm"), "--load-artifacts requires the scenario portable"),
-        (("--batch-invariant",), "--batch-invariant is for the probe accuracy"),
+        (("--batch-invariant",), "--batch-invariant requires the probe accuracy"),
     ],
 )
 def test_values_that_cannot_be_right_are_refused(

@@ -156,8 +156,8 @@ def test_processes_that_torchrun_started_are_one_run(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--collective-backend", "pigeons"), "this torch has no such backend\n  there is: "),
-        (("--mode", "inference"), "scaling is about training"),
-        (("--budget", "5s"), "--budget has no meaning for the probe scaling"),
+        (("--mode", "inference"), "--mode inference cannot be used with the probe scaling"),
+        (("--budget", "5s"), "--budget cannot be used with the probe scaling"),
         (("--strategy", "zap"), "--strategy zap: expected none, ddp, fsdp"),
         (("--bucket-mb", "0"), "--bucket-mb 0: expected megabytes"),
         (("--ranks", "two"), "--ranks two: expected a whole number"),
@@ -173,4 +173,4 @@ def test_bad_requests_are_refused(tmp_path: Path, arguments: tuple[str, ...], me
 def test_options_of_rounds_are_for_the_probe_scaling(tmp_path: Path) -> None:
     done = run_torchstone(tmp_path, "run", "smoke", "--probe", "performance", "--ranks", "2")
     assert done.returncode == 2
-    assert "--ranks is for the probe scaling" in done.stderr
+    assert "--ranks requires the probe scaling" in done.stderr

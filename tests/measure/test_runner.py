@@ -10,8 +10,9 @@ import pytest
 from msgspec import structs
 
 from live_processes import Bench
+from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run import exit_code_of
-from torchstone.cli.options.run_options import OPTIONS, make_request
+from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Case, Run, Variant
 from torchstone.measure.measuring import Settings, settings_of_run
@@ -45,7 +46,8 @@ def prepare(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pr
 
     def call(*targets: str, **given: object) -> Run:
         absent = {each.name: () if each.multiple else None if each.metavar else False for each in OPTIONS}
-        return prepare_run(make_request(targets or ("bench_it.py",), absent | given), bench.session)
+        request = make_run_request(targets or ("bench_it.py",), absent | given)
+        return prepare_run(prepare_request(request), bench.session)
 
     return call
 

@@ -498,8 +498,8 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["none.jsonl"], "none.jsonl: no such file"),
-            (["run.jsonl", "--output", "run.jsonl"], "run.jsonl is one of the files to read"),
-            (["run.jsonl", "--baseline", "old.jsonl", "-o", "old.jsonl"], "old.jsonl is one of the files to read"),
+            (["run.jsonl", "--output", "run.jsonl"], "run.jsonl is an input file"),
+            (["run.jsonl", "--baseline", "old.jsonl", "-o", "old.jsonl"], "old.jsonl is an input file"),
             (["run.jsonl", "--output", "no/such/folder/x.html"], "no/such/folder/x.html: the parent folder does not exist"),
             (["run.jsonl", "--output", "."], "this is a folder, expected a file"),
             (["run.jsonl", "--only", "nothing*"], "--only nothing*: no case matches"),

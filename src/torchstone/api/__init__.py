@@ -1,6 +1,6 @@
-"""The public Python API: one function a capability, request in, result out. Nothing here prints or exits.
+"""The public Python API: one function per capability, from a request to a result. Nothing here prints or exits.
 
-Each name is loaded when it is asked for: importing torchstone stays quick.
+Names are loaded on first use, so that importing torchstone stays fast.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The case of a run that a text means."""
+"""Find cases of a run by name, id or pattern."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_LISTED = 10
 
 
 def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
-    """The one case that is meant, or all cases of the one benchmark that is."""
+    """Return the case with this id, or all cases of the benchmark with this name or pattern."""
     found = (
         [case for case in run.plan if case.id == wanted]
         or [case for case in run.plan if case.benchmark == wanted]
@@ -28,10 +28,10 @@ def find_cases(run: Run, wanted: str, path: str) -> list[Case]:
 
 
 def _several(found: list[Case], wanted: str, path: str) -> UsageError:
-    """The error for a text that means cases of several benchmarks, with a line for each case."""
-    error = UsageError(f"{wanted} means {len(found)} cases of {path}, and not all are of one benchmark")
-    lines = ["say which:", *(printable(case.id, 1000) for case in found[:MOST_LISTED])]
+    """Return the error for a text that matches cases of several benchmarks, with a line for each case."""
+    error = UsageError(f"{wanted} matches {len(found)} cases of several benchmarks in {path}")
+    lines = ["choose one of:", *(printable(case.id, 1000) for case in found[:MOST_LISTED])]
     if len(found) > MOST_LISTED:
         lines.append(f"... and {len(found) - MOST_LISTED} more")
-    error.advice = "\n    ".join(lines)  # lines of our own: what an error is given is put on one line
+    error.advice = "\n    ".join(lines)  # set here, because the constructor would join the lines
     return error

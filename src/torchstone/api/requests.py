@@ -1,4 +1,4 @@
-"""Arguments of a Python call -> a request record: one value or several, paths, mappings; checked once, here."""
+"""Make request records from the arguments of Python calls: single values or several, paths, mappings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Request = TypeVar("Request", bound=Struct)
 
 Path = str | os.PathLike[str]
 Source = Path | Reading | RunResult
-"""Where results come from: a file of any kind torchstone reads, or what ``read`` or ``run`` returned."""
+"""Results: a file in any format that torchstone reads, or the result of ``read`` or ``run``."""
 Sources = Source | Iterable[Source]
 Texts = str | Iterable[str]
-"""One text or several."""
+"""One string or several."""
 
 
 def make_request(kind: type[Request], given: Mapping[str, object]) -> Request:
-    """A request from the arguments of a call; a wrong name or type is a ``UsageError``.
+    """Make a request from the arguments of a call. Raise a ``UsageError`` for a wrong name or type.
 
-    Where a request has a tuple, one value will do; a mapping becomes pairs.
+    A field that is a tuple also accepts a single value; a mapping becomes pairs.
     """
     fields = {field.name: field for field in structs.fields(kind)}
     values = {}
@@ -52,14 +52,14 @@ def _as_tuple(value: object, taken: str) -> object:
 
 
 def _plain(value: object) -> object:
-    """A path as text, a result as its reading; anything else as it is."""
+    """Return a path as a string, and a result as its reading; anything else unchanged."""
     if isinstance(value, RunResult):
         return value.reading
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def command_words(*options: tuple[str, Any]) -> tuple[str, ...]:
-    """Options as words of a command line; those that have no value are left out.
+    """Return options as words of a command line, without those that have no value.
 
     >>> command_words(("--only", ("a", "b")), ("--trust", True), ("--kind", ""), ("--margin", 0.02))
     ('--only', 'a', '--only', 'b', '--trust', '--margin', '2%')

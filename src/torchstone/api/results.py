@@ -1,4 +1,4 @@
-"""Results as Python has them: outcomes with where they came from, as dictionaries, as a table, as text and in a notebook."""
+"""Results of a run in Python: outcomes, dictionaries, data frames, text, and HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunResult(Struct, frozen=True):
-    """Results that were measured, or read from a file of any kind."""
+    """Results that were measured, or read from a file."""
 
     reading: Reading
 
@@ -30,22 +30,22 @@ class RunResult(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The file that holds it."""
+        """The file that contains the run."""
         return self.reading.path
 
     @property
     def id(self) -> str:
-        """The run's id; the file's name where the file has none."""
+        """The id of the run; the name of the file if it has none."""
         return self.run.id
 
     @property
     def plan(self) -> tuple[Case, ...]:
-        """Every case that was to be measured."""
+        """All planned cases."""
         return self.run.plan
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """One outcome for each case that was measured."""
+        """One outcome for each measured case."""
         return self.run.outcomes
 
     @property
@@ -65,23 +65,23 @@ class RunResult(Struct, frozen=True):
         return iter(self.outcomes)
 
     def __getitem__(self, name: str) -> Outcome:
-        """The outcome of a case, by its id, or by the name of a benchmark that has one case."""
+        """Return the outcome of a case, by its id, or by the name of a benchmark that has one case."""
         found = [each for each in self.outcomes if name in {each.case.id, each.case.benchmark}]
         if len(found) != 1:
             raise KeyError(name if not found else f"{name}: {count_of(len(found), 'case')}, use the id")
         return found[0]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary for each measurement, and one for each case that has none: case, axes, status, metric, value."""
+        """Return one dictionary for each measurement, and one for each case without any: case, axes, status, metric, value."""
         return [record for outcome in self.outcomes for record in _records(outcome)]
 
     def to_frame(self) -> pd.DataFrame:
-        """The same as a pandas ``DataFrame``. Needs pandas; ``to_dicts`` does not."""
+        """Return the same as a pandas ``DataFrame``. Requires pandas; ``to_dicts`` does not."""
         try:
-            import pandas as pd  # noqa: PLC0415  (an optional library, slow to import)
+            import pandas as pd  # noqa: PLC0415  (optional, and slow to import)
         except ImportError:
             raise TorchstoneError(
-                "pandas is not installed, so there are no data frames",
+                "to_frame() requires pandas, which is not installed",
                 advice="install pandas, or use to_dicts()",
             ) from None
         return pd.DataFrame(self.to_dicts())

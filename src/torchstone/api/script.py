@@ -1,4 +1,4 @@
-"""``main``: makes a benchmark file a script."""
+"""``main``: run a benchmark file as a script."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from torchstone.core.errors import UsageError
 
 
 def main() -> NoReturn:
-    """Do what ``torchstone run THIS_FILE`` does, with the options of the command line: for the end of a benchmark file.
+    """Run ``torchstone run THIS_FILE`` with the options of the command line. Call it at the end of a benchmark file.
 
         if __name__ == "__main__":
             torchstone.main()
 
-    The process becomes that command, so nothing that the file has imported, such as torch, is left in it.
+    The process is replaced by that command, so nothing that the file has imported, such as torch, remains.
     """
     if not getattr(sys.modules["__main__"], "__file__", None):
-        raise UsageError("torchstone.main() is for files", advice="call torchstone.run(...) here")
+        raise UsageError(
+            "torchstone.main() can be called only from a file", advice="call torchstone.run(...) instead"
+        )
     own = len(sys.argv)
     flags = sys.orig_argv[1:-own] if own < len(sys.orig_argv) else []
     if flags[-1:] == ["-m"]:  # python -m bench_mine

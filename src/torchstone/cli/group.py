@@ -1,4 +1,4 @@
-"""The command line as click sees it: all commands, their help texts, and what is said about a mistake."""
+"""The click command line: all commands, and messages about usage errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 from torchstone import __version__
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.core.errors import UsageError
 from torchstone.core.text.suggestions import did_you_mean
 
@@ -32,15 +32,23 @@ COMMANDS = {
 }
 
 
+SECTIONS = {
+    "Measure": ("run", "list", "repro", "ab", "selftest", "doctor"),
+    "Judge": ("check", "compare", "accept", "quarantine", "explain"),
+    "Files": ("report", "import", "export"),
+    "PyTorch's own benchmarks": ("cachebench", "pr-time"),
+}
+
+
 class LazyGroup(click.Group):
     """Imports a command's module only when that command is called."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """All commands, in the order in which people meet them."""
+        """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """The command of this name."""
+        """Return the command of this name."""
         if name not in COMMANDS:
             return None
         module = import_module(COMMANDS[name])
@@ -50,6 +58,20 @@ class LazyGroup(click.Group):
             return make_command("compare", module.compare, module.OPTIONS, "BASE NEW", required=False)
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands under headings."""
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), command.get_short_help_str(formatter.width))
+                        for name, command in commands
+                        if command
+                    ]
+                )
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -61,29 +83,33 @@ def torchstone() -> None:
     Measure a suite, or your own models:
       torchstone run smoke
       torchstone run bench_mine.py
-    Decide whether a change made something slower, on this machine:
+    Decide whether a change made something slower on this machine:
       torchstone ab bench_mine.py --a rev=main --b rev=HEAD
     Compare two runs:
       torchstone compare main.jsonl new.jsonl
     Judge results against a committed baseline:
       torchstone check results.csv --baseline expected.csv
-    Adopt the results as the new baseline:
+    Adopt results as the new baseline:
       torchstone accept results.csv --baseline expected.csv
 
-    Exit codes: 0 fine, 1 the gate says no, 2 bad input or usage, 3 the
-    measurement itself could not be done.
+    \b
+    Exit codes:
+      0  success
+      1  something blocks, or a case failed
+      2  bad input or usage
+      3  nothing could be measured, or a run file was lost
     """
 
 
 def run_group(arguments: Sequence[str]) -> int:
-    """Run a command line, and give its exit code."""
+    """Run a command line, and return its exit code."""
     try:
         result = torchstone.main(list(arguments), prog_name="torchstone", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
     except click.NoSuchOption as error:
-        # Trust is not to be had by a typing mistake.
+        # Never suggest --trust: a typing mistake must not lead to executing code.
         options = [each for each in error.possibilities or () if each != "--trust"]
         hint = f"did you mean {' or '.join(options)}? " if options else ""
         command = error.ctx.command_path if error.ctx else "torchstone"

@@ -1,4 +1,4 @@
-"""The ``torchstone`` command: runs one subcommand, and turns errors into one message and an exit code."""
+"""The ``torchstone`` command: run one subcommand, and turn errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
+from torchstone.cli.options.output_checks import check_outputs
+from torchstone.cli.options.plain import parse_plainly
 from torchstone.cli.terminal.output import safe_streams
-from torchstone.cli.terminal.streams import prepare_streams, settle
+from torchstone.cli.terminal.streams import flush_streams, prepare_streams
 from torchstone.core.disk import reason
 from torchstone.core.errors import TorchstoneError, UsageError, printable
 
-_PLAIN = ("check", "compare")
-"""The commands whose plain form does without click."""
+_PLAIN = {
+    "check": "torchstone.cli.commands.judging.check",
+    "compare": "torchstone.cli.commands.judging.compare",
+}
+"""Commands that run without click unless their options need its help texts or error messages."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command, and give its exit code."""
+    """Run one command, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name that the terminal cannot show is shown in escapes
+            # Escape characters that the terminal cannot show.
+            stream.reconfigure(errors="backslashreplace")
     with safe_streams():
         return _answer(arguments)
 
 
 def _answer(arguments: list[str]) -> int:
-    """Run one command; what goes wrong becomes a message and an exit code."""
+    """Run one command; turn errors into a message and an exit code."""
     try:
         _refuse_undecodable(arguments)
         code = _run(arguments)
@@ -51,35 +55,30 @@ def _answer(arguments: list[str]) -> int:
 
 
 def _refuse_undecodable(arguments: list[str]) -> None:
-    """Refuse names that are not UTF-8: they could not be written into any report."""
+    """Refuse arguments that are not UTF-8: no report could contain them."""
     for argument in arguments:
         if not argument.isprintable() and any("\udc80" <= character <= "\udcff" for character in argument):
-            raise UsageError(f"{printable(argument)}: a name that is not UTF-8", advice="rename it")
+            raise UsageError(f"{printable(argument)}: not valid UTF-8", advice="rename the file")
 
 
 def _run(arguments: list[str]) -> int:
+    """Run a command; try without click first where possible."""
     if arguments and arguments[0] in _PLAIN:
-        from torchstone.cli.options.plain import parse_plainly  # noqa: PLC0415
-
-        command = import_module(
-            f"torchstone.cli.commands.judging.{arguments[0]}"
-        )  # other commands do not need it
+        command = import_module(_PLAIN[arguments[0]])
         plain = parse_plainly(arguments[1:], command.OPTIONS)
         if plain is not None:
-            from torchstone.cli.options.output_trial import try_outputs  # noqa: PLC0415  (other commands have it from click's side)
-
             positional, values = plain
-            try_outputs(command.OPTIONS, values)
+            check_outputs(command.OPTIONS, values)
             code: int = getattr(command, arguments[0])(positional, **values)
             return code
-    from torchstone.cli.group import run_group  # noqa: PLC0415  (click takes longer to import than a gate to judge)
+    from torchstone.cli.group import run_group  # noqa: PLC0415  (start-up: importing click takes longer than a check)
 
     return run_group(arguments)
 
 
 def main() -> None:
-    """The console command."""
-    gc.disable()  # a short process with many records and no cycles: collecting only costs time
+    """Run the console command."""
+    gc.disable()  # a short process without reference cycles: collecting garbage would only cost time
     prepare_streams()
-    code = settle(run(sys.argv[1:]))
-    os._exit(code)  # everything is written: taking millions of records apart again would only cost time
+    code = flush_streams(run(sys.argv[1:]))
+    os._exit(code)  # all output is written: freeing millions of records would only cost time

@@ -213,11 +213,11 @@ WORDING = {
     _K.REMOVAL_WITHOUT_USE: Wording(
         "{place}: not_flaky {case} removes nothing: the flaky list {version} has no such model{scope}"
     ),
-    _K.NOT_RESULTS: Wording("{path} is no file of results that torchstone knows: it is left out of the past"),
-    _K.EXPECTED_VALUES: Wording("{path} holds expected values, not results: it is left out of the past"),
-    _K.COPY_OF_RUN: Wording("{path} is a copy of {same}: it counts once"),
-    _K.PAST_ELSEWHERE: Wording("of another environment ({why}), so {what}left out of the past: {paths}"),
-    _K.NO_COMMON_PAST: Wording("--history has none of the cases that were judged: nothing was looked for"),
+    _K.NOT_RESULTS: Wording("{path} is not a result file, and is ignored"),
+    _K.EXPECTED_VALUES: Wording("{path} contains expected values, not results, and is ignored"),
+    _K.COPY_OF_RUN: Wording("{path} is a copy of {same}, and is counted once"),
+    _K.PAST_ELSEWHERE: Wording("from another environment ({why}), so {what}not used: {paths}"),
+    _K.NO_COMMON_PAST: Wording("--history has none of the judged cases, so no drift can be found"),
     _K.PROFILE_NOT_SHOWN: Wording("the profile of {case} is not shown: {why}"),
     _K.EMPTY_SHARD: Wording("shard {shard}/{shards} has no cases: all are in others"),
     _K.RANKS_SHARE_CORES: Wording(
@@ -229,9 +229,7 @@ WORDING = {
     _K.WORKERS_SPAWNED: Wording("workers are spawned, which takes longer: {problem}"),
     _K.STARTING_WORKERS: Wording("{note}"),
     _K.ONLY_ON_ONE_SIDE: Wording("only {side} has {case}, so it is not compared"),
-    _K.SIDES_ARE_EQUAL: Wording(
-        "A and B are the same thing: this shows how often chance alone makes a verdict"
-    ),
+    _K.SIDES_ARE_EQUAL: Wording("A and B are identical: any change found is a false alarm"),
     _K.NO_FILE_DIFFERS: Wording("no file differs between A and B"),
     _K.CHANGED_FILE_NOT_IMPORTED: Wording(
         "the one file in which A and B differ was not imported ({files}): is the code under test installed elsewhere, "

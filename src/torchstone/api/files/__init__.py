@@ -1,1 +1,1 @@
-"""Reading, converting and showing files of results."""
+"""Read, convert and show result files."""

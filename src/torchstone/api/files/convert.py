@@ -1,4 +1,4 @@
-"""``convert``: results of any format in another one, with nothing lost silently."""
+"""``convert``: convert results between formats, and report everything that is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ConvertRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which files, in which format. ``lossy`` permits a format that cannot hold everything."""
+    """Files to convert, and the target format. ``lossy`` permits a format that cannot hold everything."""
 
     results: tuple[Input, ...]
     to: str = "run"
@@ -38,7 +38,7 @@ class ConvertRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ConvertOptions(TypedDict, total=False):
-    """What ``convert`` takes besides the files; docs/formats.md explains each."""
+    """Options of ``convert``, explained in docs/formats.md."""
 
     to: str
     lossy: bool
@@ -49,7 +49,7 @@ class ConvertOptions(TypedDict, total=False):
 
 
 class ConvertResult(Struct, frozen=True):
-    """The text of the new file, what it could not hold, and cautions about the input."""
+    """The converted text, the information it could not hold, and cautions about the input."""
 
     run: Run
     kind: str
@@ -76,13 +76,13 @@ def convert(results: Sources, **options: Unpack[ConvertOptions]) -> ConvertResul
 
         torchstone.convert("run.jsonl", to="accuracy", lossy=True).write("accuracy.csv")
 
-    Several files are merged. A format that cannot hold everything is an error unless ``lossy``; ``losses`` then names what is lost.
+    Several files are merged. A format that cannot hold everything is an error unless ``lossy`` is set; ``losses`` lists what was lost.
     """
     return convert_results(make_request(ConvertRequest, {"results": results, **options}))
 
 
 def convert_results(request: ConvertRequest) -> ConvertResult:
-    """Convert as a request says."""
+    """Convert as requested."""
     if request.to not in WRITTEN:
         raise UsageError(f"--to {request.to}: expected one of {', '.join(WRITTEN)}")
     if request.raw_cells and request.to not in TABLES:
@@ -101,7 +101,7 @@ def convert_results(request: ConvertRequest) -> ConvertResult:
 
 
 class LossError(UsageError):
-    """A format cannot hold everything that the files say, and losing it was not permitted."""
+    """A format cannot hold all information in the files, and ``lossy`` is not set."""
 
     def __init__(self, kind: str, losses: list[str], cautions: tuple[Caution, ...]) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""``read``: results, or expected values, from a file of any kind."""
+"""``read``: read results or expected values from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReadRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file, its kind where that is not to be recognised, and axes that it does not state."""
+    """A file, its format unless it is to be detected, and axes that it does not state."""
 
     file: Input
     kind: str = ""
@@ -24,14 +24,14 @@ class ReadRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ReadOptions(TypedDict, total=False):
-    """What ``read`` takes besides the file."""
+    """Options of ``read``."""
 
     kind: str
     axes: Mapping[str, object]
 
 
 def read(file: Source, **options: Unpack[ReadOptions]) -> RunResult:
-    """Read a run file, or a file of any other kind torchstone knows (docs/formats.md).
+    """Read a run file, or a file in any other format that torchstone reads (docs/formats.md).
 
     torchstone.read("results.csv", axes={"device": "cuda"}).to_dicts()
     """

@@ -1,4 +1,4 @@
-"""``report``: results as one HTML page."""
+"""``report``: make an HTML page of results."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from torchstone.reporting.views.page_view import MOST_ROWS, Page, make_page
 if TYPE_CHECKING:
     from typing import Unpack
 
-PIXELS = 640  # the height of a page in a notebook
+PIXELS = 640  # height of the page in a notebook
 
 
 class ReportRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the page shows. ``output`` is part of the command that makes the page again."""
+    """Contents of the page. ``output`` is part of the command that makes the page again."""
 
     results: tuple[Input, ...]
     baselines: tuple[Input, ...] = ()
@@ -53,7 +53,7 @@ class ReportRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ReportOptions(TypedDict, total=False):
-    """What ``report`` takes besides the results; docs/reports.md explains each."""
+    """Options of ``report``, explained in docs/reports.md."""
 
     baselines: Sources
     only: Texts
@@ -67,7 +67,7 @@ class ReportOptions(TypedDict, total=False):
 
 
 class ReportResult(Struct, frozen=True):
-    """A page: one file that needs nothing but a browser."""
+    """A self-contained HTML page."""
 
     page: Page
     html: str
@@ -97,7 +97,7 @@ class ReportResult(Struct, frozen=True):
 
 
 def report(results: Sources, **options: Unpack[ReportOptions]) -> ReportResult:
-    """Show results as one HTML page, as ``torchstone report`` does.
+    """Make an HTML page of results, as ``torchstone report`` does.
 
     torchstone.report("run.jsonl", baselines="last-week.jsonl").write("report.html")
     """
@@ -105,7 +105,7 @@ def report(results: Sources, **options: Unpack[ReportOptions]) -> ReportResult:
 
 
 def make_report(request: ReportRequest) -> ReportResult:
-    """Make the page that a request asks for."""
+    """Make a page as requested."""
     settings = load_config(request.config)
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
@@ -114,7 +114,7 @@ def make_report(request: ReportRequest) -> ReportResult:
     results = merge(chosen)
     if not any(reading.run.plan for reading in (*chosen, *selected)):
         only = request.only
-        raise no_match(only, (*readings, *expected)) if only else UsageError("there are no cases")
+        raise no_match(only, (*readings, *expected)) if only else UsageError("the files contain no cases")
     page = make_page(
         results,
         _judge(results, selected, expected, request, settings) if request.baselines else None,
@@ -128,7 +128,7 @@ def make_report(request: ReportRequest) -> ReportResult:
 
 
 def _repeated(request: ReportRequest) -> tuple[str, ...]:
-    """The options that a suggested command has to repeat."""
+    """Return the options that a suggested command repeats."""
     return command_words(
         ("--config", request.config),
         ("--kind", request.kind),
@@ -138,7 +138,7 @@ def _repeated(request: ReportRequest) -> tuple[str, ...]:
 
 
 def _command(request: ReportRequest) -> tuple[str, ...]:
-    """The command that makes the same page, less the cases that it asked for."""
+    """Return the command that makes the same page, without the selection of cases."""
     named = command_words(
         ("--baseline", names_of(request.baselines)),
         ("--output", request.output),
@@ -155,7 +155,7 @@ def _judge(
     request: ReportRequest,
     settings: ConfigFile,
 ) -> Report:
-    """What the gate says, by the strict policy."""
+    """Judge the results by the strict policy."""
     require_common_probe(results.readings, expected)
     policy = make_policy("strict", settings.block, settings.allow)
     conditions = Conditions(

@@ -1,1 +1,1 @@
-"""Judging results: check, compare, accept, explain."""
+"""Judge results: check, compare, accept, explain."""

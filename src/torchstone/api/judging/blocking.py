@@ -1,4 +1,4 @@
-"""What blocks: verdicts by name, and the quarantine in force."""
+"""Parse verdicts, and find the quarantine in force."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _parse_verdict(name: str) -> Verdict:
     try:
         return Verdict(name)
     except ValueError:
-        raise UsageError(f"{name}: no such verdict", advice=f"there are {', '.join(Verdict)}") from None
+        raise UsageError(f"{name}: no such verdict", advice=f"expected one of {', '.join(Verdict)}") from None
 
 
 def find_quarantine(
@@ -31,17 +31,17 @@ def find_quarantine(
 ) -> tuple[list[QuarantineEntry], tuple[Caution, ...]]:
     """Return the entries of the named files, else those of quarantine.toml, and cautions about them.
 
-    The policy upstream has the original's own list in place of quarantine.toml; files that are named count too, and may take entries out of that list.
+    The policy upstream uses the list of PyTorch's own scripts instead of quarantine.toml; named files are added, and may remove entries from that list.
     """
     default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
     if not (chosen := paths or default) and not policy.is_upstream:
         return [], ()
-    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML takes its time to import)
+    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML is slow to import, and most checks need none)
 
     entries = [entry for path in chosen for entry in read_quarantine(path)]
     if not policy.is_upstream:
         return entries, ()
     removals = [removal for path in chosen for removal in read_removals(path)]
     shipped, idle = without_removed(find_version(policy.upstream_version), removals)
-    told = (tell_idle(removal, policy.upstream_version) for removal in idle)
-    return [*entries, *shipped], tuple(told)
+    cautions = (tell_idle(removal, policy.upstream_version) for removal in idle)
+    return [*entries, *shipped], tuple(cautions)

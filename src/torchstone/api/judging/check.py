@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
-from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
+from torchstone.api.judging.check_request import (
+    CheckOptions,
+    CheckRequest,
+    words_for_accept,
+    words_for_check,
+)
+from torchstone.api.requests import Sources, make_request
 from torchstone.api.showing import show_html
-from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
-from torchstone.core.caution_kinds import CautionKind
-from torchstone.core.cautions import Caution, make_caution
+from torchstone.api.sources import names_of, read_input, read_inputs
+from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.formats.merge import Results, merge, no_match, require_results
+from torchstone.formats.merge import merge, no_match, require_results
 from torchstone.gate import checking
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Conditions, Judgement, RoundTable, Row
+from torchstone.gate.verdicts import Conditions, Judgement, Row
 from torchstone.reporting.dialects.styles import render_report
 from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report, describe_finding, short_name
@@ -35,62 +40,14 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 
-class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to judge, and by what. ``keep_passing`` keeps rows that pass; otherwise they are only counted."""
-
-    results: tuple[Input, ...] = ()
-    baselines: tuple[Input, ...] = ()
-    policy: str = ""
-    upstream_version: str | None = None
-    rules: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    block: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    quarantines: tuple[str, ...] = ()
-    platforms: tuple[str, ...] = ()
-    axes: Axes = ()
-    kind: str = ""
-    baseline_kind: str = ""
-    compare_anyway: bool = False
-    cross_environment: bool = False
-    history: tuple[str, ...] = ()
-    as_of: date | None = None
-    config: str | None = None
-    keep_passing: bool = True
-
-
-class CheckOptions(TypedDict, total=False):
-    """What ``check`` takes besides the results; docs/gate.md explains each."""
-
-    baselines: Sources
-    policy: str
-    upstream_version: str
-    rules: Texts
-    metrics: Texts
-    only: Texts
-    block: Texts
-    allow: Texts
-    quarantines: Texts
-    platforms: Texts
-    axes: Mapping[str, object]
-    kind: str
-    baseline_kind: str
-    compare_anyway: bool
-    cross_environment: bool
-    history: Texts
-    as_of: date
-    config: Path
-
-
 class CheckResult(Struct, frozen=True):
-    """What the gate says about results."""
+    """Verdicts on results."""
 
     report: Report
 
     @property
     def judgement(self) -> Judgement:
-        """Everything the gate found out."""
+        """All verdicts, counts and cautions."""
         return self.report.judgement
 
     @property
@@ -110,7 +67,7 @@ class CheckResult(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0 where nothing blocks, 1 otherwise."""
+        """The exit code of the command: 0 if nothing blocks, else 1."""
         return self.judgement.exit_code
 
     @property
@@ -124,11 +81,11 @@ class CheckResult(Struct, frozen=True):
         return tuple(self.judgement.cautions)
 
     def render(self, style: str = "text") -> str:
-        """The report as text, Markdown, JUnit, JSON or GitHub annotations."""
+        """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
         return render_report(self.report, style)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value."""
+        """Return one dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value."""
         return [
             {
                 "case": row.case.id,
@@ -161,7 +118,7 @@ class CheckResult(Struct, frozen=True):
 def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:
     """Judge results against ``baselines`` and ``rules``, as ``torchstone check`` does.
 
-    Results and baselines are files of any kind torchstone reads, or results of earlier calls.
+    Results and baselines are files in any format that torchstone reads, or results of earlier calls.
 
         result = torchstone.check("results.csv", baselines="expected.csv")
         result.passed, result.red
@@ -170,15 +127,18 @@ def check(results: Sources, **options: Unpack[CheckOptions]) -> CheckResult:
 
 
 def files_of(request: CheckRequest) -> tuple[str, ...]:
-    """All files that judging would read: a report must not be written over one of them."""
+    """Return all files that a check reads; a report must not overwrite them."""
     settings = load_config(request.config)
-    told = (*(request.quarantines or settings.quarantines), *([request.config] if request.config else []))
+    settings_files = (
+        *(request.quarantines or settings.quarantines),
+        *([request.config] if request.config else []),
+    )
     baselines = names_of(request.baselines) or settings.baselines
-    return (*names_of(request.results), *baselines, *request.history, *told)
+    return (*names_of(request.results), *baselines, *request.history, *settings_files)
 
 
 def check_results(request: CheckRequest) -> CheckResult:
-    """Judge as a request says."""
+    """Judge as requested."""
     settings = load_config(request.config)
     if not request.results:
         raise UsageError(
@@ -191,11 +151,11 @@ def check_results(request: CheckRequest) -> CheckResult:
 
 
 def _conditions(request: CheckRequest, settings: ConfigFile) -> Conditions:
-    """The policy, rules, quarantine and day to judge by."""
+    """Return the policy, rules, quarantine and date to judge by."""
     rules = RuleBook((*settings.rules, *map(parse_rule, request.rules)))
     if not request.baselines and not rules.metrics_without_baseline():
-        advice = "name a baseline (--baseline FILE), or a rule such as --rule speedup=floor:1.2"
-        raise UsageError("nothing to judge by", advice=advice)
+        advice = "add --baseline FILE, or a rule such as --rule speedup=floor:1.2"
+        raise UsageError("no baseline and no rule given", advice=advice)
     policy = _policy(settings, request)
     entries, cautions = find_quarantine(request.quarantines or settings.quarantines, policy)
     named = platforms_of(names_of(request.baselines)) if policy.is_upstream else frozenset()
@@ -214,7 +174,7 @@ def _conditions(request: CheckRequest, settings: ConfigFile) -> Conditions:
 
 
 def _judge(request: CheckRequest, conditions: Conditions) -> Report:
-    """Read all files, and judge."""
+    """Read all files, and judge them."""
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
     expected = [read_input(each, request.baseline_kind) for each in request.baselines]
@@ -227,54 +187,32 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
         names_of(request.results),
         probes_of(expected),
         acceptance_for(readings, expected, conditions.rules, request.metrics),
-        _repeated_by_check(request),
-        _repeated_by_accept(request),
+        words_for_check(request),
+        words_for_accept(request),
         repeated_names((*results.readings, *selected)),
     )
-    rounds = _rounds_of(results.readings, selected)
-    # The original only ever prints the difference of two DDP reports.
-    if conditions.policy.is_upstream and rounds:
-        return Report(Judgement(conditions.policy, [], [], rounds=rounds), context)
-    dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
-    judgement = checking.check_results(results, Baseline(selected, expected, dtypes), conditions)
-    if conditions.policy.is_upstream and judgement.counts.red:
-        from torchstone.gate.near_misses import tell_not_deterministic  # noqa: PLC0415  (start-up: most checks are green)
+    is_ddp_pair = [reading.kind for reading in (*results.readings, *selected)] == ["ddp", "ddp"]
+    if is_ddp_pair and conditions.policy.is_upstream:
+        # The original script only prints the difference between two DDP reports.
+        judgement = Judgement(conditions.policy, [], [])
+    else:
+        dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
+        judgement = checking.check_results(results, Baseline(selected, expected, dtypes), conditions)
+    is_red_upstream = conditions.policy.is_upstream and judgement.counts.red > 0
+    if is_ddp_pair or is_red_upstream or request.history:
+        from torchstone.api.judging.rare_findings import add_findings  # noqa: PLC0415  (start-up: most checks need none of them)
 
-        told = tell_not_deterministic(judgement.rows, conditions.policy.upstream_version)
-        judgement = structs.replace(judgement, cautions=[*judgement.cautions, *told])
-    if request.history:
-        judgement = _look_back(judgement, results, request)
-    return Report(structs.replace(judgement, rounds=rounds), context)
-
-
-def _look_back(judgement: Judgement, results: Results, request: CheckRequest) -> Judgement:
-    """The judgement with cautions about what has drifted since the runs in ``history``."""
-    from torchstone.api.judging.past_runs import read_past  # noqa: PLC0415  (start-up: most checks look at no history)
-    from torchstone.gate.near_misses import tell_drifts  # noqa: PLC0415  (start-up: most checks look at no history)
-
-    past = read_past(
-        "--history",
-        request.history,
-        results.readings,
-        names_of(request.baselines),
-        request.kind,
-        request.axes,
-    )
-    apart = {} if request.cross_environment else past.apart
-    told = tell_drifts(judgement.rows, results, past.readings, apart)
-    left_out = past.tell_apart("times and memory are ") if apart else []
-    if not past.cases & {outcome.case for _, _, outcome in results}:
-        left_out.append(make_caution(CautionKind.NO_COMMON_PAST))
-    return structs.replace(judgement, cautions=[*judgement.cautions, *told, *past.cautions, *left_out])
+        judgement = add_findings(judgement, results, selected, request)
+    return Report(judgement, context)
 
 
 def probes_of(readings: Sequence[Reading]) -> dict[str, frozenset[str]]:
-    """The probes that each file has cases of."""
+    """Return the probes of each file."""
     return {reading.path: frozenset(case.probe for case in reading.run.plan) for reading in readings}
 
 
 def repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
-    """The names that several cases of one file share: suggested commands use ids for them."""
+    """Return the names that several cases of a file share; suggested commands use ids for them."""
     repeated: set[str] = set()
     for reading in readings:
         names = [case.benchmark for case in reading.run.plan]
@@ -283,36 +221,8 @@ def repeated_names(readings: Sequence[Reading]) -> frozenset[str]:
     return frozenset(repeated)
 
 
-def _repeated_by_check(request: CheckRequest) -> tuple[str, ...]:
-    """The options that a suggested ``check`` has to repeat, so that it judges by the same rules on the same axes."""
-    return command_words(*_in_order(request))
-
-
-def _repeated_by_accept(request: CheckRequest) -> tuple[str, ...]:
-    flags = {"--rule", "--set", "--kind", "--baseline-kind", "--config"}
-    return command_words(*((flag, value) for flag, value in _in_order(request) if flag in flags))
-
-
-def _in_order(request: CheckRequest) -> Iterator[tuple[str, object]]:
-    yield "--policy", request.policy
-    yield "--upstream-version", request.upstream_version
-    yield "--rule", request.rules
-    yield "--metric", request.metrics
-    yield "--block", request.block
-    yield "--allow", request.allow
-    yield "--quarantine", request.quarantines
-    yield "--platform", request.platforms
-    yield "--set", request.axes
-    yield "--kind", request.kind
-    yield "--baseline-kind", request.baseline_kind
-    yield "--compare-anyway", request.compare_anyway
-    yield "--cross-environment", request.cross_environment
-    yield "--as-of", request.as_of
-    yield "--config", request.config
-
-
 def _policy(settings: ConfigFile, request: CheckRequest) -> Policy:
-    """The policy: a request comes before the configuration file."""
+    """Return the policy; the request takes precedence over the configuration file."""
     block, allow = map(parse_verdicts, (request.block, request.allow))
     if both := block & allow or set(settings.block) & set(settings.allow) - block - allow:
         raise UsageError(f"block and allow both name {', '.join(both)}")
@@ -326,20 +236,3 @@ def _policy(settings: ConfigFile, request: CheckRequest) -> Policy:
         return make_policy(name, blocked, allowed)
     version = find_version(request.upstream_version or settings.upstream_version)
     return make_policy(name, blocked, allowed, version.name)
-
-
-def _rounds_of(readings: Sequence[Reading], expected: Sequence[Reading]) -> RoundTable | None:
-    """The side-by-side table of two DDP reports."""
-    if [reading.kind for reading in (*readings, *expected)] != ["ddp", "ddp"]:
-        return None
-    from torchstone.analyze.scaling_curves import Round, compare_rounds  # noqa: PLC0415  (start-up: few files are DDP reports)
-    from torchstone.formats.torch.ddp import group_by_model, ranks_of  # noqa: PLC0415  (start-up: few files are DDP reports)
-
-    def rounds(reading: Reading) -> list[list[Round]]:
-        return [
-            [Round(model, size, len(ranks_of(o.case)), o.measurements[0].samples) for o in outcomes]
-            for model, size, outcomes in group_by_model(reading.run)
-        ]
-
-    keys = sorted({key for reading in (*readings, *expected) for key in reading.run.settings.to_mapping()})
-    return RoundTable(keys, compare_rounds(rounds(expected[0]), rounds(readings[0])))

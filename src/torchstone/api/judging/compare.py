@@ -1,4 +1,4 @@
-"""``compare``: whether one set of results is slower than another, and how certain that is."""
+"""``compare``: decide whether one set of results is slower than another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class CompareRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to compare, and by what criteria. ``margin`` is for all metrics, ``margins`` for those of these names or patterns."""
+    """Files to compare, and the comparison criteria. ``margin`` applies to all metrics, ``margins`` by name or pattern."""
 
     base: tuple[Input, ...]
     new: tuple[Input, ...]
@@ -58,7 +58,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class CompareOptions(TypedDict, total=False):
-    """What ``compare`` takes besides the two sides; docs/compare.md explains each."""
+    """Options of ``compare``, explained in docs/compare.md."""
 
     margin: float
     margins: Mapping[str, float]
@@ -78,18 +78,18 @@ class CompareOptions(TypedDict, total=False):
 
 
 class CompareResult(Struct, frozen=True):
-    """Two sides compared: an effect, an interval and a verdict for each metric of each case."""
+    """A comparison of two sides: effect, interval and verdict for each metric of each case."""
 
     report: CompareReport
 
     @property
     def judgement(self) -> Judgement:
-        """Everything the comparison found out."""
+        """All verdicts, counts and cautions."""
         return self.report.judgement
 
     @property
     def rows(self) -> list[Row]:
-        """A row for each metric of each case, worst first unless another order was asked for."""
+        """A row for each metric of each case, worst first unless another order was requested."""
         return self.report.ordered
 
     @property
@@ -104,7 +104,7 @@ class CompareResult(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0 where nothing blocks, 1 otherwise."""
+        """The exit code of the command: 0 if nothing blocks, else 1."""
         return self.judgement.exit_code
 
     @property
@@ -118,11 +118,11 @@ class CompareResult(Struct, frozen=True):
         return tuple(self.judgement.cautions)
 
     def render(self, style: str = "text") -> str:
-        """The report as text, Markdown, JUnit, JSON or GitHub annotations."""
+        """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
         return render_report(self.report, style)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
+        """Return one dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
         return [record_of(row) for row in self.rows]
 
     def __str__(self) -> str:
@@ -157,9 +157,9 @@ def record_of(row: Row) -> dict[str, Any]:
 
 
 def compare(base: Sources, new: Sources, **options: Unpack[CompareOptions]) -> CompareResult:
-    """Compare two sets of results, as ``torchstone compare`` does: has ``new`` become slower than ``base``.
+    """Compare two sets of results, as ``torchstone compare`` does: decide whether ``new`` is slower than ``base``.
 
-    Each side is a file of any kind torchstone reads, the result of an earlier call, or several of these: more trials of its cases.
+    Each side is a file in any format that torchstone reads, the result of an earlier call, or several of these, with more trials.
 
         print(torchstone.compare("main.jsonl", "mine.jsonl", margin=0.02))
     """
@@ -167,7 +167,7 @@ def compare(base: Sources, new: Sources, **options: Unpack[CompareOptions]) -> C
 
 
 def compare_results(request: CompareRequest) -> CompareResult:
-    """Compare as a request says."""
+    """Compare as requested."""
     _check(request)
     base = read_inputs(request.base, request.kind, request.axes)
     new = read_inputs(request.new, request.kind, request.axes)
@@ -184,7 +184,7 @@ def compare_results(request: CompareRequest) -> CompareResult:
 
 
 def _check(request: CompareRequest) -> None:
-    """Refuse values that no comparison can have."""
+    """Raise an error for invalid values."""
     if request.policy not in POLICIES:
         raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
     if request.sort not in SORTS:
@@ -211,7 +211,7 @@ def _compare(
 
 
 def _criteria(request: CompareRequest) -> Iterator[tuple[str, object]]:
-    """What decides, as options of the command."""
+    """Yield the comparison criteria as options of the command."""
     yield "--margin", request.margin
     yield "--margin", request.margins
     yield "--alpha", request.alpha if request.alpha != USUAL_ALPHA else None
@@ -222,7 +222,7 @@ def _criteria(request: CompareRequest) -> Iterator[tuple[str, object]]:
 
 
 def _repeated(request: CompareRequest) -> Iterator[tuple[str, object]]:
-    """The options that a suggested command has to repeat."""
+    """Yield the options that a suggested command repeats."""
     yield from _criteria(request)
     yield "--set", request.axes
     yield "--kind", request.kind
@@ -232,31 +232,31 @@ def _repeated(request: CompareRequest) -> Iterator[tuple[str, object]]:
 
 
 def _refuse_what_upstream_ignores(request: CompareRequest) -> None:
-    """The original has one way to compare, and judges nothing: options that would change that are refused."""
+    """Raise an error for options that PyTorch's own script has no equivalent of."""
     sort = request.sort if request.sort != SORTS[0] else ""
     words = command_words(*_criteria(request), ("--only", request.only), ("--sort", sort))
     if given := dict.fromkeys(word for word in words if word.startswith("--")):
         raise UsageError(
-            f"the policy upstream compares all rounds as the original does, without {' and '.join(given)}",
-            advice="leave out either of them",
+            f"{' and '.join(given)} cannot be used with --policy upstream",
+            advice=f"leave out --policy, or {' and '.join(given)}",
         )
 
 
 def _compare_as_upstream(
     base: Sequence[Reading], new: Sequence[Reading], settings: CompareSettings
 ) -> Judgement:
-    """What the original's comparison of two DDP reports prints; it judges nothing."""
+    """Compare two DDP reports as PyTorch's own script does, without judging them."""
     if not are_ddp((*base, *new)) or len(base) != 1 or len(new) != 1:
         raise UsageError(
-            "the policy upstream compares two DDP reports, and nothing else",
-            advice="leave out --policy; the original's gates are in 'torchstone check --policy upstream'",
+            "--policy upstream can compare only two DDP reports",
+            advice="leave out --policy, or use 'torchstone check --policy upstream'",
         )
     rounds = RoundTable(header_keys((*base, *new)), compare_by_position(base[0], new[0]))
     return Judgement(settings.policy, [], [], overview=Overview(settings.alpha), rounds=rounds)
 
 
 def _settings(request: CompareRequest) -> CompareSettings:
-    """The criteria. Of the configuration file only the rules count: policies there are about baselines."""
+    """Return the criteria. Of the configuration file, only the rules apply: its policies are for baselines."""
     return CompareSettings(
         _policy(request),
         RuleBook(load_config(request.config).rules),

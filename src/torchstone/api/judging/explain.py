@@ -1,4 +1,4 @@
-"""``explain``: where the difference between two counts of a case came from."""
+"""``explain``: attribute the difference between two instruction counts of a case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MEASURE = "measure both with: torchstone run ... --probe instructions --profile
 
 
 class ExplainRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Two run files, and the case to explain; without one, all cases are listed."""
+    """Two run files, and the case to explain; without one, explain all cases."""
 
     base: Input
     new: Input
@@ -35,18 +35,18 @@ class ExplainRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ExplainResult(Struct, frozen=True):
-    """Where differences came from: phases of the compiler, functions, call stacks."""
+    """Differences by compiler phase, function and call stack."""
 
     explanation: Explanation
     cautions: tuple[Caution, ...]
 
     @property
     def explained(self) -> tuple[Explained, ...]:
-        """One attribution for each case, the largest change first."""
+        """One attribution for each case, largest change first."""
         return self.explanation.explained
 
     def render(self, style: str = "text", top: int = DEFAULT_TOP) -> str:
-        """The explanation as text, JSON, Markdown, or an HTML page with flame graphs."""
+        """Render the explanation as text, JSON, Markdown, or an HTML page with flame graphs."""
         return render_explanation(self.explanation, style, top)
 
     def __str__(self) -> str:
@@ -57,23 +57,23 @@ class ExplainResult(Struct, frozen=True):
 
 
 class ProfiledSide(Struct, frozen=True):
-    """One of the two run files, and where in it each case has its outcome."""
+    """One of the two run files, with the index of each case's outcome."""
 
     reading: Reading
     at: dict[Case, int]
 
     @property
     def path(self) -> str:
-        """The file's name."""
+        """The name of the file."""
         return self.reading.path
 
     @property
     def run(self) -> Run:
-        """What is in it."""
+        """The run in the file."""
         return self.reading.run
 
     def profile_of(self, case: Case) -> object:
-        """What it states as the profile of a case; None where it has none."""
+        """Return the recorded profile of a case, or None."""
         return profile_of(self.run.outcomes[self.at[case]]) if case in self.at else None
 
 
@@ -84,14 +84,14 @@ class ProfiledSides(Struct, frozen=True):
     new: ProfiledSide
 
     def have_profile(self, case: Case) -> bool:
-        """Whether both have a profile of a case."""
+        """Return whether both have a profile of a case."""
         return all(side.profile_of(case) is not None for side in (self.base, self.new))
 
 
 def explain(base: Source, new: Source, case: str = "") -> ExplainResult:
-    """Say where the difference between the counts of a case came from, as ``torchstone explain`` does.
+    """Explain the difference between the instruction counts of a case, as ``torchstone explain`` does.
 
-    Both are runs that were measured with the probe instructions and ``profile=True``.
+    Both runs must have been measured with the probe instructions and ``profile=True``.
 
         torchstone.explain("main.jsonl", "mine.jsonl", "add_loop_eager")
     """
@@ -99,7 +99,7 @@ def explain(base: Source, new: Source, case: str = "") -> ExplainResult:
 
 
 def explain_counts(request: ExplainRequest) -> ExplainResult:
-    """Explain as a request says."""
+    """Explain as requested."""
     sides = ProfiledSides(_read(request.base), _read(request.new))
     explanation = _explain_one(sides, request.case) if request.case else _explain_all(sides)
     cautions = (caution for side in (sides.base, sides.new) for caution in side.reading.cautions)
@@ -107,11 +107,11 @@ def explain_counts(request: ExplainRequest) -> ExplainResult:
 
 
 def _read(given: Input) -> ProfiledSide:
-    """A run file: no other kind has profiles."""
+    """Read a run file; no other format has profiles."""
     reading = read_input(given)
     if reading.kind != "run":
         raise InputError(
-            f"a file of kind {reading.kind}, expected a run file", path=reading.path, advice=_MEASURE
+            f"expected a run file, but the format is {reading.kind}", path=reading.path, advice=_MEASURE
         )
     return ProfiledSide(
         reading, {outcome.case: number for number, outcome in enumerate(reading.run.outcomes)}
@@ -122,17 +122,17 @@ def _explain_one(sides: ProfiledSides, wanted: str) -> Explanation:
     case = _find(sides, wanted)
     base, new = _profile(sides.base, case), _profile(sides.new, case)
     if trouble := _not_comparable(sides, base, new):
-        advice = "two counters cannot be compared: measure both with one, such as --counter simulated"
+        advice = "measure both with the same counter, such as --counter simulated"
         raise UsageError(f"{trouble} of {case.name}", advice=advice)
     notes = []
     if (base.stacks is None) != (new.stacks is None):
         has, lacks = (sides.new, sides.base) if new.stacks else (sides.base, sides.new)
-        notes.append(f"{has.path} has call stacks, {lacks.path} has none: they are not shown.")
+        notes.append(f"{has.path} has call stacks, {lacks.path} has none; they are not shown.")
     return _explanation(sides, [(case, Explained(case.name, "", compare(base, new)))], notes, one=True)
 
 
 def _explain_all(sides: ProfiledSides) -> Explanation:
-    """All cases of both that can be explained; the others are counted."""
+    """Explain all cases of both files; count those that cannot be explained."""
     planned = set(sides.base.run.plan)
     shared = [case for case in sides.new.run.plan if case in planned]
     if not shared:
@@ -171,7 +171,7 @@ def _explanation(
 
 
 def _find(sides: ProfiledSides, wanted: str) -> Case:
-    """The one case of both files that is meant."""
+    """Return the one case of both files that matches."""
     in_new = find_cases(sides.new.run, wanted, sides.new.path)
     in_base = set(find_cases(sides.base.run, wanted, sides.base.path))
     both = [case for case in in_new if case in in_base]
@@ -180,30 +180,30 @@ def _find(sides: ProfiledSides, wanted: str) -> Case:
         raise UsageError(f"{sides.base.path} has no case {in_new[0].id}", advice=f"it has {printable(other)}")
     profiled = [case for case in both if sides.have_profile(case)]
     if len(profiled) > 1:
-        error = UsageError(f"{wanted} means {count_of(len(profiled), 'case')} of both files")
+        error = UsageError(f"{wanted} matches {count_of(len(profiled), 'case')} of both files")
         listed = [printable(case.id, 1000) for case in profiled[:MOST_LISTED]]
-        error.advice = "\n    ".join(["say which:", *listed])
+        error.advice = "\n    ".join(["choose one of:", *listed])
         raise error
     return (profiled or both)[0]
 
 
 def _profile(side: ProfiledSide, case: Case) -> Profile:
-    """The profile of a case, or an error that says why there is none."""
+    """Return the profile of a case, or raise an error that explains why there is none."""
     index = side.at.get(case)
     if index is None:
         raise UsageError(f"{side.path} has no outcome of {case.id}", advice=_MEASURE)
     outcome = side.run.outcomes[index]
     stated = profile_of(outcome)
     if stated is None:
-        why = f": it ended as {outcome.status}" if outcome.status not in {PASSED, ""} else ""
+        why = f": its status is {outcome.status}" if outcome.status not in {PASSED, ""} else ""
         raise UsageError(f"{side.path} has no profile of {case.id}{why}", advice=_MEASURE)
     return read_profile(stated, side.path, side.reading.lines[index])
 
 
 def _not_comparable(sides: ProfiledSides, base: Profile, new: Profile) -> str:
-    """Why the two cannot be compared; empty where they can."""
+    """Return why two profiles cannot be compared; empty if they can."""
     if base.counter != new.counter:
-        return f"{sides.base.path} has a count by {base.counter}, {sides.new.path} one by {new.counter}"
+        return f"{sides.base.path} was counted by {base.counter}, {sides.new.path} by {new.counter}"
     if base.unit != new.unit:
         return f"{sides.base.path} counts {base.unit}, {sides.new.path} counts {new.unit}"
     return ""

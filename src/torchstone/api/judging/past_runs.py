@@ -1,4 +1,4 @@
-"""The past that a command is told of: files, folders and patterns read, put in order of time, and what may not be compared set apart."""
+"""Read past runs from files, folders and patterns, sort them by time, and find those that cannot be compared."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 class Past(Struct, frozen=True):
-    """Past runs, oldest first; which of them are of another environment than the results, and why; and what is worth a caution."""
+    """Past runs, oldest first; the reasons why files are from another environment (``apart``); and cautions."""
 
     readings: list[Reading]
     apart: dict[str, str]
@@ -51,16 +51,16 @@ class Past(Struct, frozen=True):
 
     @property
     def comparable(self) -> list[Reading]:
-        """The runs whose numbers may be compared with the results."""
+        """The runs whose numbers can be compared with the results."""
         return [reading for reading in self.readings if reading.path not in self.apart]
 
     @property
     def cases(self) -> set[Case]:
-        """All cases that some past run has a result of."""
+        """All cases with a result in some past run."""
         return {outcome.case for reading in self.readings for outcome in reading.run.outcomes}
 
     def tell_apart(self, what: str = "") -> list[Caution]:
-        """A caution for each reason to leave files, or something of them, out."""
+        """Return a caution for each reason to leave files, or parts of them, out."""
         by_reason: dict[str, list[str]] = {}
         for path, why in self.apart.items():
             by_reason.setdefault(why, []).append(path)
@@ -78,7 +78,7 @@ def read_past(
     kind: str,
     axes: Axes,
 ) -> Past:
-    """Read the past that an option names. The results themselves (``readings``) and ``others`` are not part of it, though they may lie in the same folder."""
+    """Read the past runs that an option names, except the results themselves (``readings``) and ``others``."""
     stated = parse_axes(f"{axis}={value}" for axis, value in axes)
     cautions: list[Caution] = []
     seen = {os.path.realpath(path) for path in (*(reading.path for reading in readings), *others)}
@@ -98,14 +98,14 @@ def read_past(
         found.append(fill_in(reading, stated))
     if not found:
         raise UsageError(
-            f"{option} {' '.join(names)}: there are no past runs",
-            advice="name files or folders of earlier results, other than those at hand",
+            f"{option} {' '.join(names)}: no past runs found",
+            advice="name files or folders of earlier results",
         )
     return Past(_in_order(found), _set_apart(found, readings), cautions)
 
 
 def _expand(option: str, names: Sequence[str]) -> list[tuple[str, bool]]:
-    """The files that names mean, and whether each was listed rather than named itself: of a folder, those that may be results, in the order of their numbers."""
+    """Return the files that match, and whether each was found in a folder or by a pattern; sorted by the numbers in their names."""
     files: list[tuple[str, bool]] = []
     for name in names:
         if os.path.isdir(name):
@@ -122,12 +122,12 @@ def _expand(option: str, names: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def _numbered(name: str) -> list[tuple[int, str]]:
-    """The key that puts ``run2`` before ``run10``."""
+    """Return a sort key that puts ``run2`` before ``run10``."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in _DIGITS.split(name)]
 
 
 def _read(path: str, kind: str, cautions: list[Caution] | None) -> Reading | None:
-    """One file. What merely lies in a folder and is no file of results is left out, with a caution; what was named has to be one."""
+    """Read a file. If it is not a result file, raise an error; if it was only found in a folder, add a caution and return None."""
     text = read_text(path)
     try:
         known = kind or recognise(path, text)
@@ -145,14 +145,14 @@ def _read(path: str, kind: str, cautions: list[Caution] | None) -> Reading | Non
 
 
 def _in_order(readings: list[Reading]) -> list[Reading]:
-    """Oldest first, by the time that ids of runs begin with; as they were named, where one does not say."""
+    """Sort by the time at the start of run ids, oldest first; keep the order if an id has none."""
     if all(day_of(reading.run) for reading in readings):
         return sorted(readings, key=lambda reading: reading.run.id)
     return readings
 
 
 def _set_apart(past: Sequence[Reading], readings: Sequence[Reading]) -> dict[str, str]:
-    """The past files of another environment than one of the results, and how they differ."""
+    """Return the past files from another environment than the results, and how they differ."""
     apart = {}
     for reading in past:
         for new in readings:
@@ -170,7 +170,7 @@ def _some(texts: Sequence[str], between: str) -> str:
 
 
 def check_false_alarms(share: float | None) -> float:
-    """The share of values that may lie outside a margin although nothing changed; the default where none is given."""
+    """Return the accepted share of false alarms, or the default; raise an error if it is invalid."""
     if share is not None and not 0 < share <= MOST_FALSE_ALARMS:
         raise UsageError(f"--false-alarms {share:g}: expected a share of at most {MOST_FALSE_ALARMS:g}")
     return FALSE_ALARMS if share is None else share
@@ -179,20 +179,20 @@ def check_false_alarms(share: float | None) -> float:
 def learn_from(
     past: Past, readings: Sequence[Reading], old: Reading, options: AdoptionOptions, false_alarms: float
 ) -> PastMeasurements:
-    """What the past says of each row, from cases like those of the results. Too few runs for any margin are refused at once."""
+    """Learn margins for each row from past cases like those of the results. Raise an error if there are too few runs."""
     usable = past.comparable
     if len(usable) < FEWEST:
-        left = f", and {len(past.apart)} more of another environment" if past.apart else ""
+        left = f" (and {len(past.apart)} more from another environment)" if past.apart else ""
         raise UsageError(
-            f"--learn-margins: {count_of(len(usable), 'past run')} to learn from{left}; a margin needs {FEWEST} or more",
-            advice="name a folder, repeat the option, or put a pattern in quotation marks: --learn-margins 'runs/*.jsonl'",
+            f"--learn-margins: {count_of(len(usable), 'past run')} to learn from{left}; at least {FEWEST} are needed",
+            advice="name a folder, repeat the option, or quote a pattern: --learn-margins 'runs/*.jsonl'",
         )
     is_like = _likeness(readings)
     return collect_past(old, [select(reading, is_like) for reading in usable], options, false_alarms)
 
 
 def _likeness(results: Sequence[Reading]) -> Callable[[Case], bool]:
-    """Whether a past case was measured as the results were: a row of a table may stand for any dtype, and its past values are only of one."""
+    """Return a test of whether a past case has the same axes as the results; a row of a table may apply to several dtypes."""
     measured: dict[str, list[Case]] = {}
     for outcome in (outcome for result in results for outcome in result.run.outcomes):
         measured.setdefault(outcome.case.benchmark, []).append(outcome.case)

@@ -1,1 +1,1 @@
-"""Measuring: runs, A/B experiments, PyTorch's own benchmarks, and the state of the machine."""
+"""Measure: runs, A/B experiments, PyTorch's own benchmarks, and the state of the machine."""

@@ -1,4 +1,4 @@
-"""``ab``: whether B is slower than A, on this machine, now."""
+"""``ab``: decide whether B is slower than A on this machine."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ SECONDS_A_CASE = 60.0
 SECONDS_OF_RENEWING = 60.0  # for all cases together: new zygotes before every round of pairs
 
 Sides = Texts | Mapping[str, object]
-"""One side: texts such as ``rev=HEAD~1``, or a mapping such as ``{"rev": "HEAD~1"}``."""
+"""Settings of one side: strings such as ``rev=HEAD~1``, or a mapping such as ``{"rev": "HEAD~1"}``."""
 
 
 class AbExecution:
-    """Two sides that are ready to be measured."""
+    """Two sides that are ready to measure."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class AbExecution:
     def measure_all(self) -> AbResult:
         """Measure pairs until every case is decided or the budget is spent, and judge them.
 
-        If it is interrupted, everything measured so far is in the run files.
+        If interrupted, everything measured so far is in the run files.
         """
         began, settings = time.monotonic(), self._runner.settings
         try:
@@ -97,7 +97,7 @@ class AbExecution:
         except (KeyboardInterrupt, CannotMeasureError):
             self._save()
             raise
-        except UsageError:  # a side that is not what it should be: nothing that was measured means anything
+        except UsageError:  # a side is not what it should be, so the measurements are invalid
             for journal in self.journals:
                 journal.discard()
             raise
@@ -108,7 +108,7 @@ class AbExecution:
         return command_of(structs.replace(self._request, only=(_pattern(contest),)))
 
     def _save(self) -> None:
-        """Write what was measured of undecided cases."""
+        """Write the measurements of undecided cases."""
         with undisturbed():
             for contest in self.contests:
                 if not contest.verdict and contest.pairs:
@@ -135,7 +135,7 @@ class AbExecution:
         )
 
     def _judge(self, paths: tuple[str, str]) -> Judgement:
-        """Judge everything that was measured, under policy and quarantine."""
+        """Judge all measurements by policy and quarantine."""
         a, b = self._runner.sides
         return judge_contests(
             self.contests,
@@ -149,7 +149,7 @@ class AbExecution:
         )
 
     def _cases(self, judgement: Judgement) -> list[CaseOfBoth]:
-        """The cases of both sides: regressions first, those that are the same last."""
+        """Return the cases of both sides, regressions first and unchanged ones last."""
         rows = {row.case: row for row in judgement.rows}
         cases = [
             CaseOfBoth(
@@ -166,7 +166,7 @@ class AbExecution:
         return sorted(cases, key=lambda case: ORDER.index(case.verdict))
 
     def _cautions(self) -> list[Caution]:
-        """The cautions of workers, each once with its cases; and one if the code that differs was never imported."""
+        """Return the cautions of workers, each once with its cases; add one if the code that differs was never imported."""
         given = [
             (caution, self._labels.name_of(each.case)) for each in self.contests for caution in each.cautions
         ]
@@ -186,12 +186,12 @@ def ab(
     on_event: OnEvent | None = None,
     **options: Unpack[AbOptions],
 ) -> AbResult:
-    """Decide whether B is slower than A, on this machine, now, as ``torchstone ab`` does.
+    """Decide whether B is slower than A on this machine, as ``torchstone ab`` does.
 
         result = torchstone.ab("bench_mine.py", a="rev=main", b={"env:TORCHINDUCTOR_CPP_WRAPPER": 1})
         result.passed, result.headline
 
-    A side that is not given is the working tree. Workers of both sides take turns, pair after pair, until each case is decided or the
+    An unspecified side uses the working tree. Workers of both sides take turns, pair after pair, until each case is decided or the
     budget is spent. ``on_event`` is called with each event.
     """
     given = {"targets": targets, "a": _side_texts(a), "b": _side_texts(b), **options}
@@ -207,7 +207,7 @@ def _side_texts(side: Sides) -> Texts:
 
 @contextmanager
 def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
-    """Load both sides, make the plan, and create the two run files."""
+    """Load both sides, plan the cases, and create the two run files."""
     specs = (parse_spec("--a", request.a), parse_spec("--b", request.b))
     refuse_taken(request.output_a)
     refuse_taken(request.output_b)
@@ -231,7 +231,7 @@ def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
 
 
 def _describe(side: Side) -> str:
-    return " ".join(side.spec.texts) or "as things are"
+    return " ".join(side.spec.texts) or "working tree"
 
 
 def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
@@ -239,7 +239,9 @@ def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
         with watcher.busy(f"loading torch for {side.name} ({_describe(side)})"):
             side.load()
     for side in forked_alone(sides):
-        with watcher.busy(f"loading torch for {side.name} again: workers of the other side cannot be forked"):
+        with watcher.busy(
+            f"loading torch for {side.name} again, because workers of the other side cannot be forked"
+        ):
             side.session.spawn_instead()
             side.load()
 
@@ -254,7 +256,7 @@ def _with_budget(settings: AbSettings, sides: Sequence[Side], cases: int) -> AbS
 def _say_first(
     sides: Sequence[Side], settings: AbSettings, cautions: Sequence[Caution], watcher: AbWatcher
 ) -> None:
-    """Say what a person should know before the first verdict."""
+    """Report seed, budget, differences and cautions before the first pair."""
     a, b = sides
     watcher.say(f"seed {settings.seed}, at most {clock_text(settings.budget)}")
     for difference in differences(b.run.environment, a.run.environment):
@@ -268,7 +270,7 @@ def _say_first(
 
 
 def _are_the_same(a: Side, b: Side) -> bool:
-    """Return whether two sides differ in nothing but the name of a commit."""
+    """Return whether two sides are identical, except for the name of the commit."""
     if a.tree and b.tree and a.tree.commit == b.tree.commit:
         return structs.replace(a.spec, revision="", texts=()) == structs.replace(
             b.spec, revision="", texts=()
@@ -283,7 +285,7 @@ def _open_journals(
     contests: Sequence[Contest],
     watcher: AbWatcher,
 ) -> list[Journal]:
-    """Create the two run files, with everything that is known before the first pair; if one fails, neither is left."""
+    """Create the two run files, with their headers; if one fails, remove the other."""
     settings, command = runner.settings, command_of(request)
     plan = tuple(contest.case for contest in contests)
     journals: list[Journal] = []
@@ -314,7 +316,7 @@ def _open_journals(
 
 
 def _pattern(contest: Contest) -> str:
-    """Return what ``--only`` takes for a case: its id, with any backend if the sides differ in it."""
+    """Return the value of ``--only`` that selects a case: its id, with any backend if the sides differ in it."""
     a, b = contest.planned
     if a.id == b.id:
         return a.id

@@ -1,4 +1,4 @@
-"""Requests of ``ab`` and ``selftest``: what to measure, how to compare, what blocks."""
+"""Requests of ``ab`` and ``selftest``: targets, comparison criteria, and what blocks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DYNAMIC = {None: "auto", True: "true", False: "false"}
 
 
 class PairRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What pairs of workers measure, and when a case is decided. Times are in seconds, sizes in bytes, shares between 0 and 1."""
+    """Cases to measure in pairs, and when a case is decided. Times are in seconds, sizes in bytes, shares between 0 and 1."""
 
     targets: tuple[str, ...] = ()
     margin: float = MARGIN
@@ -70,9 +70,9 @@ class PairRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class AbRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What A and B are, what to measure of them, and what blocks. ``a`` and ``b`` are texts such as ``rev=HEAD~1``; none means the working tree.
+    """The two sides, the cases to measure, and what blocks. ``a`` and ``b`` are settings such as ``rev=HEAD~1``; the default is the working tree.
 
-    ``recompile`` has every trial compile from nothing. ``strict`` also blocks on what is undecided, and on cases that only A has.
+    With ``recompile``, every trial compiles from scratch. With ``strict``, inconclusive cases and cases that only A has block, too.
     ``output_a`` and ``output_b`` are the run files.
     """
 
@@ -93,14 +93,14 @@ class AbRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SelftestRequest(PairRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to compare with itself: how often, and with how much work added. ``budget`` is that of one comparison."""
+    """Cases to compare with themselves: how often, and with how much work added. ``budget`` is for one comparison."""
 
     slow_downs: tuple[float, ...] = (0.05, 0.02)
     repeat: int = 1
 
 
 class PairOptions(TypedDict, total=False):
-    """What ``ab`` and ``selftest`` take besides the targets; docs/ab.md and docs/run.md explain each."""
+    """Options that ``ab`` and ``selftest`` share, explained in docs/ab.md and docs/run.md."""
 
     margin: float
     alpha: float
@@ -129,7 +129,7 @@ class PairOptions(TypedDict, total=False):
 
 
 class AbOptions(PairOptions, total=False):
-    """What ``ab`` takes besides the targets and the two sides; docs/ab.md explains each."""
+    """Options of ``ab``, explained in docs/ab.md."""
 
     metric: str
     recompile: bool
@@ -146,7 +146,7 @@ class AbOptions(PairOptions, total=False):
 
 
 class SelftestOptions(PairOptions, total=False):
-    """What ``selftest`` takes besides the targets; docs/ab.md explains each."""
+    """Options of ``selftest``, explained in docs/ab.md."""
 
     slow_downs: float | Collection[float]
     repeat: int
@@ -155,12 +155,12 @@ class SelftestOptions(PairOptions, total=False):
 _MEASURED = tuple(
     name
     for name in PairRequest.__struct_fields__
-    if name in RunRequest.__struct_fields__ and name != "budget"  # a run has another one
+    if name in RunRequest.__struct_fields__ and name != "budget"  # a run has its own
 )
 
 
 def prepare_pairs(request: PairRequest, specs: Sequence[Spec], metric: str = USUAL.metric) -> Request:
-    """Return what both sides measure: as ``run`` would, except for the settings in which they differ."""
+    """Return the request for both sides, as for ``run``, without the settings in which they differ."""
     if not request.targets:
         raise UsageError(
             "no targets given", advice="name a suite or a file; 'torchstone list' shows the suites"
@@ -173,15 +173,15 @@ def prepare_pairs(request: PairRequest, specs: Sequence[Spec], metric: str = USU
     used = (*prepared.axes.backends, *(spec.backend for spec in specs))
     if metric == "compile" and NO_COMPILER in used:
         raise UsageError(
-            f"the backend {NO_COMPILER} compiles nothing, so --metric compile has nothing to measure"
+            f"--metric compile cannot be used with the backend {NO_COMPILER}, which compiles nothing"
         )
-    # One thread unless more are asked for: both sides take turns on as many cores, and one core is the quietest.
+    # One thread by default: both sides take turns on that many cores, and a single core has the least noise.
     threads = prepared.settings.threads or 1
     return structs.replace(prepared, settings=structs.replace(prepared.settings, threads=threads))
 
 
 def _check_values(request: PairRequest) -> None:
-    """Refuse values that no comparison can have."""
+    """Raise an error for invalid values."""
     for flag, share in (("--margin", request.margin), ("--alpha", request.alpha)):
         if not 0 < share < 1:
             raise UsageError(f"{flag} {share:g}: expected a share such as 1% or 0.01")
@@ -194,7 +194,7 @@ def _check_values(request: PairRequest) -> None:
 
 
 def _refuse_shared_and_own(request: PairRequest, specs: Sequence[Spec]) -> None:
-    """Refuse a setting for both sides of which one side has its own."""
+    """Raise an error for a setting that is given for both sides and again for one of them."""
     has_mode = any(spec.compile_mode or spec.options for spec in specs)
     for option, value, is_own in (
         ("--backend", request.backends, any(spec.backend for spec in specs)),
@@ -203,25 +203,25 @@ def _refuse_shared_and_own(request: PairRequest, specs: Sequence[Spec]) -> None:
     ):
         if value and is_own:
             raise UsageError(
-                f"{option} is for both sides, and one of them has its own",
-                advice="say it of each, with --a and --b",
+                f"{option} applies to both sides, but one of them sets its own",
+                advice="set it for each side, with --a and --b",
             )
 
 
 def _check_modes(specs: Sequence[Spec], backends: Sequence[str]) -> None:
-    """Refuse a mode or an option of torch.compile for a side whose backend ignores both: it would be compared with itself."""
+    """Raise an error if a side sets a mode or an option of torch.compile that its backend ignores."""
     for option, spec in zip(("--a", "--b"), specs, strict=True):
         used = {spec.backend} if spec.backend else set(backends)
         if (spec.compile_mode or spec.options) and (ignoring := sorted(used & _IGNORING_MODES)):
             said = f"mode={spec.compile_mode}" if spec.compile_mode else f"option:{spec.options[0][0]}"
             raise UsageError(
-                f"{option} {said}: the backend {ignoring[0]} has no use for it",
+                f"{option} {said}: the backend {ignoring[0]} ignores it",
                 advice="leave it out, or choose a backend that compiles, such as inductor",
             )
 
 
 def make_settings(request: PairRequest, metric: str = USUAL.metric, *, fresh: bool = False) -> AbSettings:
-    """Return how the two sides are compared. A budget of 0 is still to be chosen, when the cases are known."""
+    """Return the settings of the comparison. A budget of 0 is replaced once the number of cases is known."""
     if metric not in METRICS:
         raise UsageError(f"--metric {metric}: expected {' or '.join(METRICS)}")
     return AbSettings(
@@ -237,7 +237,7 @@ def make_settings(request: PairRequest, metric: str = USUAL.metric, *, fresh: bo
 
 
 def make_ab_policy(request: AbRequest) -> Policy:
-    """Return what blocks: regressions; if ``strict``, also what is undecided, and what only A has."""
+    """Return the policy: regressions block; with ``strict``, so do inconclusive cases and cases that only A has."""
     if request.policy not in POLICIES:
         raise UsageError(f"--policy {request.policy}: expected {', '.join(POLICIES)}")
     block, allow = map(parse_verdicts, (request.block, request.allow))
@@ -253,7 +253,7 @@ def make_ab_policy(request: AbRequest) -> Policy:
 def make_exemptions(request: AbRequest, policy: Policy) -> Exemptions:
     """Return the quarantine in force."""
     paths = request.quarantines or load_config(request.config).quarantines
-    # The list that comes with the policy upstream is about accuracy, which pairs do not test.
+    # The list of the policy upstream is about accuracy, which pairs do not measure.
     entries, _ = find_quarantine(paths, structs.replace(policy, name=POLICIES[0]))
     return Exemptions(policy, entries, request.as_of or date.today(), frozenset(request.platforms))
 
@@ -283,7 +283,7 @@ def command_of(request: AbRequest) -> str:
 
 
 def _measured_words(request: PairRequest) -> list[tuple[str, object]]:
-    """The options that ``run`` has too."""
+    """Return the options that ``run`` has, too."""
     return [
         ("--device", request.devices),
         ("--backend", request.backends),

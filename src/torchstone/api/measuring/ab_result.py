@@ -1,4 +1,4 @@
-"""The result of ``ab``: verdicts, effects and intervals by case; as text, in every report format, as a page."""
+"""The result of ``ab``: verdicts, effects and intervals of each case, and its report formats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHANGES = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
 class CaseOfBoth(Struct, frozen=True):
-    """One case of both sides: its row, and what its pairs showed. ``costs`` are those of A and B, ``repro`` measures it again."""
+    """One case of both sides: its verdict and the effect of its pairs. ``costs`` are those of A and B; ``repro`` is the command that measures it again."""
 
     name: str
     row: Row
@@ -45,19 +45,19 @@ class CaseOfBoth(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict, under policy and quarantine."""
+        """The verdict, after policy and quarantine."""
         return self.row.verdict
 
     @property
     def reason(self) -> str:
-        """Why the case has its verdict, and why it is in quarantine if it is."""
+        """The reason for the verdict, and for the quarantine if there is one."""
         return "; ".join(part for part in (self.row.detail, quarantine_reason(self.row)) if part)
 
 
 class AbResult(Struct, frozen=True):
-    """Whether B is slower than A. ``cases`` are those of both sides, regressions first; ``rows`` also has those of one side.
+    """Whether B is slower than A. ``cases`` are those of both sides, regressions first; ``rows`` includes cases of one side.
 
-    ``sides`` describes A and B. ``losses`` tells of run files that were taken away meanwhile. ``environment`` lists how the environments differ.
+    ``sides`` describes A and B. ``losses`` lists run files that were lost while they were written. ``environment`` lists differences.
     """
 
     report: CompareReport
@@ -70,7 +70,7 @@ class AbResult(Struct, frozen=True):
 
     @property
     def judgement(self) -> Judgement:
-        """All verdicts, under policy and quarantine."""
+        """All verdicts, after policy and quarantine."""
         return self.report.judgement
 
     @property
@@ -95,7 +95,7 @@ class AbResult(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0, 1 if something blocks, 3 if nothing could be measured or a run file was taken away."""
+        """The exit code of the command: 0, 1 if something blocks, 3 if nothing could be measured or a run file was lost."""
         if self.losses:
             return FILE_LOST
         if not any(case.could_measure for case in self.cases):
@@ -113,7 +113,7 @@ class AbResult(Struct, frozen=True):
         return tuple(self.judgement.cautions)
 
     def render(self, style: str = "text", *, color: bool = False, width: int = WIDTH) -> str:
-        """Render the report as text, Markdown, JUnit, JSON, GitHub annotations or an HTML page; color and width are for text."""
+        """Render the report as text, Markdown, JUnit, JSON, GitHub annotations or an HTML page; color and width apply to text."""
         if style == HTML:
             return render_ab(_make_page(self))
         return render_report(self.report, style, color=color, width=width)
@@ -133,18 +133,18 @@ class AbResult(Struct, frozen=True):
 
 
 def cells_of(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str, str, str]:
-    """Return effect, pairs, and the cost of A and of B, as tables show them."""
+    """Format effect, number of pairs, and the costs of A and B for a table."""
     return effect_text(case.effect), str(case.pairs or ""), *costs_text(case, settings)
 
 
 def costs_text(case: CaseOfBoth, settings: AbSettings) -> tuple[str, str]:
-    """Return the cost of A and of B, with the unit."""
+    """Format the costs of A and B with their unit."""
     unit = "s" if settings.metric == "compile" else "ms"
     return format_value(case.costs[0], unit), format_value(case.costs[1], unit)
 
 
 def effect_text(effect: Effect | None) -> str:
-    """Return B's cost over A's as a change: ``+5.1% [+3.2%, +7.4%]``; ``-`` before the first pair."""
+    """Format the ratio of B's cost to A's as a change: ``+5.1% [+3.2%, +7.4%]``; ``-`` before the first pair."""
     if effect is None:
         return "-"
     low = format_change(effect.low, 1.0) if effect.low > 0 else "?"
@@ -172,9 +172,9 @@ def _count(number: int, verdict: Verdict) -> str:
 
 def _make_page(result: AbResult) -> AbPage:
     settings = result.settings
-    told = [*zip("AB", result.sides, strict=True), ("metric", METRICS[settings.metric])]
-    told += [("margin", format_share(settings.margin))]
-    told += [("alpha", format_share(settings.alpha)), ("seed", str(settings.seed))]
+    facts = [*zip("AB", result.sides, strict=True), ("metric", METRICS[settings.metric])]
+    facts += [("margin", format_share(settings.margin))]
+    facts += [("alpha", format_share(settings.alpha)), ("seed", str(settings.seed))]
     rows = [
         AbRow(
             each.name,
@@ -190,4 +190,4 @@ def _make_page(result: AbResult) -> AbPage:
         for each in result.cases
     ]
     notes = (*result.environment, *(f"caution: {caution}" for caution in result.cautions))
-    return AbPage(f"B against A: {result.headline}", tuple(told), tuple(rows), settings.margin, notes)
+    return AbPage(f"B against A: {result.headline}", tuple(facts), tuple(rows), settings.margin, notes)

@@ -1,4 +1,4 @@
-"""``cachebench``: PyTorch's compile-cache benchmark, with its models and its file."""
+"""``cachebench``: PyTorch's compile-cache benchmark, with the same models and output file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_REPEATS = 9
 
 
 class CachebenchRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which suite and models, and how: the options of PyTorch's script, and a few of ``run``. ``output`` is the run file."""
+    """Suite, models and settings: the options of PyTorch's script, and some of ``run``. ``output`` is the run file."""
 
     suite: str
     models: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class CachebenchRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class CachebenchOptions(TypedDict, total=False):
-    """What ``cachebench`` takes besides the suite; docs/cache.md explains each."""
+    """Options of ``cachebench``, explained in docs/cache.md."""
 
     models: Texts
     mode: str
@@ -62,16 +62,16 @@ class CachebenchResult(MeasuredRun, frozen=True):
 
     @property
     def text(self) -> str:
-        """The records that PyTorch's script would write: those of the models that passed."""
+        """The records of all models that passed, as PyTorch's script writes them."""
         return cachebench_json.write(self.run)
 
     @property
     def written(self) -> int:
-        """How many models have a record."""
+        """The number of models with a record."""
         return sum(outcome.status == PASSED for outcome in self.outcomes)
 
     def write(self, path: Path) -> bool:
-        """Write the records; with no model that passed there is no file, as the original has it."""
+        """Write the records, unless no model passed, as PyTorch's script does. Return whether the file was written."""
         if not self.text:
             return False
         write_text(str(path), self.text)
@@ -91,7 +91,7 @@ def cachebench(
 
 
 def run_request_of(request: CachebenchRequest) -> RunRequest:
-    """The run that the benchmark is."""
+    """Return the request of the run that the benchmark consists of."""
     if request.suite not in MODELS:
         raise UsageError(f"--benchmark {request.suite}: expected {' or '.join(MODELS)}")
     if request.mode not in DTYPES:
@@ -116,7 +116,7 @@ def run_request_of(request: CachebenchRequest) -> RunRequest:
 
 
 def find_free_name(output: str) -> str:
-    """The run file beside a JSON file: its name, and a number if an earlier run has it."""
+    """Return an unused name for the run file next to a JSON file."""
     stem = output.removesuffix(".json")
     names = (f"{stem}{f'-{number}' if number > 1 else ''}.jsonl" for number in itertools.count(1))
     return next(name for name in names if not os.path.exists(name))

@@ -1,4 +1,4 @@
-"""Consent to executing what a run file, or a folder of artifacts, brought along."""
+"""Consent to execute code that a run file or a folder of artifacts names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torchstone.measure.code.trust import Doubt, find_artifacts, find_doubts, fi
 from torchstone.worker.worker_environment import made_here_folder
 
 Ask = Callable[[Sequence[str]], None]
-"""Asks a person about what would be executed, a line for each thing; raises a ``UsageError`` unless they agree."""
+"""Asks the user to confirm what would be executed, given as lines; raises a ``UsageError`` if they decline."""
 Say = Callable[[str], None]
 
 
 def refuse(lines: Sequence[str]) -> None:
-    """Refuse, with the list of what would be executed: there is nobody to ask."""
+    """Raise an error that lists what would be executed; used where nobody can be asked."""
     error = UsageError("this would execute code that is not known to be yours")
     advice = "add --trust if you trust it; docs/trust.md lists what is trusted by default"
-    error.advice = "\n  ".join([*lines, advice])  # set here: the constructor would put it on one line
+    error.advice = "\n  ".join([*lines, advice])  # set here, because the constructor would join the lines
     raise error
 
 
@@ -32,7 +32,7 @@ def trust_run(
     ask: Ask = refuse,
     say: Say,
 ) -> bool:
-    """Make sure that everything may be executed that measuring cases of a run file again would; whether its artifacts are trusted without being looked at."""
+    """Ask for consent to everything that measuring cases of a run file again would execute. Return whether to load artifacts unchecked."""
     executed = [
         *find_executed(settings, suites),
         *find_artifacts(settings, cases, made_here_folder()),
@@ -43,7 +43,7 @@ def trust_run(
 def trust_artifacts(
     settings: Settings, cases: Sequence[Case], *, trust: bool, ask: Ask = refuse, say: Say
 ) -> bool:
-    """The same for the artifacts alone that the person has named."""
+    """Ask for consent to load the artifacts that the user named. Return whether to load them unchecked."""
     doubts = find_doubts(find_artifacts(settings, cases, made_here_folder()), ())
     return _require(doubts, trust=trust, ask=ask, say=say)
 

@@ -1,4 +1,4 @@
-"""``doctor``: what on this machine makes numbers noisy or metrics unavailable, and what to do about it."""
+"""``doctor``: find causes of noise and missing metrics on this machine, with advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DoctorResult(Struct, frozen=True):
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """The findings that should be dealt with before anything is measured."""
+        """The findings to fix before measuring."""
         return tuple(finding for finding in self.findings if finding.level is Level.PROBLEM)
 
     @property
@@ -35,15 +35,15 @@ class DoctorResult(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0, or 3 if nothing can be measured here."""
+        """The exit code of the command: 0, or 3 if nothing can be measured here."""
         return 0 if self.can_measure else 3
 
     def render(self, width: int = WIDTH, *, color: bool = False) -> str:
-        """The findings as text, the worst first."""
+        """Render the findings as text, worst first."""
         return render_findings(self.findings, TextPage(width, color=color))
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary for each finding: topic, level, what, why, advice."""
+        """Return one dictionary for each finding: topic, level, what, why, advice."""
         found: list[dict[str, Any]] = msgspec.to_builtins(list(self.findings))
         return found
 
@@ -58,7 +58,7 @@ class DoctorResult(Struct, frozen=True):
 
 
 def doctor() -> DoctorResult:
-    """Say what on this machine will disturb measuring, as ``torchstone doctor`` does. Takes a few seconds, and changes nothing.
+    """Find what disturbs measurements on this machine, as ``torchstone doctor`` does. Takes a few seconds, and changes nothing.
 
     torchstone.doctor().problems
     """

@@ -1,4 +1,4 @@
-"""Progress of a run: events for a callback, and the interface of whoever watches one."""
+"""Progress of a run: events for a callback, and the interfaces of watchers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchstone.measure.supervisor import Watcher
 
 
 class Notice(Struct, frozen=True):
-    """Something a person should know: a caution, or a file that was written."""
+    """A message for the user, such as a caution or the name of a file that was written."""
 
     text: str
 
@@ -25,7 +25,7 @@ class Notice(Struct, frozen=True):
 
 
 class Preparing(Struct, frozen=True):
-    """Something has begun that takes long and measures nothing yet, such as loading torch."""
+    """A slow preparation has started, such as loading torch."""
 
     what: str
 
@@ -34,7 +34,7 @@ class Preparing(Struct, frozen=True):
 
 
 class Planned(Struct, frozen=True):
-    """The cases of a run are known; those of a resumed run that were measured before have their outcomes."""
+    """The cases of a run are known. A resumed run includes the outcomes so far."""
 
     run: Run
 
@@ -53,7 +53,7 @@ class CaseStarted(Struct, frozen=True):
 
 
 class PhaseEntered(Struct, frozen=True):
-    """A case is in another phase: load, eager, compile, run, compare."""
+    """A case has entered a phase: load, eager, compile, run or compare."""
 
     case: Case
     phase: str
@@ -63,7 +63,7 @@ class PhaseEntered(Struct, frozen=True):
 
 
 class CaseMeasured(Struct, frozen=True):
-    """A case has its outcome, which is on disk."""
+    """A case has been measured, and its outcome is on disk."""
 
     outcome: Outcome
 
@@ -72,7 +72,7 @@ class CaseMeasured(Struct, frozen=True):
 
 
 class PairMeasured(Struct, frozen=True):
-    """A pair of a case of ``ab`` has been measured. ``ratio`` is B's cost over A's; ``verdict`` is empty until the case is decided."""
+    """A pair of ``ab`` has been measured. ``ratio`` is B's cost divided by A's; ``verdict`` is empty until the case is decided."""
 
     case: Case
     pairs: int
@@ -99,81 +99,81 @@ OnEvent = Callable[[Event], None]
 
 
 class RunWatcher(Protocol):
-    """Is told how a run goes on. The command line's display is one."""
+    """Receives the progress of a run, such as the display of the command line."""
 
     def say(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a message to the user."""
 
     def busy(self, what: str) -> AbstractContextManager[None]:
-        """While something takes long and measures nothing yet."""
+        """Enclose a slow preparation."""
 
     def showing(self, run: Run) -> AbstractContextManager[None]:
-        """While the cases of a run are measured."""
+        """Enclose the measurement of a run."""
 
     def started(self, case: Case) -> None:
         """A worker for this case has been started."""
 
     def entered(self, case: Case, phase: str) -> None:
-        """The case is in this phase now."""
+        """The case has entered this phase."""
 
     def tick(self) -> None:
         """Some time has passed."""
 
     def finished(self, outcome: Outcome) -> None:
-        """A case has its outcome."""
+        """A case has been measured."""
 
 
 class AbWatcher(Watcher, Protocol):
-    """Is told how a comparison of two sides goes on."""
+    """Receives the progress of a comparison of two sides."""
 
     def say(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a message to the user."""
 
     def busy(self, what: str) -> AbstractContextManager[None]:
-        """While something takes long and measures nothing yet."""
+        """Enclose a slow preparation."""
 
     def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> AbstractContextManager[None]:
-        """While pairs are measured."""
+        """Enclose the measurement of pairs."""
 
     def measured(self, contest: Contest) -> None:
         """A pair of a case has been measured, or the case was given up."""
 
 
 class SelftestWatcher(Watcher, Protocol):
-    """Is told how a self-test goes on."""
+    """Receives the progress of a self-test."""
 
     def say(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a message to the user."""
 
     def busy(self, what: str) -> AbstractContextManager[None]:
-        """While something takes long and measures nothing yet."""
+        """Enclose a slow preparation."""
 
     def trying(self, run: Run, total: int) -> AbstractContextManager[None]:
-        """While this many comparisons are made."""
+        """Enclose this many comparisons."""
 
     def tried(self, each: SelfComparison) -> None:
         """A comparison has ended."""
 
 
 class EventWatcher:
-    """Passes everything on to a callback."""
+    """Passes all progress to a callback, as events."""
 
     def __init__(self, on_event: OnEvent | None) -> None:
         self._tell: OnEvent = on_event or _ignore
 
     def say(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a message to the user."""
         self._tell(Notice(text))
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """While something takes long and measures nothing yet."""
+        """Enclose a slow preparation."""
         self._tell(Preparing(what))
         yield
 
     @contextmanager
     def showing(self, run: Run) -> Iterator[None]:
-        """While the cases of a run are measured."""
+        """Enclose the measurement of a run."""
         self._tell(Planned(run))
         yield
 
@@ -182,15 +182,15 @@ class EventWatcher:
         self._tell(CaseStarted(case))
 
     def entered(self, case: Case, phase: str) -> None:
-        """The case is in this phase now."""
+        """The case has entered this phase."""
         self._tell(PhaseEntered(case, phase))
 
     def tick(self) -> None:
-        """Time alone is no event."""
+        """Ignore: passing time is not an event."""
 
     @contextmanager
     def comparing(self, contests: Sequence[Contest], _settings: AbSettings) -> Iterator[None]:
-        """While pairs are measured."""
+        """Enclose the measurement of pairs."""
         self._tell(Planned(Run("", tuple(contest.case for contest in contests), ())))
         yield
 
@@ -201,7 +201,7 @@ class EventWatcher:
 
     @contextmanager
     def trying(self, run: Run, _total: int) -> Iterator[None]:
-        """While comparisons are made."""
+        """Enclose the comparisons."""
         self._tell(Planned(run))
         yield
 
@@ -210,9 +210,9 @@ class EventWatcher:
         self._tell(SelfCompared(each))
 
     def finished(self, outcome: Outcome) -> None:
-        """A case has its outcome."""
+        """A case has been measured."""
         self._tell(CaseMeasured(outcome))
 
 
 def _ignore(_event: Event) -> None:
-    """Nobody listens."""
+    """Ignore an event."""

@@ -1,4 +1,4 @@
-"""``pr_time``: PyTorch's ``pr_time_benchmarks``, with its files in and its files out."""
+"""``pr_time``: run PyTorch's ``pr_time_benchmarks``, and write the same files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SEPARATORS = re.compile(r"[%/\\:\x00-\x1f\x7f]")
 
 
 class PrTimeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which files or suites to count, and how. ``output`` is the run file."""
+    """Files or suites to count, and how. ``output`` is the run file."""
 
     targets: tuple[str, ...]
     counter: str = ""
@@ -39,7 +39,7 @@ class PrTimeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class PrTimeOptions(TypedDict, total=False):
-    """What ``pr_time`` takes besides the targets; docs/instructions.md explains each."""
+    """Options of ``pr_time``, explained in docs/instructions.md."""
 
     counter: str
     repeat: int
@@ -50,16 +50,16 @@ class PrTimeOptions(TypedDict, total=False):
 
 
 class PrTimeResult(MeasuredRun, frozen=True):
-    """A run of files that were written for PyTorch's pr_time_benchmarks."""
+    """A run of files written for PyTorch's pr_time_benchmarks."""
 
     @property
     def counted(self) -> list[Outcome]:
-        """The outcomes that have a row, in the order of the plan."""
+        """The outcomes with a row, in the order of the plan."""
         return [outcome for outcome in self._in_order() if _has_row(outcome)]
 
     @property
     def missing(self) -> list[Outcome]:
-        """The outcomes that have none."""
+        """The outcomes without a row."""
         return [outcome for outcome in self._in_order() if not _has_row(outcome)]
 
     def _in_order(self) -> list[Outcome]:
@@ -67,11 +67,11 @@ class PrTimeResult(MeasuredRun, frozen=True):
         return sorted(self.outcomes, key=lambda outcome: places[outcome.case])
 
     def rows(self, *, raw_cells: bool = False) -> str:
-        """``name,metric,value`` lines; a cell that a spreadsheet would execute is defused unless it is to stay raw."""
+        """Return ``name,metric,value`` lines. Unless ``raw_cells`` is set, cells that a spreadsheet would run as a formula are defused."""
         return rows_of(self.counted, raw_cells=raw_cells)
 
     def write(self, path: Path, *, raw_cells: bool = False) -> None:
-        """Append the rows to a CSV file, and write a JSON file for each benchmark beside it."""
+        """Append the rows to a CSV file, and write a JSON file for each benchmark next to it."""
         write_rows(self.counted, str(path), raw_cells=raw_cells)
 
 
@@ -82,7 +82,7 @@ def _has_row(outcome: Outcome) -> bool:
 def pr_time(
     targets: Texts, *, on_event: OnEvent | None = None, **options: Unpack[PrTimeOptions]
 ) -> PrTimeResult:
-    """Count the instructions of files that were written for PyTorch's pr_time_benchmarks, as ``torchstone pr-time`` does.
+    """Count the instructions of files written for PyTorch's pr_time_benchmarks, as ``torchstone pr-time`` does.
 
     torchstone.pr_time("benchmarks/", counter="python").write("results.csv")
     """
@@ -92,7 +92,7 @@ def pr_time(
 
 
 def run_request_of(request: PrTimeRequest) -> RunRequest:
-    """The run that counts."""
+    """Return the request of the run that counts."""
     return RunRequest(
         targets=request.targets,
         probes=(Probe.INSTRUCTIONS.value,),
@@ -106,20 +106,20 @@ def run_request_of(request: PrTimeRequest) -> RunRequest:
 
 
 def refuse_namesakes(run: Run) -> None:
-    """Refuse rows that nobody could tell apart: they have only a name."""
+    """Raise an error if two benchmarks have the same name: rows have nothing else to identify them."""
     suites: dict[str, str] = {}
     for case in run.plan:
         name, suite = case.benchmark, case.suite
         if name in suites:
             raise UsageError(
-                f"{printable(name)} is in {suites[name]} and in {suite}, so their rows could not be told apart",
+                f"{printable(name)} is both in {suites[name]} and in {suite}, so their rows would be ambiguous",
                 advice="measure one of the two",
             )
         suites[name] = suite
 
 
 def check_plan(run: Run, output: str | None) -> None:
-    """Refuse, before anything is measured, names that rows or files cannot have."""
+    """Raise an error for names that rows or files cannot have, before anything is measured."""
     refuse_namesakes(run)
     if output and (os.path.isfile(output) or not os.path.exists(output)):
         for case in run.plan:
@@ -131,15 +131,17 @@ def _records_file(output: str, case: Case) -> str:
 
 
 def rows_of(outcomes: Sequence[Outcome], *, raw_cells: bool) -> str:
-    """The rows of outcomes."""
+    """Return the CSV rows of outcomes."""
     rows = "".join(map(pr_time_csv.write_rows, outcomes))
     return rows if raw_cells else defuse(rows)
 
 
 def write_rows(outcomes: Sequence[Outcome], output: str, *, raw_cells: bool) -> None:
-    """Append rows to a file, with the records of each benchmark beside it; beside a pipe or a device nothing is written."""
+    """Append rows to a file, and write a JSON file for each benchmark next to it, unless it is a pipe or a device."""
     if output.endswith(".json"):
-        raise UsageError(f"--output {output}: the rows are CSV", advice="such as results.csv")
+        raise UsageError(
+            f"--output {output}: the rows are CSV, not JSON", advice="name a file such as results.csv"
+        )
     if not outcomes:
         return
     _append(output, rows_of(outcomes, raw_cells=raw_cells))
@@ -149,7 +151,7 @@ def write_rows(outcomes: Sequence[Outcome], output: str, *, raw_cells: bool) -> 
 
 
 def _append(path: str, rows: str) -> None:
-    """Add rows to what is there, each on a line of its own; what is no regular file is only written to."""
+    """Append rows to a file, starting on a new line; write to a pipe or a device directly."""
     if os.path.exists(path) and not os.path.isfile(path):
         write_text(path, rows)
         return
@@ -159,7 +161,7 @@ def _append(path: str, rows: str) -> None:
 
 
 def file_name(benchmark: str) -> str:
-    """The name of a benchmark's JSON file, which lies in the folder it is written into, whatever the benchmark is called.
+    """Return the name of a benchmark's JSON file, with path separators escaped.
 
     >>> file_name("add_loop_eager"), file_name("../a/b")
     ('add_loop_eager.json', '..%2Fa%2Fb.json')

@@ -1,4 +1,4 @@
-"""The request of ``run`` as the measuring side takes it."""
+"""Prepare the request of ``run`` for measuring."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchstone.worker.sources import Source
 
 
 def prepare_request(request: RunRequest) -> Request:
-    """The request as the measuring side takes it; a value that cannot be meant is an error before anything is started."""
+    """Return the request in the form that measuring needs. Raise an error for an invalid value, before anything is started."""
     check_patterns("-k", request.filters)
     check_patterns("--exclude", request.exclusions)
     resolved = resolve_targets(request.targets)
@@ -58,12 +58,12 @@ def _axes(request: RunRequest) -> Axes:
 
 
 def _further(request: RunRequest) -> tuple[tuple[str, str], ...]:
-    """What torch.compile is told beyond a case's own axes: another compilation, so another case."""
-    told = {"compile_mode": request.compile_mode} if request.compile_mode else {}
+    """Return further axes: arguments of torch.compile that make it another case."""
+    axes = {"compile_mode": request.compile_mode} if request.compile_mode else {}
     if request.fullgraph:
-        told["fullgraph"] = "true"
+        axes["fullgraph"] = "true"
     options = sorted(redact(f"{key}={value}") for key, value in request.compile_options)
-    return tuple(told.items()) + tuple((text.partition("=")[0], text.partition("=")[2]) for text in options)
+    return tuple(axes.items()) + tuple((text.partition("=")[0], text.partition("=")[2]) for text in options)
 
 
 def _settings(request: RunRequest, sources: dict[str, Source]) -> Settings:
@@ -90,18 +90,18 @@ _LIMITS = frozenset({"jobs", "timeout", "memory_limit"})
 
 
 def limits_of(request: RunRequest) -> dict[str, Any]:
-    """What cases may use, as far as it was said; it has no part in what is measured."""
+    """Return the limits that were given: jobs, timeout and memory. They do not affect what is measured."""
     limits = {name: getattr(request, name) for name in sorted(_LIMITS)}
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def with_limits(settings: Settings, request: RunRequest) -> Settings:
-    """The settings of a run with the limits that are asked for anew."""
+    """Return the settings of a run with the limits of a request."""
     return structs.replace(settings, **limits_of(request))
 
 
 def _compile_options(request: RunRequest) -> dict[str, Any]:
-    """torch.compile's options; a value is read as JSON where it is some, so that ``true`` and ``4`` are not texts."""
+    """Return the options of torch.compile. Values are parsed as JSON if possible, so that ``true`` and ``4`` are not strings."""
     values: dict[str, Any] = {}
     for key, text in request.compile_options:
         if key in values:
@@ -128,8 +128,6 @@ def _durations(inputs: tuple[Input, ...]) -> dict[Case, float]:
     for each, name in zip(inputs, names_of(inputs), strict=True):
         found = durations_of(read_input(each).run.outcomes)
         if not found:
-            raise UsageError(
-                f"--durations {name}: it does not say how long anything took", advice="expected a run file"
-            )
+            raise UsageError(f"--durations {name}: the file has no durations", advice="expected a run file")
         noted |= found
     return noted

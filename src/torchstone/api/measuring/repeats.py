@@ -1,4 +1,4 @@
-"""Measuring cases of a run again, several times, as whole runs would: for how far their numbers lie apart."""
+"""Measure cases of a run again, each time as a whole run, to find the spread of their numbers."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ MOST_NAMED = 3
 
 
 def check_repeats(repeats: int) -> None:
-    """Refuse fewer repeats than say anything about a spread."""
+    """Raise an error if there are too few repeats to estimate a spread."""
     if repeats < FEWEST:
         raise UsageError(
-            f"--repeat {repeats}: two values, the one in the file and one more, say next to nothing about a spread",
-            advice=f"measure {FEWEST} times at least; 5 make margins several times narrower",
+            f"--repeat {repeats}: too few to estimate a spread",
+            advice=f"measure at least {FEWEST} times; 5 repeats make margins several times narrower",
         )
 
 
 def measure_again(
     reading: Reading, cases: Sequence[Case], repeats: int, watcher: RunWatcher, *, trust: bool, ask: Ask
 ) -> list[Reading]:
-    """Measure cases as their run did, each time from the start: the next run will begin with a process of its own, too."""
+    """Measure cases as their run did, each time in a new session, as the next run will."""
     run = structs.replace(reading.run, plan=tuple(cases), outcomes=())
     settings = structs.replace(
         settings_of_run(run, reading.path), save_outputs="", save_artifacts="", profile=False
     )
-    _refuse_changes(find_edited_files(run))  # no trust would help
+    _refuse_changes(find_edited_files(run))  # cannot be overridden by --trust
     check_artifacts(settings, cases)
     trusts_artifacts = trust_run(settings, settings.sources, cases, trust=trust, ask=ask, say=watcher.say)
     _refuse_changes(find_edits(run))
@@ -64,11 +64,11 @@ def measure_again(
 def _measure(
     reading: Reading, settings: Settings, planned: Run, title: str, session: Session, watcher: RunWatcher
 ) -> list[Outcome]:
-    """One repeat, which is a whole run of these cases."""
+    """Measure one repeat: a whole run of these cases."""
     run = reading.run
     suites = sorted({case.suite for case in run.plan})
     outcomes = []
-    with watcher.busy(f"{title}: loading torch and looking at the machine"):
+    with watcher.busy(f"{title}: loading torch and inspecting the machine"):
         devices = sorted({case.variant.device for case in run.plan})
         session.start_workers(list(settings.sources.values()), devices)
         found = look_again(run, suites, session)
@@ -86,11 +86,11 @@ def _measure(
 
 
 def _refuse_changes(changed: Sequence[str]) -> None:
-    """Two environments, or two states of the code, differ by more than by chance: there is no spread to be found."""
+    """Raise an error if environment or code have changed since the run: the spread would include that change."""
     if changed:
         more = len(changed) - MOST_NAMED
         named = "; ".join(changed[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
         raise UsageError(
-            f"--repeat measures what the file has measured, but not as it was: {named}",
-            advice="measure it anew with 'torchstone run', and accept that",
+            f"--repeat: changed since the run file was written: {named}",
+            advice="measure again with 'torchstone run', and accept the new run file",
         )

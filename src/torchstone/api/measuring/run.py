@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 FILE_LOST = 3
-_LOADING = "loading torch and looking at the machine"
+_LOADING = "loading torch and inspecting the machine"
 
 CheckPlan = Callable[[Run], None]
-"""Looks at a plan before anything is measured, and raises an error to refuse it."""
+"""Checks a plan before anything is measured; raises an error to refuse it."""
 
 
 class MeasuredRun(RunResult, frozen=True):
-    """A run that was measured here. ``loss`` says what happened to a run file that was taken away meanwhile: ``path`` is then another one.
+    """A run that was measured here. If its run file was lost meanwhile, ``loss`` describes that, and ``path`` is the replacement.
 
-    ``broken`` are files that were asked for and could not be imported: where, and why.
+    ``broken`` lists files that could not be imported, with the reason.
     """
 
     loss: Loss | None = None
@@ -56,26 +56,26 @@ class MeasuredRun(RunResult, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every case passed, as far as it can be measured here."""
+        """Whether every case passed that can be measured here."""
         return self.exit_code == 0
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 0 if every case passed, 1 if some did not or a file is broken, 3 if the run file was taken away."""
+        """The exit code of the command: 0 if every case passed, 1 if a case did not or a file is broken, 3 if the run file was lost."""
         return FILE_LOST if self.loss else exit_code_of(self.outcomes, self.broken)
 
 
 def exit_code_of(outcomes: Sequence[Outcome], broken: Sequence[str] = ()) -> int:
-    """1 if a case failed, none can be measured here, or a file is broken; 0 otherwise."""
+    """Return 1 if a case failed, none can be measured here, or a file is broken; else 0."""
     bad = any(outcome.status not in {PASSED, SKIPPED, NOT_AVAILABLE} for outcome in outcomes)
     bad |= bool(outcomes) and all(outcome.status == NOT_AVAILABLE for outcome in outcomes)
     return int(bad or bool(broken))
 
 
 class Execution:
-    """A run that is ready to be measured: iterate over it for its outcomes, each on disk when it is given out.
+    """A run that is ready to measure. Iterate over it for its outcomes; each is on disk when it is yielded.
 
-    ``outcomes`` has also those that a resumed run had before.
+    ``outcomes`` includes those that a resumed run already had.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Execution:
 
     @property
     def was_finished(self) -> bool:
-        """Whether there is nothing to measure: the run was complete before."""
+        """Whether the run was already complete."""
         return self._session is None
 
     def __iter__(self) -> Generator[Outcome, None, None]:
@@ -109,14 +109,14 @@ class Execution:
                 yield outcome
 
     def measure_all(self) -> MeasuredRun:
-        """Measure all that is left, and give the whole run."""
+        """Measure all remaining cases, and return the whole run."""
         with closing(iter(self)) as outcomes:
             for _ in outcomes:
                 pass
         return self.result()
 
     def result(self) -> MeasuredRun:
-        """The whole run, once everything is measured."""
+        """Return the whole run, once everything is measured."""
         done = structs.replace(self.run, outcomes=tuple(self.outcomes), finished=True)
         reading = Reading(self.journal.path, "run", done, range(2, 2 + len(done.outcomes)))
         return MeasuredRun(reading, self.journal.loss, self._settings.broken)
@@ -129,7 +129,7 @@ def run(
 
         run = torchstone.run("bench_mine.py", probes=["performance"], on_event=print)
 
-    Every case runs in a process of its own; its outcome is in the run file before the next one starts. ``on_event`` is called with each event.
+    Every case runs in its own process, and its outcome is in the run file before the next one starts. ``on_event`` is called with each event.
     """
     return measure_run(_request(targets, options), EventWatcher(on_event))
 
@@ -137,7 +137,7 @@ def run(
 def measure_run(
     request: RunRequest, watcher: RunWatcher, check_plan: CheckPlan = lambda _: None
 ) -> MeasuredRun:
-    """Measure as a request says, and write all files that it asks for."""
+    """Measure as requested, and write all requested files."""
     with open_run(request, watcher, check_plan=check_plan) as execution:
         result = execution.measure_all()
     write_run_files(result.run, request, watcher.say)
@@ -147,7 +147,7 @@ def measure_run(
 def stream(
     targets: Texts = (), *, on_event: OnEvent | None = None, **options: Unpack[RunOptions]
 ) -> Generator[Outcome, None, None]:
-    """Measure as ``run`` does, and give out each outcome when it is there. Leaving the loop ends the run; its file can be resumed.
+    """Measure as ``run`` does, and yield each outcome when it is ready. Leaving the loop ends the run, which can be resumed.
 
     for outcome in torchstone.stream("smoke", output="run.jsonl"):
         print(outcome.case.id, outcome.status)
@@ -162,7 +162,7 @@ def stream(
 
 
 def plan(targets: Texts = (), *, on_event: OnEvent | None = None, **options: Unpack[RunOptions]) -> Run:
-    """Say what ``run`` would measure: a run with its plan, and without outcomes. Nothing is measured, and nothing written.
+    """Plan what ``run`` would measure: return a run with its plan and no outcomes. Nothing is measured or written.
 
     [case.id for case in torchstone.plan("smoke", modes=["inference", "training"]).plan]
     """
@@ -174,7 +174,7 @@ def _request(targets: Texts, options: RunOptions) -> RunRequest:
 
 
 def require_targets(request: RunRequest) -> None:
-    """Refuse a request that names nothing to measure."""
+    """Raise an error if a request has no targets."""
     if not request.targets and not request.resume:
         raise UsageError(
             "no targets given", advice="name a suite or a file; 'torchstone list' shows the suites"
@@ -182,10 +182,10 @@ def require_targets(request: RunRequest) -> None:
 
 
 def plan_run(request: RunRequest, watcher: RunWatcher, job: Job | None = None) -> Run:
-    """The plan of a request."""
+    """Plan a run."""
     require_targets(request)
     if request.resume:
-        raise UsageError("--resume takes its settings from the file, so --dry-run has no place")
+        raise UsageError("--dry-run cannot be used with --resume")
     refuse_taken(request.output)
     prepared = prepare_request(request)
     with Session("spawn", prepared.settings.cache, watcher.say) as session:
@@ -203,7 +203,7 @@ def open_run(
     check_plan: CheckPlan = lambda _: None,
     job: Job | None = None,
 ) -> Iterator[Execution]:
-    """A new run, or one to be finished, with its plan made, its file created and its workers ready."""
+    """Open a new or a resumed run: make its plan, create its file, and start its workers."""
     require_targets(request)
     opened = (
         _resume(request, watcher, ask, job)
@@ -236,19 +236,19 @@ def _begin(
 def _survey(
     request: RunRequest, prepared: Request, session: Session, watcher: RunWatcher, job: Job | None
 ) -> Run:
-    """Look at the machine and the sources, and plan."""
+    """Inspect the machine and the sources, and plan the run."""
     _use_hosts(session, job)
     with watcher.busy(_LOADING):
         session.start_workers(list(prepared.targets.sources.values()), prepared.axes.devices)
         planned = prepare_run(prepared, session, keeps_going=True)
-    if not request.shard:  # of which each may lack a probe that others have
+    if not request.shard:  # a shard may lack a probe that others have
         refuse_unused(request, {case.probe for case in planned.plan})
     return planned
 
 
 @contextmanager
 def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None) -> Iterator[Execution]:
-    """Finish a run: with its own settings, on the machine and code it was begun on. Only the limits of its cases may be changed."""
+    """Finish a run with its own settings, on the same machine and code. Only the limits may be changed."""
     refuse_changes_of_resumed(request)
     journal, reading = reopen_journal(request.resume, watcher.say)
     begun = reading.run
@@ -260,7 +260,7 @@ def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None)
             return
         done = {outcome.case for outcome in begun.outcomes}
         left = [case for case in begun.plan if case not in done]
-        refuse_to_finish(find_edited_files(begun))  # no trust would help
+        refuse_to_finish(find_edited_files(begun))  # cannot be overridden by --trust
         check_artifacts(settings, left)
         trusts = trust_run(settings, settings.sources, left, trust=request.trust, ask=ask, say=watcher.say)
         with Session(settings.start, settings.cache, watcher.say) as session:
@@ -275,7 +275,7 @@ def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None)
 
 
 def _use_hosts(session: Session, job: Job | None) -> None:
-    """Have rounds use all hosts of a job, where there is one."""
+    """Run scaling rounds on all hosts of a job, if there is one."""
     if job is not None:
         session.host_group = job.host_group()
 

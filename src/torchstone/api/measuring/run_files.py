@@ -1,4 +1,4 @@
-"""Further files of a run: CSV files of PyTorch's runner, records of its benchmark database, reports of its DDP benchmark."""
+"""Write further files of a run: CSV files, database records and DDP reports as PyTorch has them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
 from torchstone.formats import FORMATS, TABLES
 from torchstone.formats.table import defuse
+from torchstone.formats.torch import ddp
 from torchstone.formats.torch.ci_name import file_stem
 from torchstone.formats.torch.runner_csv import write_exactly
 from torchstone.measure.journal import taken
 
 
 def write_run_files(run: Run, request: RunRequest, say: Callable[[str], None]) -> None:
-    """Write the files that were asked for besides the run file."""
+    """Write the requested files other than the run file."""
     write_outputs(run, request.csv, request.v3, say, raw_cells=request.raw_cells)
     write_ddp(run, request.ddp_json, say)
 
 
 def refuse_taken(output: str | None) -> None:
-    """Refuse a run file that is there already: nothing that was measured is overwritten."""
+    """Raise an error if the run file exists: results are never overwritten."""
     if output and (os.path.exists(output) or output.endswith(os.sep)):
         raise taken(output)
 
@@ -37,7 +38,7 @@ def refuse_taken(output: str | None) -> None:
 def write_outputs(
     run: Run, csv: str | None, v3: str | None, say: Callable[[str], None], *, raw_cells: bool = False
 ) -> None:
-    """Write the CSV files of PyTorch's runner and the records of its database, a file for each combination of axes."""
+    """Write CSV files and database records in PyTorch's formats, one file for each combination of axes."""
     for folder, kinds in ((csv, (Probe.ACCURACY.value, Probe.PERFORMANCE.value)), (v3, ("v3",))):
         if folder:
             make_folder(folder)
@@ -49,27 +50,25 @@ def write_outputs(
 
 
 def write_ddp(run: Run, path: str | None, say: Callable[[str], None]) -> None:
-    """Write what was measured of scaling as reports of PyTorch's DDP benchmark, and say which rounds have no place there.
+    """Write scaling results as reports of PyTorch's DDP benchmark, and list the rounds that do not fit.
 
-    A report has one bucket size, one backend and one of every other axis: where a run has several, each gets a file of its own, whose name says which.
+    A report has one bucket size, one backend and one value of every other axis. If a run has several, each gets its own file, named after them.
     """
     if not path:
         return
-    from torchstone.formats.torch import ddp  # noqa: PLC0415  (most runs have no ranks)
-
     reports = ddp.split(run)
     for axes, report in reports:
         place = _beside(path, axes)
         write_text(place, ddp.write(report))
         say(f"wrote {count_of(len(report.outcomes), 'round')} to {place}")
     if not reports:
-        say(f"nothing for {path}: no model has a result without DDP, which is the first of a DDP report")
-    for told in ddp.left_out(run):
-        say(f"not in {path}: {told}")
+        say(f"{path} was not written: no model has a result without DDP, with which a DDP report begins")
+    for rounds in ddp.left_out(run):
+        say(f"not in {path}: {rounds}")
 
 
 def _beside(path: str, axes: dict[str, str]) -> str:
-    """The place of one of several reports: ``ddp.json`` becomes ``ddp_bucket_mb_25.json``."""
+    """Return the name of one of several reports: ``ddp.json`` becomes ``ddp_bucket_mb_25.json``."""
     stem, ending = os.path.splitext(path)
     words = re.sub(r"[^\w.-]+", "_", "_".join(word for axis in axes.items() for word in axis))
     return f"{stem}_{words}{ending}" if words else path

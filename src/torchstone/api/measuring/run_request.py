@@ -1,4 +1,4 @@
-"""The request of ``run``: what to measure and how."""
+"""The request of ``run``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchstone.api.sources import Input
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to measure and how. Times are in seconds, sizes in bytes, shares between 0 and 1; None leaves the choice to torchstone.
+    """Targets and settings of a run. Times are in seconds, sizes in bytes, shares between 0 and 1; None means the default.
 
     ``csv``, ``v3`` and ``ddp_json`` name further files to write; ``resume`` is a run file to finish, with its own settings.
     """
@@ -71,7 +71,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RunOptions(TypedDict, total=False):
-    """What ``run``, ``stream`` and ``plan`` take besides the targets; docs/run.md explains each."""
+    """Options of ``run``, ``stream`` and ``plan``, explained in docs/run.md."""
 
     probes: Texts
     devices: Texts
@@ -128,4 +128,4 @@ class RunOptions(TypedDict, total=False):
 RESUMABLE = frozenset(
     {"resume", "trust", "csv", "raw_cells", "v3", "ddp_json", "jobs", "timeout", "memory_limit"}
 )
-"""What may be asked for when a run is finished; everything else is in its file."""
+"""Fields that may be set when a run is resumed; all others are in its file."""

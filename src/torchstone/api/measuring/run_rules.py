@@ -1,4 +1,4 @@
-"""Which options of a run make sense together, and for which probes."""
+"""Check which options of a run can be combined, and which probes they apply to."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ _KNOWN = (
 
 
 def refuse_changes_of_resumed(request: RunRequest) -> None:
-    """Refuse targets and settings for a run that has its own."""
+    """Raise an error if targets or settings are given for a resumed run."""
     if request.targets:
-        raise UsageError(f"--resume takes the cases from the file, so {request.targets[0]} has no place")
+        raise UsageError(
+            f"the target {request.targets[0]} cannot be used with --resume, which takes its cases from the file"
+        )
     usual = RunRequest()
     for name in RunRequest.__struct_fields__:
         if name not in RESUMABLE and getattr(request, name) != getattr(usual, name):
-            raise UsageError(f"--resume takes its settings from the file, so {name} has no place")
+            raise UsageError(f"{name} cannot be used with --resume, which takes its settings from the file")
 
 
 def check_request(request: RunRequest) -> None:
-    """Refuse what cannot be meant."""
+    """Raise an error for invalid values and contradictory options."""
     _check_values(request)
     if request.compile_mode and request.compile_options:
         raise UsageError(
-            "--compile-mode and --option exclude each other in torch.compile", advice="leave one out"
+            "--compile-mode cannot be used with --option: torch.compile takes only one of them",
+            advice="leave one out",
         )
     if request.probes == (Probe.SCALING.value,):
         _check_scaling(request)
@@ -45,13 +48,13 @@ def check_request(request: RunRequest) -> None:
         refuse_unused(request, request.probes)
     _check_loading(request)
     if request.durations and not request.shard:
-        raise UsageError("--durations is for --shard", advice="add --shard I/N, or leave it out")
+        raise UsageError("--durations requires --shard", advice="add --shard I/N, or leave it out")
     if request.raw_cells and not request.csv:
         raise UsageError("--raw-cells requires --csv", advice="add --csv DIR, or leave it out")
 
 
 def _check_loading(request: RunRequest) -> None:
-    """Refuse options about compile artifacts of which nothing would be loaded."""
+    """Raise an error for --trust or --load-artifacts if no artifacts would be loaded."""
     if request.trust and not request.load_artifacts:
         raise UsageError("--trust requires --resume or --load-artifacts", advice="leave it out")
     if request.load_artifacts and request.scenarios and PORTABLE not in request.scenarios:
@@ -78,16 +81,19 @@ def _check_values(request: RunRequest) -> None:
 
 
 def _check_scaling(request: RunRequest) -> None:
-    """Refuse what rounds of training have no use for."""
+    """Raise an error for options that the scaling probe does not support."""
     if "inference" in request.modes:
-        raise UsageError("scaling is about training, so --mode inference has no place", advice="leave it out")
+        raise UsageError(
+            "--mode inference cannot be used with the probe scaling, which measures training",
+            advice="leave it out",
+        )
     for flag, given in (
         ("--dynamic", request.dynamics),
         ("--precision", request.precision),
         ("--budget", request.budget),
     ):
         if given:
-            raise UsageError(f"{flag} has no meaning for the probe scaling", advice=f"leave out {flag}")
+            raise UsageError(f"{flag} cannot be used with the probe scaling", advice=f"leave out {flag}")
 
 
 _CACHES, _COUNTS, _OUTPUTS = (Probe.COMPILE_CACHE,), (Probe.INSTRUCTIONS,), (Probe.ACCURACY,)
@@ -95,7 +101,7 @@ _ROUNDS, _TIMES = (Probe.SCALING,), (Probe.PERFORMANCE,)
 
 
 def _used_by(request: RunRequest) -> Iterator[tuple[str, object, tuple[Probe, ...]]]:
-    """The options that only some probes look at: flag, value, and these probes."""
+    """Yield the options that only some probes use: flag, value, and these probes."""
     repeating = (Probe.PERFORMANCE, Probe.COMPILE_CACHE, Probe.INSTRUCTIONS, Probe.SCALING)
     yield "--repeat", request.repeat, repeating
     yield "--precision", request.precision, _TIMES
@@ -118,23 +124,23 @@ def _used_by(request: RunRequest) -> Iterator[tuple[str, object, tuple[Probe, ..
 
 
 def refuse_unused(request: RunRequest, probes: Collection[str]) -> None:
-    """Refuse an option that none of these probes would look at."""
+    """Raise an error for an option that none of these probes uses."""
     for flag, given, users in _used_by(request):
         if given:
             refuse_without(flag, users, probes)
 
 
 def refuse_without(flag: str, users: tuple[Probe, ...], probes: Collection[str]) -> None:
-    """Refuse an option unless one of its users is among these probes."""
+    """Raise an error for an option unless one of its probes is measured."""
     if {*users} & {*probes}:
         return
-    named = f"the probe{'s' if len(users) > 1 else ''} {', '.join(users)}"
+    named = f"the probe {' or '.join(users)}"
     raise UsageError(
-        f"{flag} is for {named}, and nothing here is measured by {'it' if len(users) == 1 else 'these'}",
+        f"{flag} requires {named}",
         advice=f"add --probe {users[0]}, or leave out {flag}",
     )
 
 
 def may_scale(request: RunRequest) -> bool:
-    """Whether something may be trained on several ranks: only then is a job of several processes one run."""
+    """Return whether the run may include scaling rounds; only then are several processes of a job one run."""
     return not request.probes or Probe.SCALING in request.probes

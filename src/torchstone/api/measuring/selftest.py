@@ -1,4 +1,4 @@
-"""``selftest``: how often the verdicts of ``ab`` are wrong on this machine, and how small a slow-down they catch."""
+"""``selftest``: measure how often verdicts of ``ab`` are wrong on this machine, and which slow-downs they detect."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ _LINES = (
 
 
 class SelftestResult(Struct, frozen=True):
-    """Comparisons of cases with themselves, as they are and with work added, and how the verdicts turned out."""
+    """Comparisons of cases with themselves, unchanged and with work added, and a score of their verdicts."""
 
     settings: AbSettings
     comparisons: tuple[SelfComparison, ...]
 
     @property
     def scores(self) -> list[Score]:
-        """The verdicts counted, by the work that was added; cases that could not be measured are left out."""
+        """The verdicts counted by the amount of work added, without cases that could not be measured."""
         return score(self.comparisons)
 
     @property
     def exit_code(self) -> int:
-        """What the command would end with: 1 if there are more false alarms than alpha allows, 3 if nothing could be measured."""
+        """The exit code of the command: 0, 1 if there are more false alarms than alpha allows, 3 if nothing could be measured."""
         if not self.scores:
             return NOTHING_MEASURED
         plain = [each for each in self.scores if not each.slow_down]
@@ -70,12 +70,12 @@ class SelftestResult(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether false alarms are as rare as they should be."""
+        """Whether there are no more false alarms than alpha allows."""
         return self.exit_code == 0
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The scores in words; if there are none, why not."""
+        """The scores as sentences; without scores, the reason."""
         if not self.scores:
             why = f": {self.comparisons[0].reason}" if self.comparisons else ""
             return (f"nothing could be measured{why}",)
@@ -83,7 +83,7 @@ class SelftestResult(Struct, frozen=True):
 
     @property
     def table(self) -> ResultTable:
-        """The scores as a table, a column for each amount of work added."""
+        """The scores as a table, with a column for each amount of work added."""
         columns = [
             (
                 format_share(each.slow_down) if each.slow_down else "nothing",
@@ -105,12 +105,12 @@ class SelftestResult(Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write settings, scores and all comparisons as JSON."""
-        told = {
+        document = {
             "terms": structs.asdict(self.settings),
             "scores": self.scores,
             "comparisons": self.comparisons,
         }
-        write_text(str(path), escape_json(msgspec.json.format(msgspec.json.encode(told)).decode()) + "\n")
+        write_text(str(path), escape_json(msgspec.json.format(msgspec.json.encode(document)).decode()) + "\n")
 
     def __str__(self) -> str:
         return show_text(self.table)
@@ -126,13 +126,13 @@ def _in_words(found: Score) -> str:
             f"so less than {format_share(found.most_false)} with 95% confidence"
         )
     return (
-        f"{format_share(found.slow_down)} slower: {found.slower} of {found.tries} caught, "
+        f"{format_share(found.slow_down)} slower: {found.slower} of {found.tries} detected, "
         f"so more than {format_share(found.least_caught)} with 95% confidence"
     )
 
 
 class SelftestExecution:
-    """A self-test that is ready to start: iterate over it for its comparisons."""
+    """A self-test that is ready to start. Iterate over it for its comparisons."""
 
     def __init__(
         self,
@@ -176,11 +176,11 @@ class SelftestExecution:
 def selftest(
     targets: Texts, *, on_event: OnEvent | None = None, **options: Unpack[SelftestOptions]
 ) -> SelftestResult:
-    """Measure how often ``ab`` is wrong here, and what it catches, as ``torchstone selftest`` does.
+    """Measure how often ``ab`` is wrong on this machine, and what it detects, as ``torchstone selftest`` does.
 
         print(torchstone.selftest("smoke", slow_downs=[0.05], repeat=3))
 
-    Every case is compared with itself: as it is, where any change is a false alarm, and with real work added to one side.
+    Every case is compared with itself: unchanged, where any change found is a false alarm, and with real work added to one side.
     """
     request = make_request(SelftestRequest, {"targets": targets, **options})
     with open_selftest(request, EventWatcher(on_event)) as execution:
@@ -189,7 +189,7 @@ def selftest(
 
 @contextmanager
 def open_selftest(request: SelftestRequest, watcher: SelftestWatcher) -> Iterator[SelftestExecution]:
-    """Load torch for two equal sides."""
+    """Load torch for two identical sides."""
     for share in request.slow_downs:
         if not 0 < share < 1:
             raise UsageError(f"--slow-down {share:g}: expected a share above 0, such as 5%")

@@ -1,4 +1,4 @@
-"""``--trust``, and asking a person whether something may be executed that a run file, or a folder of artifacts, brought along."""
+"""``--trust``, and asking for consent to execute code that a run file or a folder of artifacts names."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ TRUST = Option(
     "--trust",
     "trust",
     "",
-    "Execute what the run file names, and load compile artifacts, without asking: see docs/trust.md.",
+    "Execute the code that a run file names, and load compile artifacts, without asking; see docs/trust.md.",
 )
 
 
 def ask(lines: Sequence[str]) -> None:
-    """Ask on a terminal; refuse elsewhere."""
+    """Ask on a terminal; refuse if there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         refuse(lines)
     listed = "".join(f"  {line}\n" for line in lines)
-    sys.stderr.write(f"This would execute, on your machine:\n{listed}Go on? [y/N] ")
+    sys.stderr.write(f"This would execute on your machine:\n{listed}Continue? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise UsageError("nothing was executed")

@@ -1,7 +1,7 @@
-"""Options of a command as data, and a parser for command lines in which they are written out plainly.
+"""Command line options as data, and a parser that does without click.
 
-click makes the help texts and the error messages, but takes longer to import than a gate takes to judge. So a command line is first
-tried here; whatever is not plainly right (a mistake, a request for help) is left to click.
+click writes the help texts and error messages, but importing it takes longer than a check. So a command line is parsed here first;
+anything unusual (a mistake, a request for help) is left to click.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+GENERAL = "Options"
 FILE, FILE_OR_STDOUT, FOLDER, RUN_FILE = "file", "file or standard output", "folder", "run file"
 
 
 class Option(Struct, frozen=True):
-    """One option: a flag if it has no ``metavar``.
+    """One option; without a ``metavar`` it is a flag.
 
-    ``writes`` says that something is written where its value says: ``FILE``, ``FILE_OR_STDOUT`` (where ``-`` is standard output), ``FOLDER``, or ``RUN_FILE``, whose folder is made. Whether that is possible is
-    tested before the command starts (``cli/options/output_trial.py``). ``parse`` turns the flag and its text, or texts, into the value that a request holds.
+    ``writes`` marks an option that names an output: ``FILE``, ``FILE_OR_STDOUT`` (``-`` is standard output), ``FOLDER``, or ``RUN_FILE``, whose folder is created.
+    Outputs are tested before the command starts (``cli/options/output_checks.py``). ``parse`` converts the text, or texts, to the value of the request's field.
+    ``section`` is the heading in the help text.
     """
 
     flag: str
@@ -30,11 +32,17 @@ class Option(Struct, frozen=True):
     short: str = ""
     writes: str = ""
     parse: Callable[[str, Any], Any] | None = None
+    section: str = GENERAL
 
     @property
     def flags(self) -> list[str]:
-        """All ways to write it."""
+        """The short and the long flag."""
         return [flag for flag in (self.short, self.flag) if flag]
+
+
+def in_section(title: str, *options: Option) -> tuple[Option, ...]:
+    """Put options under a heading of the help text."""
+    return tuple(structs.replace(option, section=title) for option in options)
 
 
 Parameters = dict[str, "str | bool | tuple[str, ...] | None"]
@@ -43,7 +51,7 @@ Parameters = dict[str, "str | bool | tuple[str, ...] | None"]
 def parse_plainly(
     arguments: Sequence[str], options: Sequence[Option]
 ) -> tuple[tuple[str, ...], Parameters] | None:
-    """The positional arguments and the options' values, or None where click had better look."""
+    """Return the positional arguments and the options' values, or None if click has to parse the command line."""
     by_flag = {flag: option for option in options for flag in option.flags}
     values: Parameters = {
         option.name: () if option.multiple else None if option.metavar else False for option in options

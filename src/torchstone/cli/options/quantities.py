@@ -1,4 +1,4 @@
-"""Amounts as people write them on a command line: durations, sizes, lists, shards."""
+"""Parse values of command line options: durations, sizes, shares, lists, shards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AMOUNT = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z%]*)\s*\Z")
 
 
 def parse_seconds(option: str, text: str | None) -> float | None:
-    """``90``, ``90s``, ``10m``, ``1.5h``."""
+    """Parse a duration such as ``90``, ``90s``, ``10m`` or ``1.5h``."""
     if text is None:
         return None
     found = _AMOUNT.match(text)
@@ -35,7 +35,7 @@ def parse_seconds(option: str, text: str | None) -> float | None:
 
 
 def parse_bytes(option: str, text: str | None) -> int | None:
-    """``8GB``, ``500MB``, ``2GiB``."""
+    """Parse a size such as ``8GB``, ``500MB`` or ``2GiB``."""
     if text is None:
         return None
     found = _AMOUNT.match(text)
@@ -46,7 +46,7 @@ def parse_bytes(option: str, text: str | None) -> int | None:
 
 
 def parse_count(option: str, text: str | None) -> int | None:
-    """A whole number from 1."""
+    """Parse a positive integer."""
     if text is None:
         return None
     if not _is_count(text):
@@ -59,7 +59,7 @@ def _is_count(text: str) -> bool:
 
 
 def parse_share(option: str, text: str | None) -> float | None:
-    """``1%`` or ``0.01``."""
+    """Parse a share such as ``1%`` or ``0.01``."""
     if text is None:
         return None
     found = _AMOUNT.match(text)
@@ -73,7 +73,7 @@ def parse_share(option: str, text: str | None) -> float | None:
 
 
 def parse_shard(text: str | None) -> tuple[int, int]:
-    """``2/4``: the second of four."""
+    """Parse a shard such as ``2/4``, the second of four."""
     if text is None:
         return 1, 1
     index, _, count = text.partition("/")
@@ -83,7 +83,7 @@ def parse_shard(text: str | None) -> tuple[int, int]:
 
 
 def split_list(option: str, texts: Sequence[str], known: Sequence[str] = ()) -> tuple[str, ...]:
-    """Values given several times or with commas; each one once, and each a known one if there is a list."""
+    """Split values that are repeated or separated by commas, drop duplicates, and raise an error for one that is not ``known``."""
     values = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip()))
     for value in values:
         if known and value not in known:
@@ -92,6 +92,6 @@ def split_list(option: str, texts: Sequence[str], known: Sequence[str] = ()) -> 
 
 
 def unknown_word(option: str, value: str, known: Sequence[str]) -> UsageError:
-    """The error for a value that is none of the words an option takes."""
+    """Return the error for a value that an option does not accept."""
     advice = did_you_mean(value, known).strip()
     return UsageError(f"{option} {value}: expected {', '.join(known)}", advice=advice)

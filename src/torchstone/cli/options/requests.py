@@ -1,4 +1,4 @@
-"""Values of command line options -> a request record."""
+"""Make request records from the values of command line options."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOT_GIVEN = (None, (), False)
 def make_request(
     kind: type[Request], options: Sequence[Option], values: Mapping[str, Any], **others: object
 ) -> Request:
-    """The request that the options of a command line ask for; an option that was not given leaves the record's default.
+    """Make a request from option values. An option sets the field of its name; the field of an option that was not given keeps its default.
 
-    An option fills the field of its name. ``others`` are fields that no option fills by itself.
+    ``others`` are further fields.
     """
     fields = {*kind.__struct_fields__}
     given = {

@@ -15,60 +15,69 @@ from torchstone.formats.merge import parse_axes
 
 KINDS = tuple(FORMATS)
 
+INPUT, CASES, JUDGING, BLOCKING = "Input", "Which cases", "How to judge", "What blocks"
+"""Sections of help texts."""
+
 ONLY = Option(
     "--only",
     "only",
     "PATTERN",
-    "Only cases that match: a name, an id, or a shell pattern. Repeatable.",
+    "Only cases with this name or id, or matching this shell pattern. Repeatable.",
     multiple=True,
+    section=CASES,
 )
 SET = Option(
     "--set",
     "axes",
     "AXIS=VALUE",
-    "State an axis that the results do not: device, backend, mode, dtype, dynamic, batch_size, suite, tag or wrapper. Repeatable.",
+    "Set an axis that the results do not state: device, backend, mode, dtype, dynamic, batch_size, suite, tag or wrapper. Repeatable.",
     multiple=True,
     parse=lambda _, texts: tuple(parse_axes(texts).items()),
+    section=INPUT,
 )
 UPSTREAM_VERSION = Option(
     "--upstream-version",
     "upstream_version",
     "VERSION",
-    "The version of PyTorch whose flaky models the policy upstream lets pass, such as 2.13. Default: recorded.",
+    "With --policy upstream: use the list of flaky models of this PyTorch version, such as 2.13 (default: recorded).",
+    section=JUDGING,
 )
 KIND = Option(
-    "--kind", "kind", "KIND", "The kind of the result files, if it is not to be recognised.", choices=KINDS
+    "--kind", "kind", "KIND", "Format of the result files (default: detected).", choices=KINDS, section=INPUT
 )
 CONFIG = Option(
     "--config",
     "config",
     "FILE",
-    "Settings; by default torchstone.toml in the current folder, if there is one.",
+    "Configuration file (default: torchstone.toml in the current folder, if it exists).",
 )
 RULE = Option(
     "--rule",
     "rules",
     "RULE",
-    "How to judge a metric, as METRIC[@CASE]=KIND[:VALUE[:VALUE]], such as speedup=floor:1.2. Repeatable.",
+    "Rule for a metric, METRIC[@CASE]=KIND[:VALUE[:VALUE]], such as speedup=floor:1.2. Repeatable.",
     multiple=True,
+    section=JUDGING,
 )
 
 COMPARE_ANYWAY = Option(
     "--compare-anyway",
     "compare_anyway",
     "",
-    "Compare cases although they differ, for example in batch size.",
+    "Compare cases even if they differ, for example in batch size.",
+    section=JUDGING,
 )
 CROSS_ENVIRONMENT = Option(
     "--cross-environment",
     "cross_environment",
     "",
-    "Compare times and memory although machine or software differ.",
+    "Compare times and memory even if the machine or software differs.",
+    section=JUDGING,
 )
 
 
 def parse_day(option: str, text: str | None) -> date | None:
-    """A date as given on the command line, or None where none was."""
+    """Parse a date; None if there is none."""
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
@@ -76,28 +85,28 @@ def parse_day(option: str, text: str | None) -> date | None:
 
 
 @contextmanager
-def patience(what: str) -> Iterator[None]:
-    """Say on a terminal what is going on, once it takes longer than people like to wait in the dark."""
+def show_progress(what: str) -> Iterator[None]:
+    """Show on a terminal what is going on, once it has taken a second."""
     if not sys.stderr.isatty():
         yield
         return
-    import threading  # noqa: PLC0415
-    import time  # noqa: PLC0415
+    import threading  # noqa: PLC0415  (start-up: used on a terminal only)
+    import time  # noqa: PLC0415  (start-up: used on a terminal only)
 
     done = threading.Event()
 
-    def tell() -> None:
-        start, told = time.monotonic(), False
+    def run() -> None:
+        start, shown = time.monotonic(), False
         while not done.wait(1.0):
-            told = True
+            shown = True
             write_status(f"\r{printable(what)} ... {time.monotonic() - start:.0f} s")
-        if told:
+        if shown:
             write_status("\r\x1b[K")
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        teller.join()
+        thread.join()

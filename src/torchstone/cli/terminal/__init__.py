@@ -1,1 +1,1 @@
-"""What a person sees on a terminal: tables, live displays, summaries."""
+"""Output on the terminal: tables, progress displays, summaries."""

@@ -1,4 +1,4 @@
-"""What a person sees of ``torchstone ab``: on a terminal the intervals closing in on the margin, plain lines elsewhere, and the table at the end."""
+"""Display of ``torchstone ab``: live intervals on a terminal, plain lines elsewhere, and the final table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BAR = 33
 _NOTICED = 0.01
-SPAN = 4  # margins to either side of no change that a bar shows
+SPAN = 4  # margins shown on either side of no change
 _STYLES = {
     Verdict.REGRESSION: "bold red",
     Verdict.IMPROVEMENT: "green",
@@ -38,18 +38,18 @@ _STYLES = {
 
 
 class AbDisplay(Display):
-    """Plain lines: one for each case that is decided."""
+    """Print one line for each decided case."""
 
     def __init__(self, *, is_result_printed: bool = True) -> None:
         super().__init__()
-        # Where another format than text goes to standard output, nothing else does.
+        # Standard output is reserved for the report if that is not text.
         self.stream = sys.stdout if is_result_printed else sys.stderr
         self._contests: Sequence[Contest] = ()
         self._settings = AbSettings()
 
     @contextmanager
     def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
-        """While pairs are measured."""
+        """Show progress while pairs are measured."""
         self._contests, self._settings, self._total = contests, settings, len(contests)
         self._started = time.monotonic()
         self._labels = Labels([contest.case for contest in contests])
@@ -57,11 +57,11 @@ class AbDisplay(Display):
         yield
 
     def name(self, case: Case) -> str:
-        """A case in few words."""
+        """Return a short name of a case."""
         return self._labels.name_of(case)
 
     def measured(self, contest: Contest) -> None:
-        """A pair has been measured: a line, if it was the last one."""
+        """Show that a pair has been measured; print a line if the case is decided."""
         if contest.verdict:
             self._done += 1
             self._say_verdict(contest)
@@ -71,14 +71,14 @@ class AbDisplay(Display):
         print(f"{count}{self.line(contest)}", flush=True, file=self.stream)
 
     def line(self, contest: Contest) -> str:
-        """A case and what is known of it: ``mlp inference  regression  +5.1% [+3.2%, +7.4%]  9 pairs``."""
+        """Return a case and its state as a line: ``mlp inference  regression  +5.1% [+3.2%, +7.4%]  9 pairs``."""
         parts = [self.name(contest.case).ljust(self._width), (contest.verdict or "open").ljust(12)]
         parts.append(f"{effect_text(contest.effect)}  {count_of(contest.pairs, 'pair')}")
         return "  ".join([*parts, *([contest.reason] if contest.reason else [])])
 
 
 class LiveAbDisplay(AbDisplay):
-    """A bar for each case that is not decided yet; verdicts scroll by above."""
+    """Show a bar for each undecided case, below the verdicts so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,8 +89,8 @@ class LiveAbDisplay(AbDisplay):
 
     @contextmanager
     def comparing(self, contests: Sequence[Contest], settings: AbSettings) -> Iterator[None]:
-        """While pairs are measured."""
-        from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
+        """Show progress while pairs are measured."""
+        from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         with (
             super().comparing(contests, settings),
@@ -109,22 +109,22 @@ class LiveAbDisplay(AbDisplay):
                 self._live = None
 
     def started(self, case: Case) -> None:
-        """A pair of this case has begun."""
+        """Show that a pair of this case has started."""
         self._at_work, self._phase = case, "start"
         self._draw()
 
     def entered(self, case: Case, phase: str) -> None:
-        """The pair at work is in another phase."""
+        """Show that the current pair has entered a phase."""
         self._at_work, self._phase = case, phase
         self._draw()
 
     def tick(self) -> None:
-        """Some time has passed: once a second is often enough."""
+        """Redraw, at most once a second."""
         if time.monotonic() - self._drawn > 1.0:
             self._draw()
 
     def _say_verdict(self, contest: Contest) -> None:
-        from rich.text import Text  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         if self._live:
             line = Text(escape_line(self.line(contest)))
@@ -139,8 +139,8 @@ class LiveAbDisplay(AbDisplay):
             self._live.update(self._view(), refresh=True)
 
     def _view(self) -> RenderableType:
-        from rich.console import Group  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Group  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         spent, budget = time.monotonic() - self._started, self._settings.budget
         head = f"{self._done}/{self._total} decided, {clock_text(spent)} of {clock_text(budget)}"
@@ -159,14 +159,14 @@ class LiveAbDisplay(AbDisplay):
 
 
 def make_ab_display(*, is_result_printed: bool = True) -> AbDisplay:
-    """The display that fits where the output goes."""
+    """Return a live display for a terminal, else a plain one."""
     if sys.stdout.isatty() and is_result_printed:
         return LiveAbDisplay()
     return AbDisplay(is_result_printed=is_result_printed)
 
 
 def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str:
-    """An interval as a picture: ``|`` are no change plus and minus the margin, ``-`` is the interval, ``o`` the estimate.
+    """Draw a confidence interval: ``|`` marks the margins, ``-`` the interval, ``o`` the estimate.
 
     >>> draw_interval(Effect(1.0, 0.98, 1.02), 0.02, 17)
     '[      |-o-|      ]'
@@ -191,7 +191,7 @@ def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str
 
 
 def _looks_otherwise(case: CaseOfBoth) -> bool:
-    """Return whether the costs that are shown suggest another change than the one that was found."""
+    """Return whether the costs shown suggest another change than the one that was found."""
     before, after = case.costs
     if not before or not after or case.effect is None:
         return False
@@ -199,7 +199,7 @@ def _looks_otherwise(case: CaseOfBoth) -> bool:
 
 
 def print_result(result: AbResult) -> None:
-    """Print the table at the end: regressions first."""
+    """Print the final table, regressions first."""
     settings = result.settings
     rows = [[each.verdict.value, each.name, *cells_of(each, settings)] for each in result.cases]
     judged = f"margin {format_share(settings.margin)}, alpha {format_share(settings.alpha)}"
@@ -207,7 +207,9 @@ def print_result(result: AbResult) -> None:
     title = f"{result.headline} ({judged}) in {clock_text(result.seconds)}"
     print_table(["", "case", "B against A", "pairs", "A", "B"], rows, title=title)
     if any(map(_looks_otherwise, result.cases)):
-        print("A and B are middles of all pairs; the change is that within pairs, and need not be B over A")
+        print(
+            "A and B are medians over all pairs; the change is measured within pairs, so it can differ from B/A"
+        )
     for case in result.cases:
         if case.reason:
             print(f"{case.verdict}: {case.name}: {printable(case.reason, 400)}")

@@ -1,4 +1,4 @@
-"""The result of ``torchstone ab`` on the terminal, and the files that were asked for."""
+"""Print the result of ``torchstone ab``, and write its reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchstone.gate.verdicts import Judgement
 
 
 def show_result(result: AbResult, display: AbDisplay, shown: Shown) -> None:
-    """Print the result, and write the reports that were asked for."""
+    """Print the result, and write the requested reports."""
     style, reports = shown.style or "text", shown.reports
     if shown.output:
         reports = (*reports, (shown.style or HTML, shown.output))
@@ -33,7 +33,7 @@ def show_result(result: AbResult, display: AbDisplay, shown: Shown) -> None:
 def _say_quarantine(judgement: Judgement) -> None:
     for entry in judgement.expired:
         print(
-            f"expired: the quarantine of {printable(entry.case)} ended {entry.expires} ({printable(entry.place)})"
+            f"expired: the quarantine of {printable(entry.case)} ended on {entry.expires} ({printable(entry.place)})"
         )
     for release in judgement.releases:
         print(
@@ -42,19 +42,19 @@ def _say_quarantine(judgement: Judgement) -> None:
 
 
 def say_exit_code(result: AbResult, display: AbDisplay, *, strict: bool) -> None:
-    """Say what the exit code alone does not."""
+    """Explain an exit code that could surprise."""
     if not any(case.could_measure for case in result.cases):
         return
     rows = result.judgement.rows
     verdicts = {row.verdict for row in rows}
     if Verdict.REGRESSION not in verdicts and Verdict.INCONCLUSIVE in verdicts:
         print(
-            "inconclusive is no regression: --strict makes it one, a larger --budget or --margin may decide it",
+            "inconclusive cases do not block unless --strict is given; a larger --budget or --margin may decide them",
             file=display.stream,
         )
     lost = sum(row.verdict is Verdict.MISSING and row.blocks for row in rows)
     if strict and lost and not any(row.blocks and row.verdict is not Verdict.MISSING for row in rows):
         print(
-            f"{count_of(lost, 'case')} that only A has: --strict takes that for a regression",
+            f"with --strict, {count_of(lost, 'case')} that only A has {'blocks' if lost == 1 else 'block'}",
             file=display.stream,
         )

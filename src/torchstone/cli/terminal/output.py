@@ -1,8 +1,8 @@
-"""The one way out: whatever is printed goes through here, and leaves nothing in it that a terminal or a CI service would obey.
+"""Safe output: everything printed passes through here, and escapes whatever a terminal or a CI service would interpret.
 
-Data for other programs is written exactly, unless it would end up on a terminal or in the log of a CI service.
-Plain text has no escape sequences at all. Text that we have colored may have colors, and a live display may move the cursor; both come in
-through doors of their own, and only onto a terminal.
+Data for other programs is written exactly, unless it goes to a terminal or to the log of a CI service.
+Plain text has no escape sequences. Our own colored text may have colors, and live displays may move the cursor; both have functions
+of their own, and are used on a terminal only.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ _HALF_A_MARK = re.compile(r"#(?:#[\w.-]*)?\Z")
 
 
 class SafeStream:
-    """A text stream that makes safe what is written to it. ``allowed`` is a pattern for the sequences that may pass, in one group."""
+    """A text stream that escapes unsafe text. ``allowed`` is a pattern, in one group, for escape sequences to keep."""
 
     def __init__(self, stream: TextIO, allowed: str = "") -> None:
         self.stream = stream
         self._allowed = allowed
-        self._begun = ""  # what matters of the line that was begun: whether all of it is blank, and half a mark at its end
+        self._begun = (
+            ""  # state of the current line: whether it is blank so far, and a partial marker at its end
+        )
 
     def write(self, text: str) -> int:
-        """Write text of any origin."""
+        """Write untrusted text."""
         self.stream.write(self._without_commands(self._without_controls(text)))
         return len(text)
 
@@ -49,7 +51,7 @@ class SafeStream:
     def _without_controls(self, text: str) -> str:
         if not self._allowed:
             return escape_lines(text)
-        pieces = re.split(self._allowed, text)  # every other one is a sequence that may pass
+        pieces = re.split(self._allowed, text)  # every other piece is an allowed sequence
         return "".join(piece if odd % 2 else escape_lines(piece) for odd, piece in enumerate(pieces))
 
     def _without_commands(self, text: str) -> str:
@@ -65,13 +67,13 @@ class SafeStream:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever a stream has)
         if name in {"buffer", "raw", "detach", "reconfigure"}:
-            raise AttributeError(name)  # ways around this class
+            raise AttributeError(name)  # these would bypass this class
         return getattr(self.stream, name)
 
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """While a command runs, standard output and standard error are safe."""
+    """Make standard output and standard error safe while a command runs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast("TextIO", _guard(stream)) for stream in before)
     try:
@@ -81,7 +83,7 @@ def safe_streams() -> Iterator[None]:
 
 
 def _guard(stream: TextIO | None) -> TextIO | SafeStream | None:
-    """The stream, made safe; one that is closed, or is safe already, stays as it is."""
+    """Return a safe stream; a closed or already safe one is returned unchanged."""
     return stream if stream is None or isinstance(stream, SafeStream) else SafeStream(stream)
 
 
@@ -90,19 +92,19 @@ def _bare(stream: TextIO) -> TextIO:
 
 
 def write_colored(text: str) -> None:
-    """Print text that may have colors of ours."""
+    """Print our own text, which may have colors."""
     SafeStream(_bare(sys.stdout), _COLORS).write(text)
 
 
 def require_stdout() -> None:
-    """Refuse to go on if standard output cannot take the product of a command."""
+    """Raise an error if standard output cannot be written."""
     require_output(_bare(sys.stdout))
 
 
 def write_exactly(text: str) -> None:
-    """Print the product of a command byte for byte: workflow commands of our own, or data that somebody asked for as it is.
+    """Print text byte for byte: our own workflow commands, or data that was requested unchanged.
 
-    The bytes are those that ``write_text`` would put into a file, whatever encoding the terminal has.
+    The bytes are the same as ``write_text`` writes to a file, regardless of the encoding of the terminal.
     """
     require_stdout()
     stream = _bare(sys.stdout)
@@ -115,7 +117,7 @@ def write_exactly(text: str) -> None:
 
 
 def write_data(text: str) -> None:
-    """Print the product of a command: exactly, if it goes into a pipe or a file; else with nothing in it that a terminal or a CI service would obey."""
+    """Print data: exactly, if it goes to a pipe or a file; otherwise escape what a terminal or a CI service would interpret."""
     if not _is_interpreted(_bare(sys.stdout)):
         write_exactly(text)
         return
@@ -123,15 +125,15 @@ def write_data(text: str) -> None:
     sys.stdout.write(text)
     if not sys.stdout.isatty() and escape_commands(escape_lines(text)) != text:
         sys.stderr.write(
-            "caution: text that the CI service would obey was escaped, so these are not the exact data; "
-            "write them to a file\n"
+            "caution: the output contains text that the CI service would interpret; it was escaped, so the data "
+            "are not exact; write them to a file instead\n"
         )
 
 
 def _is_interpreted(stream: TextIO) -> bool:
-    """Whether somebody obeys what is in the text: a terminal, or the log of a CI service that has workflow commands.
+    """Return whether a terminal, or a CI service with workflow commands, would interpret the text.
 
-    In a job of such a service a pipe may be its log, and nothing tells; a regular file is none.
+    In a CI job, a pipe may lead to the log; a regular file does not.
     """
     if stream.isatty():
         return True
@@ -139,13 +141,13 @@ def _is_interpreted(stream: TextIO) -> bool:
         return False
     try:
         return not stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except OSError:  # a stream within this process
+    except OSError:  # an in-memory stream
         return False
 
 
 def make_console() -> Console:
-    """A terminal for tables and live displays, with colors if the person wants them."""
-    from rich.console import Console  # noqa: PLC0415  (slow to import, and of no use in a pipe)
+    """Return a console for tables and live displays, with colors unless the user disabled them."""
+    from rich.console import Console  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
     terminal = cast("TextIO", SafeStream(_bare(sys.stdout), _LIVE))
     colors = "auto" if wants_color(is_terminal=True) else None
@@ -153,6 +155,6 @@ def make_console() -> Console:
 
 
 def write_status(text: str) -> None:
-    """Put a line in the place of the last one, on the terminal that standard error is."""
+    """Replace the current line on standard error, which must be a terminal."""
     SafeStream(_bare(sys.stderr), _LIVE).write(text)
     sys.stderr.flush()

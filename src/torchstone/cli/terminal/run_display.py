@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live view on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchstone.cli.options.shared import patience
+from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_summary import print_summary, result_line
 from torchstone.core.errors import printable
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-COLUMNS = 80  # where the output is no terminal, for lines that have to say more than usual
+COLUMNS = 80  # line width where the output is not a terminal
 
 
 class Display:
-    """Plain lines: one for each case that has ended."""
+    """Print one line for each finished case."""
 
     def __init__(self) -> None:
         self._total = 0
@@ -35,20 +35,20 @@ class Display:
         self._labels = Labels()
 
     def say(self, text: str) -> None:
-        """A line for the person, apart from the results."""
+        """Print a message on standard error."""
         sys.stderr.write(f"{text}\n")
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """While something takes long that has no cases yet; where nothing can be seen to move, it is said at once."""
+        """Show what is going on before the first case; without a terminal, print it once."""
         if not sys.stderr.isatty():
             self.say(what)
-        with patience(what):
+        with show_progress(what):
             yield
 
     @contextmanager
     def showing(self, run: Run) -> Iterator[None]:
-        """While cases are measured."""
+        """Show progress while cases are measured."""
         self._total, self._done = len(run.plan), len(run.outcomes)
         self._started, self._before = time.monotonic(), len(run.outcomes)
         self._width = max((len(case.benchmark) for case in run.plan), default=0)
@@ -56,31 +56,31 @@ class Display:
         yield
 
     def started(self, case: Case) -> None:
-        """A case has begun."""
+        """Show that a case has started."""
 
     def entered(self, case: Case, phase: str) -> None:
-        """A case is in another phase."""
+        """Show that a case has entered a phase."""
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Redraw, if the display shows time."""
 
     def finished(self, outcome: Outcome) -> None:
-        """A case has ended: one line."""
+        """Print the line of a finished case."""
         self._done += 1
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}] "
         print(f"{count}{self._line(outcome, COLUMNS - len(count))}", flush=True)
 
     def _line(self, outcome: Outcome, room: int) -> str:
-        """A case in words, with what tells it from others of its name; that may take the room of some numbers."""
+        """Return the line of a case; a label that distinguishes it from cases of the same name may displace some numbers."""
         label = self._labels.of(outcome.case)
         return result_line(outcome, self._width, label, room if label else None)
 
     def summarise(self, run: Run, path: str) -> None:
-        """The final table, and where everything is."""
+        """Print the final table and the name of the run file."""
         print_summary(run, path, time.monotonic() - self._started)
 
     def seconds_left(self) -> float | None:
-        """How long the rest will take, if it goes on as it did; None before the first case has ended."""
+        """Estimate the remaining time from the average so far; None before the first case has ended."""
         ended = self._done - self._before
         if ended <= 0:
             return None
@@ -88,7 +88,7 @@ class Display:
 
 
 class LiveDisplay(Display):
-    """A bar with the time left, the cases at work and their phases; results scroll by above."""
+    """Show a progress bar with the remaining time, and running cases with their phases, below the results so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,8 +98,8 @@ class LiveDisplay(Display):
 
     @contextmanager
     def showing(self, run: Run) -> Iterator[None]:
-        """While cases are measured."""
-        from rich.live import Live  # noqa: PLC0415  (of no use in a pipe)
+        """Show progress while cases are measured."""
+        from rich.live import Live  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         with (
             super().showing(run),
@@ -118,23 +118,23 @@ class LiveDisplay(Display):
                 self._live = None
 
     def started(self, case: Case) -> None:
-        """A case has begun."""
+        """Show that a case has started."""
         self._at_work[case] = ("start", time.monotonic())
         self._draw()
 
     def entered(self, case: Case, phase: str) -> None:
-        """A case is in another phase."""
+        """Show that a case has entered a phase."""
         self._at_work[case] = (phase, time.monotonic())
         self._draw()
 
     def tick(self) -> None:
-        """Some time has passed: once a second is often enough, and costs the measured case nothing."""
+        """Redraw, at most once a second so that it does not disturb the measured case."""
         if time.monotonic() - self._drawn > 1.0:
             self._draw()
 
     def finished(self, outcome: Outcome) -> None:
-        """A case has ended: its line stays, the rest is drawn anew."""
-        from rich.text import Text  # noqa: PLC0415
+        """Print the line of a finished case, and redraw."""
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         self._done += 1
         self._at_work.pop(outcome.case, None)
@@ -151,10 +151,10 @@ class LiveDisplay(Display):
             self._live.update(self._view(), refresh=True)
 
     def _view(self) -> RenderableType:
-        from rich.console import Group  # noqa: PLC0415
-        from rich.progress_bar import ProgressBar  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Group  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.table import Table  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+        from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
         head = Table.grid(padding=(0, 1))
         left = self.seconds_left()
@@ -177,11 +177,11 @@ class LiveDisplay(Display):
         return Group(head, *lines)
 
     def _name(self, case: Case) -> str:
-        """A case in few words: its name, probe and mode, and what tells it from others."""
-        told = self._labels.of(case) or case.variant.dtype
-        return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {told}")
+        """Return a short name of a case: benchmark, probe, mode, and a label that distinguishes it."""
+        label = self._labels.of(case) or case.variant.dtype
+        return printable(f"{case.benchmark} {case.probe} {case.variant.mode} {label}")
 
 
 def make_display() -> Display:
-    """The display that fits where the output goes."""
+    """Return a live display for a terminal, else a plain one."""
     return LiveDisplay() if sys.stdout.isatty() else Display()

@@ -1,4 +1,4 @@
-"""What a person should know before believing a run's numbers: speedups that are badly known, and the cases' cautions."""
+"""Notes on the quality of a run: imprecise speedups, and the cautions of its cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_CAUTION = 200
 
 
 def print_notes(rows: Sequence[CaseRow]) -> None:
-    """How many speedups are badly known, and each caution once."""
+    """Print how many speedups are imprecise, and each caution once."""
     if known := _badly_known(rows):
         print(f"\n{known}")
     cautions = list(_cautions(rows))
@@ -30,7 +30,7 @@ def print_notes(rows: Sequence[CaseRow]) -> None:
     for number, text in enumerate(cautions):
         lines = wrapped(text, "  - ", "    ")
         if number and told + len(lines) > MOST_LINES:
-            print(f"  ... and {len(cautions) - number} more: the page shows all of them")
+            print(f"  ... and {len(cautions) - number} more; 'torchstone report' shows all")
             return
         print("\n".join(lines))
         told += len(lines)
@@ -42,7 +42,7 @@ def _badly_known(rows: Iterable[CaseRow]) -> str:
     if not bad:
         return ""
     verb = "is" if bad == 1 else "are"
-    return f"{bad} of {count_of(len(speedups), 'speedup')} {verb} not known to {100 * KNOWN_TO:.0f} %: see --budget and --repeat"
+    return f"{bad} of {count_of(len(speedups), 'speedup')} {verb} not known to within {100 * KNOWN_TO:.0f} %: see --budget and --repeat"
 
 
 def _is_known(row: CaseRow) -> bool:
@@ -54,7 +54,7 @@ def _is_known(row: CaseRow) -> bool:
 
 
 def _cautions(rows: Iterable[CaseRow]) -> Iterator[str]:
-    """Each caution with its cases, the most frequent first; those that differ only in numbers are one."""
+    """Yield each caution with its cases, most frequent first; cautions that differ only in numbers are merged."""
     found = [(caution, row) for row in rows for caution in row.cautions]
     merged = merge_cautions(caution for caution, _ in found)
     for caution, places in sorted(merged, key=lambda each: -len(each[1])):
@@ -67,7 +67,7 @@ def _cautions(rows: Iterable[CaseRow]) -> Iterator[str]:
 
 
 def wrapped(text: str, first: str, further: str) -> list[str]:
-    """A text in lines that fit the terminal; addresses and paths stay in one piece."""
+    """Wrap text to the width of the terminal, without breaking URLs and paths."""
     width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
     return textwrap.wrap(
         printable(text, max(1, len(text))),
@@ -80,7 +80,7 @@ def wrapped(text: str, first: str, further: str) -> list[str]:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text without its end, where it is too long; no word is cut in two unless it is most of the text: half an address leads nowhere.
+    """Shorten text to a limit, at a word boundary unless that would drop half of it.
 
     >>> cut("look at https://pytorch.org", 16)
     'look at https:/…'

@@ -1,4 +1,4 @@
-"""The plan of a run as a table."""
+"""Print the plan of a run as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchstone.reporting.dialects.case_label import round_words
 
 
 def print_plan(run: Run) -> None:
-    """The cases that would be measured."""
+    """Print the cases that would be measured."""
     rows = []
     for case in run.plan:
         axes = case.variant.axes()

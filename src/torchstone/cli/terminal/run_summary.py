@@ -1,4 +1,4 @@
-"""Results in words: one line a case, and the table at the end of a run."""
+"""Print results: one line per case, and the summary at the end of a run."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _SHORT_PROBES = {
 
 
 def result_line(outcome: Outcome, name_width: int, label: str = "", room: int | None = None) -> str:
-    """One case: its status, its name, and the numbers that matter, or what went wrong.
+    """Return a case as a line: status, name, and the main numbers or the reason of a failure.
 
-    ``label`` is what tells it from others of its name; where there is ``room`` for so many characters only, numbers that do not fit are left out.
+    ``label`` distinguishes it from cases of the same name. Numbers that do not fit into ``room`` characters are left out.
     """
     width = min(name_width, LONGEST_NAME)
     name = printable(outcome.case.benchmark)
@@ -69,7 +69,7 @@ def result_line(outcome: Outcome, name_width: int, label: str = "", room: int | 
 
 
 def _axes(outcome: Outcome, label: str) -> str:
-    """The probe and the mode; of a round, which is always trained, what it is, unless the label says so."""
+    """Return probe and mode; for a scaling round, its ranks and strategy unless the label has them."""
     variant = outcome.case.variant
     if words := round_words(outcome.case):
         return "" if words in label else words
@@ -95,7 +95,7 @@ def _numbers(outcome: Outcome, room: int | None = None) -> str:
 
 
 def _timing_texts(found: dict[str, Measurement]) -> Iterator[str]:
-    """The numbers of a case, what matters most first."""
+    """Yield the numbers of a case, most important first."""
     if "speedup" in found:
         yield speedup_text(found["speedup"])
     for metric, unit, label in (
@@ -108,13 +108,13 @@ def _timing_texts(found: dict[str, Measurement]) -> Iterator[str]:
 
 
 def _reason_line(failure: Failure) -> str:
-    """Where and why a case failed, on one line that is cut at its end."""
+    """Return where and why a case failed, shortened to one line."""
     text = cut(f"{_phase(failure)}{' '.join(failure.message.split())}", LONGEST_REASON)
     return printable(text, LONGEST_REASON)
 
 
 def _reason_lines(failure: Failure) -> list[str]:
-    """The first lines of why a case failed: the first often says only that what follows was raised."""
+    """Return the first lines of the reason of a failure; the first alone often says little."""
     lines = [" ".join(line.split()) for line in failure.message.splitlines() if line.strip()]
     more = ["…"] if len(lines) > MOST_LINES else []
     text = "\n".join([*lines[:MOST_LINES], *more])
@@ -126,7 +126,7 @@ def _phase(failure: Failure) -> str:
 
 
 def _start_texts(starts: Iterable[Start]) -> Iterator[str]:
-    """Every way of starting with its seconds and what it saves; a narrow terminal cuts off the end, so what matters most is first."""
+    """Yield each scenario with its time and savings, most important first: a narrow terminal cuts off the end."""
     for start in starts:
         if start.seconds is not None:
             saved = f" (saves {format_percent(start.saved)})" if start.saved is not None else ""
@@ -136,7 +136,7 @@ def _start_texts(starts: Iterable[Start]) -> Iterator[str]:
 
 
 def speedup_text(measurement: Measurement) -> str:
-    """``1.24x ±1.0%``, without the interval where there is none."""
+    """Format a speedup such as ``1.24x ±1.0%``, without the interval if there is none."""
     value = measurement.value
     interval = interval_of(measurement)
     if interval is None or value <= 0:
@@ -146,7 +146,7 @@ def speedup_text(measurement: Measurement) -> str:
 
 
 def print_summary(run: Run, path: str, seconds: float) -> None:
-    """The table of a whole run: pass rate, speedup, compile time and memory, and what failed."""
+    """Print the summary of a run: pass rate, speedup, compile time, memory, and failures."""
     reading = Reading(path, "run", run, range(2, 2 + len(run.outcomes)))
     rows = make_rows(merge([reading]), None, {})
     wrong = wrong_cases(rows)
@@ -159,11 +159,11 @@ def print_summary(run: Run, path: str, seconds: float) -> None:
     _print_unavailable([row for row in rows if row.status == NOT_AVAILABLE])
     _print_failures([row for row in rows if not row.is_good], path)
     print(f"\nrun file: {printable(path)}")
-    print(f"a page to look at: torchstone report {quote_word(path)} -o report.html")
+    print(f"HTML page: torchstone report {quote_word(path)} -o report.html")
 
 
 def _print_unavailable(rows: list[CaseRow]) -> None:
-    """The cases that cannot be measured here, with the reason, once for all that have the same."""
+    """Print the cases that cannot be measured here, grouped by reason."""
     alike: dict[str, list[str]] = {}
     for row in rows:
         failure = row.outcome.failure if row.outcome else None
@@ -175,7 +175,7 @@ def _print_unavailable(rows: list[CaseRow]) -> None:
 
 
 def _print_failures(rows: list[CaseRow], path: str) -> None:
-    """Each case that failed, where and why (once for all that say the same), and how to measure one of them again."""
+    """Print the failed cases, grouped by reason, and the command that measures one of them again."""
     if not rows:
         return
     print()
@@ -187,14 +187,14 @@ def _print_failures(rows: list[CaseRow], path: str) -> None:
         if reason:
             print(reason)
     if len(rows) > MOST_FAILURES:
-        print(f"... and {len(rows) - MOST_FAILURES} more: the page shows all of them")
+        print(f"... and {len(rows) - MOST_FAILURES} more; 'torchstone report' shows all")
     print(
         f"\nmeasure one of them again:\n  torchstone repro {quote_word(path)} {quote_word(rows[0].case.id)}"
     )
 
 
 def _ending_text(row: CaseRow) -> str:
-    """How a case ended, and the first lines of why, wrapped; empty where it was not measured."""
+    """Return status and reason of a failed case, wrapped; empty if it was not measured."""
     if not row.outcome:
         return ""
     first, *further = _reason_lines(row.outcome.failure) if row.outcome.failure else [""]
@@ -205,7 +205,7 @@ def _ending_text(row: CaseRow) -> str:
 
 
 def _print_groups(axes: list[str], groups: list[Group], title: str) -> None:
-    """A line a group; caches have a table of their own where there is something else too, for their columns are others."""
+    """Print a line per group, in separate tables for timings, caches and counts."""
     cached = [group for group in groups if group.summary.caches]
     counted = [group for group in groups if group.summary.counts]
     timed = [group for group in groups if group not in cached and group not in counted]
@@ -224,7 +224,7 @@ def _print_groups(axes: list[str], groups: list[Group], title: str) -> None:
     if counted:
         lines = [_cells(group, [", ".join(map(total_text, group.summary.counts))]) for group in counted]
         print_table(
-            [*axes, "passed", "counted in all", "cases"],
+            [*axes, "passed", "total count", "cases"],
             lines,
             title="counts" if timed or cached else title,
         )
@@ -250,7 +250,7 @@ _CACHE_COLUMNS = [COLD, WARM, "saved", "hit rate", *_OTHERS]
 
 
 def _cache_figures(summary: Summary) -> list[str]:
-    """Seconds of all cases together, for cold and warm of those that have both; the number of cases where it is not that of all."""
+    """Return total times; cold and warm of cases that have both. The number of cases follows where it is not all of them."""
     totals = {total.scenario: total for total in summary.caches}
     cold, warm = totals.get(COLD), totals.get(WARM)
     if cold is None:
@@ -265,9 +265,9 @@ def _cache_figures(summary: Summary) -> list[str]:
 def _saved(total: Total | None, cases: int, *, seconds: bool = False) -> str:
     if total is None:
         return ""
-    told = [_seconds(total.seconds)] if seconds else []
-    told += [format_percent(total.saved)] if total.saved is not None else []
-    return ", ".join(told) + (f" ({total.cases})" if total.cases < cases else "")
+    parts = [_seconds(total.seconds)] if seconds else []
+    parts += [format_percent(total.saved)] if total.saved is not None else []
+    return ", ".join(parts) + (f" ({total.cases})" if total.cases < cases else "")
 
 
 def _seconds(seconds: float) -> str:
@@ -275,26 +275,26 @@ def _seconds(seconds: float) -> str:
 
 
 def print_cache_reasons(outcomes: Iterable[Outcome]) -> None:
-    """For every compile_cache case, which cache did not serve what, and why; and which scenarios have no result."""
+    """Print, for every compile_cache case, the cache misses with their reasons, and scenarios without a result."""
     cases = [outcome for outcome in outcomes if outcome.case.probe == Probe.COMPILE_CACHE]
     if not cases:
         print("\nnothing to explain: the run has no compile_cache cases")
         return
-    unserved = {outcome.case: told for outcome in cases if (told := list(_unserved(outcome)))}
+    unserved = {outcome.case: problems for outcome in cases if (problems := list(_unserved(outcome)))}
     if not unserved:
-        print(f"\ncaches served everything that was looked up, in {count_of(len(cases), 'case')}")
+        print(f"\nall cache lookups were hits, in {count_of(len(cases), 'case')}")
         return
-    print("\nwhy caches did not serve:")
-    for case, told in unserved.items():
+    print("\nwhy caches were not used:")
+    for case, problems in unserved.items():
         print(printable(case.id, 1000))
-        for scenario, text in told:
+        for scenario, text in problems:
             print("\n".join(wrapped(printable(text, 2_000), f"  {scenario:<10} ", _INDENT)))
     if served := len(cases) - len(unserved):
-        print(f"in the other {count_of(served, 'case')} everything was served")
+        print(f"all cache lookups were hits in {count_of(served, 'other case')}")
 
 
 def _unserved(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """The scenarios of a case in which something is amiss, each with what it is."""
+    """Yield the scenarios of a case that have a problem, with its description."""
     starts, reasons = read_starts(outcome), read_reasons(outcome)
     if not starts:
         yield "", f"{outcome.status}: {_numbers(outcome)}".removesuffix(": ")
@@ -304,16 +304,16 @@ def _unserved(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _problem(start: Start, *, explained: bool) -> Iterator[str]:
-    """What is amiss with a scenario but the reasons that torch gives."""
+    """Yield the problem of a scenario that torch gives no reason for."""
     if not start.is_good:
         yield f"{start.status}: {start.reason}".removesuffix(": ")
     elif start.scenario != COLD and not start.asked:
-        yield "no cache was asked"
+        yield "no cache was looked up"
     elif start.scenario != COLD and start.hits < start.asked and not explained:
-        yield f"hits {hits_of(start.hits, start.asked)}, and torch does not say why not more"
+        yield f"hits {hits_of(start.hits, start.asked)}, and torch gives no reason for the misses"
 
 
 def _reason_text(reason: Reason) -> str:
-    """``fx_graph bypass, graphs 0/0, 1/0 (repeats 1, 2): ...``."""
+    """Format a reason such as ``fx_graph bypass, graphs 0/0, 1/0 (repeats 1, 2): ...``."""
     repeats = f" (repeats {', '.join(reason.repeats)})" if len(reason.repeats) > 1 else ""
     return f"{reason.cache} {reason.state}, {graphs_text(reason.graphs)}{repeats}: {reason.text}"

@@ -1,4 +1,4 @@
-"""Rounds of the scaling probe on a terminal: the line of one, and at the end of a run a table for each benchmark and its bucket sizes."""
+"""Print results of the scaling probe: one line per round, and tables of rounds and bucket sizes at the end of a run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from torchstone.reporting.views.scaling_view import (
 
 LONGEST_ENDING = 10
 _COLUMNS = ["strategy", "ranks", "p50", "p95", "ex/s", "efficiency", "comm.", "peak"]
-_BUCKET_COLUMNS = ["bucket", "p50", "interval", "times the best", ""]
+_BUCKET_COLUMNS = ["bucket", "p50", "interval", "vs. best", ""]
 
 
 def round_texts(outcome: Outcome) -> Iterator[str]:
-    """The numbers of one round, what matters most first: ``51.2 ms/iter``, ``1,250 ex/s``, ``efficiency 83%``, ``communication 22%``."""
+    """Yield the numbers of a round, most important first: ``51.2 ms/iter``, ``1,250 ex/s``, ``efficiency 83%``, ``communication 22%``."""
     points = [point for sweep in collect_sweeps([outcome]) for point in sweep.points]
     stated = {measurement.metric for measurement in outcome.measurements}
     for point in points:
@@ -49,7 +49,7 @@ def round_texts(outcome: Outcome) -> Iterator[str]:
 
 
 def print_scaling(run: Run) -> None:
-    """A table of rounds for each benchmark, who held the others up, and which bucket size is best."""
+    """Print a table of rounds for each benchmark, stragglers, and bucket sizes."""
     shown = scaling_of(run)
     for sweep in shown:
         print()
@@ -60,23 +60,23 @@ def print_scaling(run: Run) -> None:
         several = len({buckets.collective for buckets in sweep.buckets}) > 1
         for buckets in sweep.buckets:
             _print_buckets(buckets, several=several)
-    if told := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
+    if legend := "; ".join(_words(point for sweep in shown for point in sweep.sweep.points)):
         print()
-        print("\n".join(wrapped(told, "", "")))
+        print("\n".join(wrapped(legend, "", "")))
 
 
 def _words(points: Iterable[Point]) -> Iterator[str]:
-    """What the columns are, of those that are there."""
+    """Yield explanations of the columns that are present."""
     measured = [point for point in points if point.seconds is not None]
     if measured:
         yield "p50, p95: time of an iteration"
         yield "ex/s: examples per second"
     if any(point.efficiency is not None for point in measured):
-        yield "efficiency: examples per second and rank, against the smallest round"
+        yield "efficiency: examples per second and rank, relative to the smallest round"
     if any(point.communication is not None for point in measured):
-        yield "comm.: share of an iteration in communication"
+        yield "comm.: share of an iteration spent in communication"
     if any(point.peak is not None for point in measured):
-        yield "peak: memory of the largest rank"
+        yield "peak: memory of the rank that uses most"
 
 
 def _title(sweep: ShownSweep) -> str:
@@ -103,7 +103,7 @@ def _lines(sweep: ShownSweep) -> Iterator[list[str]]:
 
 
 def _short_ending(point: Point) -> str:
-    """How a round ended, in few letters: what happened is told below the tables."""
+    """Return how a round ended in few letters; details are below the tables."""
     ending = ending_of(point)
     return ending if len(ending) <= LONGEST_ENDING else "failed"
 
@@ -114,7 +114,7 @@ def _print_stragglers(name: str, point: Point) -> None:
 
 
 def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
-    """The table of one sweep; where there are ``several`` collectives, it says which."""
+    """Print the table of bucket sizes; name the collective if there are ``several``."""
     print()
     collective = f", {sweep.collective}" if several else ""
     title = f"{sweep.of.name}: bucket sizes on {count_of(sweep.ranks, 'rank')}{collective}"
@@ -125,9 +125,9 @@ def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
             lines.append([f"{bucket.size} MB", _short_ending(bucket.point), "", "", ""])
             continue
         interval = format_times(*bucket.interval) if bucket.interval else ""
-        told = "best" if bucket is best else "slower" if bucket.is_slower else ""
+        note = "best" if bucket is best else "slower" if bucket.is_slower else ""
         lines.append(
-            [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), told]
+            [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), note]
         )
     print_table(_BUCKET_COLUMNS, lines, title=title)
     print("\n".join(wrapped(f"{bucket_words(sweep)} ({interval_note(sweep)})", "", "  ")))

@@ -1,16 +1,15 @@
-"""A report onto the terminal and into files."""
+"""Print reports, and write them to files."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from torchstone.cli.options.plain import FILE, FILE_OR_STDOUT, Option
+from torchstone.cli.options.plain import FILE, FILE_OR_STDOUT, Option, in_section
 from torchstone.cli.terminal.output import write_colored, write_data, write_exactly
 from torchstone.core.config import CONFIG_NAME, QUARANTINE_NAME, wants_color
 from torchstone.core.disk import write_text
@@ -18,23 +17,25 @@ from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_commands
 from torchstone.reporting.dialects.styles import STYLES, WIDTH
 
-_HAVE_NO_FOREIGN_LINES = {"json", "github", "html"}  # foreign text is escaped where it enters these
-WIDEST = 140  # columns of a terminal that are used
+_SELF_ESCAPING = {"json", "github", "html"}  # these escape foreign text themselves
+WIDEST = 140  # columns used on a wider terminal
 
 
-REPORT_OPTIONS = (
+REPORT = "Report"
+REPORT_OPTIONS = in_section(
+    REPORT,
     Option(
         "--format",
         "style",
         "STYLE",
-        f"What the report looks like: {', '.join(STYLES)}. Default: text.",
+        f"{', '.join(STYLES[:-1])} or {STYLES[-1]} (default: text).",
         choices=STYLES,
     ),
     Option(
         "--output",
         "output",
         "FILE",
-        "Write the report there, and print the text report as well.",
+        "Write the report to this file, and print the text report.",
         short="-o",
         writes=FILE_OR_STDOUT,
     ),
@@ -42,7 +43,7 @@ REPORT_OPTIONS = (
         "--report",
         "reports",
         "STYLE=FILE",
-        "Write one more report, such as junit=report.xml. Repeatable.",
+        "Write another report, such as junit=report.xml. Repeatable.",
         True,
         writes=FILE,
     ),
@@ -50,14 +51,14 @@ REPORT_OPTIONS = (
 
 
 class Renderer(Protocol):
-    """Makes the text of a report in one of the styles; color and width are for text."""
+    """Renders a report in a style; color and width apply to text."""
 
     def __call__(self, style: str, *, color: bool, width: int) -> str:
-        """The text."""
+        """Render the report."""
 
 
 def parse_reports(texts: Sequence[str], styles: Sequence[str] = STYLES) -> list[tuple[str, str]]:
-    """``STYLE=FILE`` as given on the command line."""
+    """Parse values such as ``junit=report.xml``."""
     reports = []
     for text in texts:
         style, found, path = text.partition("=")
@@ -69,15 +70,15 @@ def parse_reports(texts: Sequence[str], styles: Sequence[str] = STYLES) -> list[
 
 
 def refuse_overwriting(outputs: Sequence[str], inputs: Sequence[str]) -> None:
-    """Refuse to write a report over a file that it is made from, or that says how to judge."""
+    """Refuse to overwrite an input, the configuration file or the quarantine file."""
     read = [each for each in (*inputs, CONFIG_NAME, QUARANTINE_NAME) if os.path.exists(each)]
     for output in outputs:
         if os.path.exists(output) and any(os.path.samefile(output, each) for each in read):
-            raise UsageError(f"{output} is one of the files to read", advice="name another file to write to")
+            raise UsageError(f"{output} is an input file", advice="name another output file")
 
 
 class Shown(Struct, frozen=True):
-    """The style of the report that is printed, or written to ``output``; and the reports that are written besides."""
+    """Style and file of the main report, and further reports as pairs of style and file."""
 
     style: str
     output: str | None
@@ -85,34 +86,40 @@ class Shown(Struct, frozen=True):
 
     @property
     def paths(self) -> list[str]:
-        """The files that are written."""
+        """The files to write."""
         return [path for path in (self.output, *(path for _, path in self.reports)) if path]
 
 
 def show(render: Renderer, shown: Shown) -> None:
-    """Write all reports, then print one: the one asked for, or the text where that went into a file."""
+    """Write all reports, then print one: the requested one, or the text report if that was written to a file."""
     style, reports = shown.style, shown.reports
     if shown.output and shown.output != "-":
         reports = (*reports, (style, shown.output))
         style = "text"
     write_reports(render, reports)
     terminal = sys.stdout.isatty()
-    width = min(WIDEST, shutil.get_terminal_size().columns) if terminal else WIDTH
+    width = _terminal_width() if terminal else WIDTH
     print_report(render(style, color=wants_color(terminal), width=width), style)
 
 
+def _terminal_width() -> int:
+    import shutil  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+
+    return min(WIDEST, shutil.get_terminal_size().columns)
+
+
 def write_reports(render: Renderer, reports: Sequence[tuple[str, str]]) -> None:
-    """Write reports into files, each in its style."""
+    """Write reports to files, each in its style."""
     for style, path in reports:
         if path.lower().endswith((".html", ".htm")) and style != "html":
-            advice = "'torchstone report' makes pages; or name a file that says what is in it"
-            raise UsageError(f"{path}: there would be no page in it, but {style}", advice=advice)
+            advice = "'torchstone report' writes HTML pages; otherwise choose another file extension"
+            raise UsageError(f"{path}: this report is {style}, not an HTML page", advice=advice)
     for style, path in reports:
         write_text(path, _without_commands(style, render(style, color=False, width=WIDTH)))
 
 
 def print_report(text: str, style: str) -> None:
-    """Print a report, in which foreign text has been made safe as its style needs it."""
+    """Print a report, with foreign text made safe as its style requires."""
     if style == "text":
         write_colored(text)
     elif style == "github":
@@ -122,4 +129,4 @@ def print_report(text: str, style: str) -> None:
 
 
 def _without_commands(style: str, text: str) -> str:
-    return text if style in _HAVE_NO_FOREIGN_LINES else escape_commands(text)
+    return text if style in _SELF_ESCAPING else escape_commands(text)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or without a reader: a command goes on, and its exit code says what was lost."""
+"""Handle standard streams that are closed, full or without a reader: the command continues, and its exit code reports lost output."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _UNWRITABLE = "the output cannot be written"
 
 
 class Outlet(io.FileIO):
-    """An output that never fails: what cannot be written is dropped, and the first reason is kept in ``lost``.
+    """An output that never fails: text that cannot be written is dropped, and the first error is kept in ``lost``.
 
-    A measurement must not end because nobody reads what is printed about it.
+    A measurement must not end because nobody reads its output.
     """
 
     lost: OSError | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write all of it, if that is possible. After a gap nothing more is written to standard output: half a report would look whole."""
+        """Write everything if possible. After an error, write nothing more to standard output: a report with a gap would look complete."""
         rest = memoryview(data).cast("B")
         size = len(rest)
         while rest and (self.lost is None or self.fileno() == 2):
@@ -35,54 +35,54 @@ class Outlet(io.FileIO):
             except OSError as error:
                 self.lost = self.lost or error
                 break
-            if count is None:  # a pipe that is full and does not block
+            if count is None:  # a full, non-blocking pipe
                 _wait_for_room(self.fileno())
             rest = rest[count or 0 :]
         return size
 
 
-class Nowhere(Outlet):
-    """Stands in for an output that the process was started without: what is written there is lost."""
+class NullOutlet(Outlet):
+    """Replaces an output that the process was started without; discards everything."""
 
 
 def _wait_for_room(descriptor: int) -> None:
-    import select  # noqa: PLC0415  (hardly ever needed)
+    import select  # noqa: PLC0415  (start-up: rarely needed)
 
     select.select([], [descriptor], [])
 
 
 def prepare_streams() -> None:
-    """Give the process all three standard streams. Call it before any file is opened.
+    """Make sure that all three standard streams exist. Call before any file is opened.
 
-    A missing one would be the number of the next file, and what is printed would go into that file.
+    The next opened file would get the descriptor of a missing stream, and printed text would go into that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            _open_nowhere(number)
-            setattr(sys, name, _stand_in(number))
+            _open_null(number)
+            setattr(sys, name, _null_stream(number))
         elif number and isinstance(stream, io.TextIOWrapper):
             setattr(sys, name, _outlet_like(stream, number))
 
 
-def _open_nowhere(number: int) -> None:
-    """Make a descriptor lead nowhere, here and in all processes that inherit it."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    if nowhere != number:
-        os.dup2(nowhere, number)
-        os.close(nowhere)
+def _open_null(number: int) -> None:
+    """Connect a descriptor to the null device, here and in all processes that inherit it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
     os.set_inheritable(number, True)
 
 
-def _stand_in(number: int) -> io.TextIOWrapper:
-    """A stream for a descriptor that leads nowhere."""
+def _null_stream(number: int) -> io.TextIOWrapper:
+    """Return a stream for a descriptor of the null device."""
     if number == 0:
         return open(number, encoding="utf-8", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(Nowhere(number, "w", closefd=False)), encoding="utf-8")
+    return io.TextIOWrapper(io.BufferedWriter(NullOutlet(number, "w", closefd=False)), encoding="utf-8")
 
 
 def _outlet_like(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
-    """The same stream with an outlet below it."""
+    """Return the same stream on top of an outlet."""
     outlet = Outlet(number, "w", closefd=False)
     return io.TextIOWrapper(
         outlet if stream.write_through else io.BufferedWriter(outlet),
@@ -93,10 +93,10 @@ def _outlet_like(stream: io.TextIOWrapper, number: int) -> io.TextIOWrapper:
     )
 
 
-def settle(code: int) -> int:
-    """Write out what is left, and give the exit code: a report that is lost is an error, whatever its verdict.
+def flush_streams(code: int) -> int:
+    """Flush the streams, and return the exit code. A lost report is an error, whatever its verdict.
 
-    A reader that has seen enough (``| head``) is none.
+    A reader that stops early (``| head``) is not an error.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -110,9 +110,9 @@ def settle(code: int) -> int:
 
 
 def require_output(stream: object) -> None:
-    """Refuse a standard output that is closed or open for reading only. Call it where the product of a command goes there."""
+    """Raise an error if standard output is closed or read-only. Call before writing data for other programs."""
     outlet = _outlet_of(stream)
-    if stream is None or isinstance(outlet, Nowhere):
+    if stream is None or isinstance(outlet, NullOutlet):
         raise _refusal("standard output is closed")
     if outlet is not None:
         try:

@@ -1,4 +1,4 @@
-"""Tables on a terminal (rich), and plain columns where the output goes into a pipe or a file."""
+"""Print tables: with rich on a terminal, as plain columns in a pipe or a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchstone.reporting.views.result_table import ResultTable
 
 _KEPT_WHOLE = {"", "state", "metric", "old", "new", "since", "expires", "passed"}
 NOTE = "note"
-"""The last column of a table whose rows have something to say: where there is no room for it, it stands below its row."""
+"""Name of a last column that is printed below its row if the terminal is too narrow."""
 _BETWEEN = 3
 _STYLES = {
     "change": "yellow",
@@ -28,7 +28,7 @@ _STYLES = {
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:
-    """Print rows under a header; columns that are empty in every row are left out."""
+    """Print rows under a header, without columns that are empty in every row."""
     names, shown = used_columns(header, rows)
     if sys.stdout.isatty() and names[-1] == NOTE and _natural_width(names, shown) > _terminal_width():
         _print_with_notes_below(names, shown, title)
@@ -49,7 +49,7 @@ def print_result_table(table: ResultTable) -> None:
 
 
 def _natural_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The columns that a table takes if nothing is folded."""
+    """Return the width of a table without wrapped cells."""
     return sum(max(map(len, column)) + _BETWEEN for column in zip(names, *rows, strict=True))
 
 
@@ -58,7 +58,7 @@ def _terminal_width() -> int:
 
 
 def _print_with_notes_below(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    """Plain columns, and under each row its note: beside it there would be no room to read it in."""
+    """Print plain columns, with the note of each row below it."""
     print(title)
     *columns, _ = zip(names, *rows, strict=True)
     widths = [max(map(len, column)) for column in columns]
@@ -74,9 +74,9 @@ def _print_with_notes_below(names: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def _print_rich(names: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    from rich import box  # noqa: PLC0415  (slow to import, and of no use in a pipe)
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+    from rich.table import Table  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
+    from rich.text import Text  # noqa: PLC0415  (start-up: slow to import, and used on a terminal only)
 
     table = Table(title=Text(escape_line(title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:

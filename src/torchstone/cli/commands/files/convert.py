@@ -1,4 +1,4 @@
-"""``torchstone import`` and ``torchstone export``: any format to any other, losing nothing silently."""
+"""``torchstone import`` and ``torchstone export``: convert between formats, and report everything that is lost."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 from torchstone.api.files.convert import ConvertRequest, LossError, convert_results
-from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.requests import make_request
-from torchstone.cli.options.shared import KIND, ONLY, SET, patience
+from torchstone.cli.options.shared import KIND, ONLY, SET, show_progress
 from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.core.cautions import Caution
@@ -23,20 +23,35 @@ RAW_CELLS = Option(
     "raw_cells",
     "",
     "Write CSV cells unchanged. By default, a cell that a spreadsheet would run as a formula, such as =1+1, gets a leading apostrophe.",
+    section="Output",
 )
 _OUTPUT = Option(
     "--output",
     "output",
     "FILE",
-    "Where to write; by default to standard output.",
+    "Output file (default: standard output).",
     short="-o",
     writes=FILE_OR_STDOUT,
+    section="Output",
 )
 IMPORT_OPTIONS = (_OUTPUT, ONLY, SET, KIND)
 EXPORT_OPTIONS = (
-    Option("--to", "to", "KIND", f"The format to write: {', '.join(WRITTEN)}.", choices=WRITTEN),
+    Option(
+        "--to",
+        "to",
+        "KIND",
+        f"Format to write: {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}.",
+        choices=WRITTEN,
+        section="Output",
+    ),
     _OUTPUT,
-    Option("--lossy", "lossy", "", "Write even if the format cannot hold everything; what is lost is said."),
+    Option(
+        "--lossy",
+        "lossy",
+        "",
+        "Write even if the format cannot hold everything, and report what is lost.",
+        section="Output",
+    ),
     RAW_CELLS,
     ONLY,
     SET,
@@ -45,9 +60,9 @@ EXPORT_OPTIONS = (
 
 
 def import_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Turn FILES of any format into a run file.
+    """Convert FILES of any format to a run file.
 
-    Several files are merged, and the same case twice is an error.
+    Several files are merged; a case must not occur twice.
 
     \b
     Examples:
@@ -58,10 +73,10 @@ def import_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 
 
 def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Turn FILES of any format into another format.
+    """Convert FILES of any format to another format.
 
-    If the format cannot hold all that the files say, nothing is written
-    unless --lossy is given.
+    If the format cannot hold all information in the files, nothing is
+    written unless --lossy is given.
 
     \b
     Examples:
@@ -70,7 +85,7 @@ def export_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone export results.csv --to expected --lossy --output expected.csv
     """
     if not values["to"]:
-        raise UsageError("which format?", advice=f"say --to and one of {', '.join(WRITTEN)}")
+        raise UsageError("no output format given", advice=f"add --to and one of {', '.join(WRITTEN)}")
     return _convert(make_request(ConvertRequest, EXPORT_OPTIONS, values, results=arguments), values["output"])
 
 
@@ -80,7 +95,7 @@ def _convert(request: ConvertRequest, output: str | None) -> int:
     if not output:
         require_stdout()
     try:
-        with patience("converting"):
+        with show_progress("converting"):
             result = convert_results(request)
     except LossError as error:
         _print_cautions(error.cautions)

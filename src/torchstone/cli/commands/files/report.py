@@ -1,4 +1,4 @@
-"""``torchstone report``: results as one HTML page."""
+"""``torchstone report``: write results as one HTML page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from torchstone.api.files.report import ReportRequest, make_report
 from torchstone.api.sources import names_of
-from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.output_trial import STANDARD_OUTPUT
+from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.options.requests import make_request
@@ -17,14 +17,15 @@ from torchstone.cli.options.shared import (
     COMPARE_ANYWAY,
     CONFIG,
     CROSS_ENVIRONMENT,
+    INPUT,
     KIND,
     KINDS,
     ONLY,
     SET,
-    patience,
+    show_progress,
 )
 from torchstone.cli.terminal.output import require_stdout, write_data
-from torchstone.cli.terminal.show import refuse_overwriting
+from torchstone.cli.terminal.show import REPORT, refuse_overwriting
 from torchstone.core.disk import try_file
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of
@@ -34,23 +35,30 @@ DEFAULT_OUTPUT = "report.html"
 
 OPTIONS = (
     Option(
-        "--baseline", "baselines", "FILE", "What is expected, to show what the gate says. Repeatable.", True
+        "--baseline",
+        "baselines",
+        "FILE",
+        "Baseline file; adds verdicts to the page. Repeatable.",
+        True,
+        section=INPUT,
     ),
     Option(
         "--output",
         "output",
         "FILE",
-        f"Where to write; by default {DEFAULT_OUTPUT}, - for standard output.",
+        f"Output file (default: {DEFAULT_OUTPUT}); - is standard output.",
         short="-o",
         writes=FILE_OR_STDOUT,
+        section=REPORT,
     ),
     ONLY,
     Option(
         "--most-rows",
         "most_rows",
         "N",
-        f"Maximum number of cases in the table (default {MOST_ROWS:,}), red and failed first. Totals and charts cover all cases.",
+        f"Maximum number of cases in the table, blocking and failed ones first (default: {MOST_ROWS:,}). Totals and charts cover all cases.",
         parse=parse_count,
+        section=REPORT,
     ),
     SET,
     KIND,
@@ -58,8 +66,9 @@ OPTIONS = (
         "--baseline-kind",
         "baseline_kind",
         "KIND",
-        "The kind of the baseline files, if it is not to be recognised.",
+        "Format of the baseline files (default: detected).",
         choices=KINDS,
+        section=INPUT,
     ),
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
@@ -68,12 +77,13 @@ OPTIONS = (
 
 
 def report_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Show results as one HTML page that needs nothing but a browser.
+    """Write results as a self-contained HTML page.
 
-    RUNFILE is a run file, or results of any other kind torchstone reads;
-    several are merged. With --baseline each case also has what the gate says
-    about it, by the strict policy and the rules and quarantine that check uses.
-    The exit code says nothing about the results: that is what check is for.
+    RUNFILE is a run file, or results in any other format that torchstone
+    reads; several are merged. With --baseline, each case has a verdict, by
+    the strict policy and the same rules and quarantine as 'torchstone check'.
+    The exit code does not depend on the results; use 'torchstone check' for
+    that.
 
     \b
     Examples:
@@ -82,19 +92,19 @@ def report_files(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone report shard*.csv --baseline expected.csv
     """
     request = make_request(ReportRequest, OPTIONS, values, results=arguments)
-    path = _find_place(request.output, (*arguments, *names_of(request.baselines)))
-    with patience("making the report"):
+    path = _resolve_output(request.output, (*arguments, *names_of(request.baselines)))
+    with show_progress("making the report"):
         result = make_report(request)
         if path:
             result.write(path)
     if not path:
         write_data(result.html)
-    _tell(result.page, path)
+    _print_summary(result.page, path)
     return 0
 
 
-def _find_place(output: str | None, inputs: Sequence[str]) -> str:
-    """The file to write, which is tried first; empty for standard output."""
+def _resolve_output(output: str | None, inputs: Sequence[str]) -> str:
+    """Return the file to write, after testing that it can be written; empty for standard output."""
     if output == STANDARD_OUTPUT:
         require_stdout()
         return ""
@@ -104,17 +114,15 @@ def _find_place(output: str | None, inputs: Sequence[str]) -> str:
     return path
 
 
-def _tell(page: Page, path: str) -> None:
-    """Say what the page says in short, and where it is; beside a page on standard output, say it on standard error."""
+def _print_summary(page: Page, path: str) -> None:
+    """Print a summary and the name of the file; on standard error if the page goes to standard output."""
     for caution in page.cautions:
         sys.stderr.write(f"caution: {printable(caution.text, 2000)}\n")
     total, held = count_of(len(page.rows), "case"), len(page.shown)
-    in_table = (
-        f": its table holds {held:,} of them, --most-rows asks for more" if held < len(page.rows) else ""
-    )
+    in_table = f"; its table has {held:,} of them (see --most-rows)" if held < len(page.rows) else ""
     place = printable(path) if path else "standard output"
-    told = f"{page.headline}\nwrote {total} to {place}{in_table}"
-    print(told, file=sys.stdout if path else sys.stderr)
+    summary = f"{page.headline}\nwrote {total} to {place}{in_table}"
+    print(summary, file=sys.stdout if path else sys.stderr)
 
 
 report_command = make_command("report", report_files, OPTIONS, "RUNFILE...", required=True)

@@ -1,66 +1,86 @@
-"""``torchstone accept``: show what adopting results would change in a baseline, ask, and write it."""
+"""``torchstone accept``: show how adopting results would change a baseline, ask, and write it."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from torchstone.api.judging.accept import (
-    AcceptRequest,
-    AcceptResult,
-    measure_repeats,
-    propose_adoption,
-    read_adoption,
-    resolve_baseline,
-)
-from torchstone.cli.options.clicked import make_command
+from torchstone.api.judging.accept import AcceptResult, propose_adoption
+from torchstone.api.judging.accept_request import AcceptRequest, read_adoption, resolve_baseline
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count, parse_share
 from torchstone.cli.options.requests import make_request
-from torchstone.cli.options.shared import CONFIG, KIND, KINDS, ONLY, RULE, SET, patience
+from torchstone.cli.options.shared import CASES, CONFIG, INPUT, KIND, KINDS, ONLY, RULE, SET, show_progress
 from torchstone.cli.terminal.tables import print_result_table
 from torchstone.core.disk import try_file
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.text.units import count_of
 
+_ADOPTED, _MARGINS = "What to adopt", "Margins"
+
 OPTIONS = (
-    Option("--baseline", "baseline", "FILE", "The baseline to update; with --add-new it may be a new file."),
+    Option(
+        "--baseline",
+        "baseline",
+        "FILE",
+        "Baseline to update; with --add-new it may be a new file.",
+        section=INPUT,
+    ),
     ONLY,
     Option(
         "--metric",
         "metrics",
         "NAME",
-        "Adopt only this metric (a name or pattern). Repeatable.",
+        "Only this metric: a name or pattern. Repeatable.",
         multiple=True,
+        section=CASES,
     ),
-    Option("--add-new", "add_new", "", "Add rows for cases that have none."),
-    Option("--prune", "prune", "", "Remove rows of cases that have no result."),
-    Option("--include-unstable", "include_unstable", "", "Adopt the majority where the files disagree."),
+    Option(
+        "--add-new", "add_new", "", "Add rows for cases that have none in the baseline.", section=_ADOPTED
+    ),
+    Option("--prune", "prune", "", "Remove rows of cases without a result.", section=_ADOPTED),
+    Option(
+        "--include-unstable",
+        "include_unstable",
+        "",
+        "Where the result files disagree, adopt the majority.",
+        section=_ADOPTED,
+    ),
     Option(
         "--repeat",
         "repeat",
         "N",
-        "Measure the counted cases N more times, show their spread, and adopt a margin for each from it.",
+        "Measure the counted cases N more times, show the spread, and derive a margin for each.",
         parse=parse_count,
+        section=_MARGINS,
     ),
     Option(
         "--learn-margins",
         "past",
         "PAST",
-        "Learn a margin for each row from past runs: a file, a folder of files, or a pattern in quotation marks. Repeatable.",
+        "Learn a margin for each row from past runs: a file, a folder, or a quoted shell pattern. Repeatable.",
         multiple=True,
+        section=_MARGINS,
     ),
     Option(
         "--false-alarms",
         "false_alarms",
         "RATE",
-        "How many values a learned margin may leave out though nothing has changed; default 1%.",
+        "Share of values that a learned margin may exclude although nothing has changed (default: 1%).",
         parse=parse_share,
+        section=_MARGINS,
     ),
-    Option("--trust", "trust", "", "With --repeat: execute what the run file names without asking."),
+    Option(
+        "--trust",
+        "trust",
+        "",
+        "With --repeat: execute the code that the run file names, without asking.",
+        section=_MARGINS,
+    ),
     Option("--dry-run", "dry_run", "", "Show the changes and a unified diff; write nothing."),
-    Option("--diff", "diff", "", "Show a unified diff as well."),
-    Option("--yes", "yes", "", "Do not ask."),
+    Option("--diff", "diff", "", "Also show a unified diff."),
+    Option("--yes", "yes", "", "Write without asking."),
     RULE,
     SET,
     KIND,
@@ -68,22 +88,23 @@ OPTIONS = (
         "--baseline-kind",
         "baseline_kind",
         "KIND",
-        "The kind of the baseline file, if it is not to be recognised.",
+        "Format of the baseline file (default: detected).",
         choices=KINDS,
+        section=INPUT,
     ),
     CONFIG,
 )
 
 
 def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Make RESULTS the new baseline, after showing what that changes.
+    """Adopt RESULTS as the new baseline, after confirmation.
 
-    Several files may be shards or repeats. A status or count is adopted by
-    majority, and held back where the files disagree; a number is the median,
-    and adopted only if it moved by more than a third of its margin. Row
-    order, comments, blank lines and margins of the baseline stay as they are.
-    With --repeat, counts are measured again, and get margins that fit them;
-    with --learn-margins, rows get the margins that past runs ask for.
+    Shows the changes and asks before writing. Several files may be shards or
+    repeats. Statuses and counts are adopted if all files agree, otherwise held
+    back; of other numbers the median is adopted, if it moved by more than a
+    third of its margin. Row order, comments, blank lines and margins of the
+    baseline are kept. With --repeat, counts are measured again to derive
+    margins; with --learn-margins, margins are learned from past runs.
 
     \b
     Examples:
@@ -98,15 +119,14 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
     is_trial = values["dry_run"]
     if not is_trial:
         try_file(request.baseline)
-    with patience("comparing"):
+    with show_progress("comparing"):
         adoption = read_adoption(request)
     repeats = []
     if request.repeat is not None:
-        from torchstone.cli.options.consent import ask  # noqa: PLC0415  (start-up: most accept what is there)
-        from torchstone.cli.terminal.run_display import make_display  # noqa: PLC0415  (start-up: most accept what is there)
+        from torchstone.cli.terminal.repeats import measure_on_terminal  # noqa: PLC0415  (start-up: only --repeat measures)
 
-        repeats = measure_repeats(adoption, make_display(), ask)
-    with patience("comparing"):
+        repeats = measure_on_terminal(adoption)
+    with show_progress("comparing"):
         result = propose_adoption(adoption, repeats)
     print_result_table(result.table)
     for caution in result.cautions:
@@ -115,7 +135,7 @@ def accept(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (
 
 
 def _carry_out(result: AcceptResult, *, show_diff: bool, is_trial: bool, is_agreed: bool) -> int:
-    """Write the new baseline, if there is anything new and that is wanted."""
+    """Write the new baseline if it has changes and the user agrees."""
     if not result.adopted:
         print("nothing was written")
         return 0
@@ -136,7 +156,7 @@ def _carry_out(result: AcceptResult, *, show_diff: bool, is_trial: bool, is_agre
 def _confirm(path: str, changes: int) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
-            "cannot ask: this is not a terminal", advice="add --yes to write, or --dry-run to look"
+            "cannot ask: this is not a terminal", advice="add --yes to write, or --dry-run to preview"
         )
     answer = input(f"write {count_of(changes, 'change')} to {path}? [y/N] ")
     return answer.strip().lower() in {"y", "yes"}

@@ -1,6 +1,6 @@
-"""``torchstone check``: judge results against baselines and rules, and say what is wrong.
+"""``torchstone check``: judge results against baselines and rules.
 
-Nothing here needs click, so that the plain form of the command can do without importing it: see ``cli.options.plain``.
+Does not import click, so that a plain command line runs without it: see ``cli.options.plain``.
 """
 
 from __future__ import annotations
@@ -8,21 +8,26 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from torchstone.api.judging.check import CheckRequest, check_results, files_of
+from torchstone.api.judging.check import check_results, files_of
+from torchstone.api.judging.check_request import CheckRequest
 from torchstone.cli.options.plain import Option
-from torchstone.cli.options.policies import AS_OF, PLATFORM, QUARANTINE
+from torchstone.cli.options.quarantine_options import AS_OF, PLATFORM, QUARANTINE
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
+    BLOCKING,
+    CASES,
     COMPARE_ANYWAY,
     CONFIG,
     CROSS_ENVIRONMENT,
+    INPUT,
+    JUDGING,
     KIND,
     KINDS,
     ONLY,
     RULE,
     SET,
     UPSTREAM_VERSION,
-    patience,
+    show_progress,
 )
 from torchstone.cli.terminal.show import REPORT_OPTIONS, Shown, parse_reports, refuse_overwriting, show
 from torchstone.core.config import POLICIES
@@ -30,41 +35,57 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.reporting.dialects.styles import render_report
 
 _VERDICTS = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.SAME)
-_POLICY_HELP = "strict (the default), or upstream: decide as the original scripts do."
-_BASELINE_KIND_HELP = "The kind of the baseline files, if it is not to be recognised."
+_POLICY_HELP = "strict (default), or upstream: decide as PyTorch's own scripts do."
+_BASELINE_KIND_HELP = "Format of the baseline files (default: detected)."
 _HISTORY_HELP = (
-    "Past runs, in which to look for small moves that add up: a file, a folder of files, or a pattern in quotation marks. "
+    "Past runs, to detect drift: small changes that add up. A file, a folder, or a quoted shell pattern. "
     "Repeatable."
 )
 
 OPTIONS = (
-    Option("--baseline", "baselines", "FILE", "What is expected. Repeatable.", multiple=True),
+    Option("--baseline", "baselines", "FILE", "Baseline file. Repeatable.", multiple=True, section=INPUT),
     Option(
-        "--actual", "actual", "FILE", "The same as naming RESULTS, as the original scripts call it.", True
+        "--actual",
+        "actual",
+        "FILE",
+        "Results, as PyTorch's scripts name them. Repeatable.",
+        True,
+        section=INPUT,
     ),
-    Option("--expected", "expected", "FILE", "The same as --baseline, as the original scripts call it."),
-    Option("--policy", "policy", "NAME", _POLICY_HELP, choices=POLICIES),
+    Option("--expected", "expected", "FILE", "Baseline, as PyTorch's scripts name it.", section=INPUT),
+    Option("--policy", "policy", "NAME", _POLICY_HELP, choices=POLICIES, section=JUDGING),
     UPSTREAM_VERSION,
     RULE,
-    Option("--metric", "metrics", "NAME", "Judge only this metric (a name or pattern). Repeatable.", True),
+    Option(
+        "--metric", "metrics", "NAME", "Only this metric: a name or pattern. Repeatable.", True, section=CASES
+    ),
     ONLY,
     Option(
         "--block",
         "block",
         "VERDICT",
-        "Let this verdict block too, such as improvement. Repeatable.",
+        "Make this verdict block, too, such as improvement. Repeatable.",
         True,
         _VERDICTS,
+        section=BLOCKING,
     ),
-    Option("--allow", "allow", "VERDICT", "Let this verdict pass, such as new. Repeatable.", True, _VERDICTS),
+    Option(
+        "--allow",
+        "allow",
+        "VERDICT",
+        "Let this verdict pass, such as new. Repeatable.",
+        True,
+        _VERDICTS,
+        section=BLOCKING,
+    ),
     QUARANTINE,
     PLATFORM,
     SET,
     KIND,
-    Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS),
+    Option("--baseline-kind", "baseline_kind", "KIND", _BASELINE_KIND_HELP, choices=KINDS, section=INPUT),
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
-    Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True),
+    Option("--history", "history", "PAST", _HISTORY_HELP, multiple=True, section=INPUT),
     *REPORT_OPTIONS,
     AS_OF,
     CONFIG,
@@ -72,11 +93,10 @@ OPTIONS = (
 
 
 def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Judge RESULTS against a baseline, and say clearly what is wrong.
+    """Judge RESULTS against a baseline.
 
-    RESULTS are files of any kind torchstone reads; several are merged. Every
-    case that was planned, expected or measured gets a verdict. The exit code
-    is 0 if nothing blocks, 1 if something does, 2 if the input is bad.
+    RESULTS are files in any format that torchstone reads; several are merged.
+    Every case that was planned, expected or measured gets a verdict.
 
     \b
     Examples:
@@ -84,6 +104,12 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
       torchstone check shard*.csv --baseline expected.csv --format markdown
       torchstone check perf.csv --rule speedup=floor:1.2
       torchstone check --actual a.csv --expected e.csv --policy upstream
+
+    \b
+    Exit codes:
+      0  nothing blocks
+      1  a verdict blocks
+      2  bad input or usage
     """
     reports = parse_reports(values["reports"])
     styles = {values["style"], *(style for style, _ in reports)}
@@ -97,7 +123,7 @@ def check(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (t
     )
     shown = Shown(values["style"] or "text", values["output"], tuple(reports))
     refuse_overwriting(shown.paths, files_of(request))
-    with patience("judging"):
+    with show_progress("judging"):
         result = check_results(request)
     show(partial(render_report, result.report), shown)
     return result.exit_code

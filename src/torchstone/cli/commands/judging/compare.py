@@ -1,6 +1,6 @@
-"""``torchstone compare``: did this get slower? Two sets of results, an effect and an interval a row, verdicts over all of them.
+"""``torchstone compare``: compare two sets of results; each row gets an effect, an interval and a verdict.
 
-Nothing here needs click, so that the plain form of the command can do without importing it: see ``cli.options.plain``.
+Does not import click, so that a plain command line runs without it: see ``cli.options.plain``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,26 @@ from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_share
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.options.shared import (
+    BLOCKING,
+    CASES,
     COMPARE_ANYWAY,
     CONFIG,
     CROSS_ENVIRONMENT,
+    INPUT,
+    JUDGING,
     KIND,
     ONLY,
     SET,
-    patience,
+    show_progress,
 )
-from torchstone.cli.terminal.show import REPORT_OPTIONS, Shown, parse_reports, refuse_overwriting, show
+from torchstone.cli.terminal.show import (
+    REPORT,
+    REPORT_OPTIONS,
+    Shown,
+    parse_reports,
+    refuse_overwriting,
+    show,
+)
 from torchstone.core.config import POLICIES
 from torchstone.core.errors import UsageError
 from torchstone.reporting.dialects.styles import render_report
@@ -39,10 +50,10 @@ _VERDICTS = (
     "same",
 )
 _MARGIN_HELP = (
-    "How much of a change matters, as 2% or METRIC=5%; by default what the gate's rules say. Repeatable."
+    "Relative change to tolerate, as 2% or METRIC=5% (default: as the rules of the gate say). Repeatable."
 )
 _UPSTREAM_HELP = (
-    "strict (the default), or upstream: the rounds of two DDP reports as the original prints them."
+    "strict (default), or upstream: print the rounds of two DDP reports as PyTorch's own script does."
 )
 
 
@@ -59,60 +70,77 @@ OPTIONS = (
         "--base",
         "more_base",
         "FILE",
-        "One more file of the base: more trials of its cases. Repeatable.",
+        "Another base file, with more trials of its cases. Repeatable.",
         True,
+        section=INPUT,
     ),
-    Option("--new", "more_new", "FILE", "One more file of the new side. Repeatable.", True),
-    Option("--margin", "margins", "SHARE", _MARGIN_HELP, True),
+    Option("--new", "more_new", "FILE", "Another new file. Repeatable.", True, section=INPUT),
+    Option("--margin", "margins", "SHARE", _MARGIN_HELP, True, section=JUDGING),
     Option(
         "--alpha",
         "alpha",
         "SHARE",
-        "How often a difference may be found where there is none. Default: 0.01.",
+        "Accepted rate of false alarms (default: 0.01).",
         parse=parse_share,
+        section=JUDGING,
     ),
-    Option("--metric", "metrics", "NAME", "Compare only this metric (a name or pattern). Repeatable.", True),
+    Option(
+        "--metric", "metrics", "NAME", "Only this metric: a name or pattern. Repeatable.", True, section=CASES
+    ),
     Option(
         "--better",
         "better",
         "METRIC=WAY",
-        "Which way is better, lower or higher, for a metric that torchstone does not know. Repeatable.",
+        "Whether lower or higher is better, for a metric that torchstone does not know. Repeatable.",
         True,
         parse=_parse_better,
+        section=JUDGING,
     ),
     ONLY,
-    Option(
-        "--sort", "sort", "BY", f"Order of the rows: {', '.join(SORTS)}. Default: verdict.", choices=SORTS
-    ),
-    Option("--policy", "policy", "NAME", _UPSTREAM_HELP, choices=POLICIES),
+    Option("--policy", "policy", "NAME", _UPSTREAM_HELP, choices=POLICIES, section=JUDGING),
     Option(
         "--block",
         "block",
         "VERDICT",
-        "Let this verdict block too, such as inconclusive. Repeatable.",
+        "Make this verdict block, too, such as inconclusive. Repeatable.",
         True,
         _VERDICTS,
+        section=BLOCKING,
     ),
     Option(
-        "--allow", "allow", "VERDICT", "Let this verdict pass, such as missing. Repeatable.", True, _VERDICTS
+        "--allow",
+        "allow",
+        "VERDICT",
+        "Let this verdict pass, such as missing. Repeatable.",
+        True,
+        _VERDICTS,
+        section=BLOCKING,
     ),
     SET,
     KIND,
     COMPARE_ANYWAY,
     CROSS_ENVIRONMENT,
     *REPORT_OPTIONS,
+    Option(
+        "--sort",
+        "sort",
+        "BY",
+        f"Order of the rows: {', '.join(SORTS[:-1])} or {SORTS[-1]} (default: verdict).",
+        choices=SORTS,
+        section=REPORT,
+    ),
     CONFIG,
 )
 
 
 def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Say whether NEW got slower than BASE, and how certain that is.
+    """Compare two sets of results, and decide whether NEW is slower.
 
-    BASE and NEW are files of any kind torchstone reads; more files of a side
-    add trials of its cases. Every case and metric that both have gets its
-    effect (new/base), an interval and a verdict: regression, improvement,
-    same, or inconclusive with what would settle it. The exit code is 0 if
-    nothing blocks, 1 if something does, 2 if the input is bad.
+    BASE and NEW are files in any format that torchstone reads; more files of
+    a side add trials of its cases. Every metric of every case that both have
+    gets an effect (the ratio new/base), a confidence interval and a verdict:
+    regression, improvement, same, or inconclusive, with advice on how to
+    decide it.
 
     \b
     Examples:
@@ -120,6 +148,12 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
       torchstone compare a1.jsonl b1.jsonl --base a2.jsonl --new b2.jsonl
       torchstone compare base.jsonl new.jsonl --margin 2% --metric abs_latency
       torchstone compare old.csv new.csv --format markdown
+
+    \b
+    Exit codes:
+      0  nothing blocks
+      1  a verdict blocks
+      2  bad input or usage
     """
     reports = parse_reports(values["reports"])
     _require_two(arguments)
@@ -135,32 +169,32 @@ def compare(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
     )
     shown = Shown(values["style"] or "text", values["output"], tuple(reports))
     refuse_overwriting(shown.paths, (*names_of(request.base), *names_of(request.new)))
-    with patience("comparing"):
+    with show_progress("comparing"):
         result = compare_results(request)
     show(partial(render_report, result.report), shown)
     return result.exit_code
 
 
 def _require_two(arguments: tuple[str, ...]) -> None:
-    """Two files, or enough options that name some."""
+    """Raise an error unless there are two files."""
     if len(arguments) > 2:
         raise UsageError(
-            f"{len(arguments)} files given: which are the base, which are new?",
-            advice="name one of each, BASE NEW, and further ones with --base FILE and --new FILE",
+            f"{len(arguments)} files given, expected two: BASE and NEW",
+            advice="add further files with --base FILE and --new FILE",
         )
     if len(arguments) < 2:
         raise UsageError(
-            "two files are needed: BASE and NEW",
+            "expected two files: BASE and NEW",
             advice="for example: torchstone compare base.jsonl new.jsonl",
         )
 
 
 def _parse_margins(texts: tuple[str, ...]) -> tuple[float | None, tuple[tuple[str, float], ...]]:
-    """``2%`` for all metrics, once at most; ``METRIC=5%`` for some."""
+    """Parse margins: ``2%`` for all metrics, at most once, and ``METRIC=5%`` for single ones."""
     plain = [text for text in texts if "=" not in text]
     if len(plain) > 1:
         raise UsageError(
-            f"--margin {plain[1]}: there is already {plain[0]}", advice="name the metric: --margin speedup=5%"
+            f"--margin {plain[1]}: already set to {plain[0]}", advice="name the metric: --margin speedup=5%"
         )
     named = (text.rpartition("=") for text in texts if "=" in text)
     margins = tuple((metric, _parse_margin(share)) for metric, _, share in named)
@@ -168,5 +202,5 @@ def _parse_margins(texts: tuple[str, ...]) -> tuple[float | None, tuple[tuple[st
 
 
 def _parse_margin(text: str) -> float:
-    """``2%`` or ``0.02``; 0 where no change at all is wanted."""
+    """Parse ``2%`` or ``0.02``; 0 tolerates no change."""
     return 0.0 if text in {"0", "0%"} else parse_share("--margin", text) or 0.0

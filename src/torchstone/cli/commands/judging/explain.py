@@ -1,4 +1,4 @@
-"""``torchstone explain``: where the difference between two counts of a case came from."""
+"""``torchstone explain``: attribute the difference between two instruction counts of a case."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 from torchstone.api.judging.explain import ExplainRequest, ExplainResult, explain_counts
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
 from torchstone.cli.options.quantities import parse_count
-from torchstone.cli.options.shared import patience
+from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.show import refuse_overwriting
 from torchstone.cli.terminal.tables import print_result_table
@@ -30,13 +30,13 @@ _BY_SUFFIX = {".json": "json", ".md": "markdown"}
 _PAGE = (".html", ".htm")
 
 OPTIONS = (
-    Option("--top", "top", "N", f"Show so many functions; by default {DEFAULT_TOP}. JSON has them all."),
-    Option("--format", "style", "STYLE", "text, json or markdown; by default text.", choices=STYLES),
+    Option("--top", "top", "N", f"Number of functions to show (default: {DEFAULT_TOP}). JSON has all."),
+    Option("--format", "style", "STYLE", "text, json or markdown (default: text).", choices=STYLES),
     Option(
         "--output",
         "output",
         "FILE",
-        "Write it there too: .html is a page with flame graphs, .json and .md are what they say.",
+        "Also write to this file: .html is a page with flame graphs, .json is JSON, .md is Markdown.",
         short="-o",
         writes=FILE_OR_STDOUT,
     ),
@@ -44,13 +44,13 @@ OPTIONS = (
 
 
 def explain(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Say where the difference between the counts of a CASE came from.
+    """Explain the difference between two instruction counts.
 
     BASE and NEW are run files, both measured with --probe instructions
-    --profile. CASE is a name, an id or a shell pattern that means one case of
-    both. Shown are the phases of the compiler, the functions that changed most,
-    and the call stacks that lead to the change. Without CASE, all cases are
-    listed, the largest change first.
+    --profile. CASE is a name, an id or a shell pattern that matches one case
+    of both. Shows the compiler phases, the functions that changed most, and
+    the call stacks that lead to the change. Without CASE, lists all cases,
+    largest change first.
 
     \b
     Examples:
@@ -59,14 +59,14 @@ def explain(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
       torchstone explain main.jsonl mine.jsonl
     """
     if len(arguments) not in {2, 3}:
-        problem = "expected two run files, and a case or none"
+        problem = "expected two run files, and optionally a case"
         raise UsageError(problem, advice="see 'torchstone explain --help'")
     base, new, *case = arguments
     path = values["output"] if values["output"] != "-" else None
     style = _style_of(path, values["style"])
     top = parse_count("--top", values["top"]) or DEFAULT_TOP
     refuse_overwriting([path] if path else [], (base, new))
-    with patience("reading the two run files"):
+    with show_progress("reading the two run files"):
         result = explain_counts(ExplainRequest(base=base, new=new, case=case[0] if case else ""))
         if path:
             write_text(path, result.render(style, top))
@@ -79,17 +79,19 @@ def explain(arguments: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  
 
 
 def _style_of(path: str | None, style: str | None) -> str:
-    """What to write: as asked for, else as the file's name says."""
+    """Return the format to write: as requested, else by the file extension."""
     suffix = os.path.splitext(path or "")[1].lower()
     if suffix not in _PAGE:
         return style or _BY_SUFFIX.get(suffix, "text")
     if style:
-        raise UsageError(f"{path} is a page, and --format {style} is none", advice="leave out one of the two")
+        raise UsageError(
+            f"{path} is an HTML page, which --format {style} contradicts", advice="leave out one of the two"
+        )
     return "html"
 
 
 def _print(result: ExplainResult, style: str, top: int) -> None:
-    """Print it; on a terminal with tables that use its width."""
+    """Print the explanation; on a terminal, with tables as wide as it is."""
     if style != "text":
         write_data(result.render(style, top))
         return

@@ -1,4 +1,4 @@
-"""``torchstone quarantine``: list, add, remove, and check the cases that may not block."""
+"""``torchstone quarantine``: list, add, remove and check cases that must not block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from torchstone.api.sources import read_inputs
-from torchstone.cli.options.shared import SET, parse_day, patience
+from torchstone.cli.options.shared import SET, parse_day, show_progress
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_config
 from torchstone.core.disk import read_text
@@ -40,13 +40,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def _file_option(command: F) -> F:
-    help_text = "The quarantine file. [default: quarantine.toml]"
+    help_text = "Quarantine file (default: quarantine.toml)."
     return click.option("--file", "path", default=QUARANTINE_NAME, metavar="FILE", help=help_text)(command)
 
 
 @click.group("quarantine", context_settings={"help_option_names": ["-h", "--help"]})
 def quarantine_command() -> None:
-    """The cases that may not block: list, add, remove, check.
+    """Manage the list of cases that must not block.
 
     \b
     Examples:
@@ -59,14 +59,14 @@ def quarantine_command() -> None:
 
 def _version_option(command: F) -> F:
     help_text = (
-        "Look at the flaky list of this version of PyTorch as well, less what the file takes out of it."
+        "Include PyTorch's list of flaky models, of this version, without the entries that the file removes."
     )
     option = click.option("--upstream-version", "version", metavar="VERSION", help=help_text)
     return option(command)
 
 
 def _read_entries(path: str, version: str | None) -> list[QuarantineEntry]:
-    """The entries of a file, and those that come with an upstream version; what the file takes out of these and is not there is told."""
+    """Return the entries of a file and of an upstream version; warn about removals that match none of the latter."""
     if version is None:
         return read_quarantine(path)
     chosen = find_version(version)
@@ -82,7 +82,7 @@ def _read_entries(path: str, version: str | None) -> list[QuarantineEntry]:
 @_version_option
 @_file_option
 def list_entries(path: str, version: str | None) -> int:
-    """Show all entries, the expired ones first.
+    """List all entries, expired ones first.
 
     \b
     Examples:
@@ -90,7 +90,7 @@ def list_entries(path: str, version: str | None) -> int:
       torchstone quarantine list --upstream-version 2.13
     """
     if path == QUARANTINE_NAME and not os.path.exists(path) and version is None:
-        print(f"there is no {printable(path)} here: nothing is quarantined")
+        print(f"no {printable(path)} in this folder: nothing is quarantined")
         return 0
     entries = _read_entries(path, version)
     today = date.today()
@@ -129,16 +129,16 @@ def _row(entry: QuarantineEntry, today: date) -> tuple[str, ...]:
 
 @quarantine_command.command("add")
 @click.argument("pattern")
-@click.option("--reason", required=True, help="Why it may not block.")
-@click.option("--link", default="", help="An issue or discussion about it.")
-@click.option("--owner", default="", help="Who looks after it.")
+@click.option("--reason", required=True, help="Why the case must not block.")
+@click.option("--link", default="", help="URL of an issue or discussion.")
+@click.option("--owner", default="", help="Who is responsible for the entry.")
 @click.option("--metric", "metrics", multiple=True, help="Only this metric. Repeatable.")
 @click.option("--platform", default="", help="Only on this platform.")
-@click.option("--since", metavar="DATE", help="The first day. [default: today]")
-@click.option("--expires", metavar="DATE", help="The last day. [default: never]")
-@click.option("--allow-missing", is_flag=True, help="Cover a result that is not there, too.")
+@click.option("--since", metavar="DATE", help="First day (default: today).")
+@click.option("--expires", metavar="DATE", help="Last day (default: no expiry).")
+@click.option("--allow-missing", is_flag=True, help="Also cover a missing result.")
 @click.option(
-    "--replace", is_flag=True, help="Replace the entry for PATTERN, for example to give a new date."
+    "--replace", is_flag=True, help="Replace the entry for PATTERN, for example to change its dates."
 )
 @_file_option
 def add(
@@ -154,7 +154,9 @@ def add(
     replace: bool,
     path: str,
 ) -> int:
-    """Add an entry for PATTERN: a case's name, id, or a shell pattern.
+    """Add an entry for PATTERN.
+
+    PATTERN is the name or id of a case, or a shell pattern.
 
     \b
     Example:
@@ -167,9 +169,7 @@ def add(
     first = parse_day("--since", since) or old.since or date.today()
     last = parse_day("--expires", expires) or old.expires
     if last and last < first:
-        raise UsageError(
-            f"--expires {last} is before the first day, which is {first}", advice="nothing was written"
-        )
+        raise UsageError(f"--expires {last} is before the first day, {first}", advice="nothing was written")
     fields: dict[str, str | date | bool | tuple[str, ...]] = {
         "case": pattern,
         "reason": redact(reason),
@@ -185,14 +185,14 @@ def add(
     write_quarantine(path, text, add_entry(path, kept, fields))
     print(f"{'replaced' if gone else 'added'} {printable(pattern)} in {printable(path)}")
     if not last:
-        print("it never expires: a date (--expires) makes sure that somebody looks at it again")
+        print("the entry never expires; set --expires to make sure that somebody reviews it")
     return 0
 
 
 def _take_out(
     path: str, text: str, pattern: str, metrics: tuple[str, ...], platform: str
 ) -> tuple[str, list[QuarantineEntry]]:
-    """The text without the one entry that is to be replaced: the only one for the pattern, or the one with this metric and platform."""
+    """Return the text without the entry to replace: the only one for the pattern, or the one with this metric and platform."""
     _, there = remove_entries(path, text, pattern)
     meant = [
         entry
@@ -207,7 +207,7 @@ def _take_out(
         )
         raise UsageError(
             f"{path} has {len(meant)} entries for {pattern} ({told})",
-            advice="say which is to be replaced with --metric and --platform, or remove all of them first",
+            advice="select one with --metric and --platform, or remove all of them first",
         )
     return remove_entries(path, text, pattern, lambda entry: entry in meant)
 
@@ -216,7 +216,7 @@ def _take_out(
 @click.argument("pattern")
 @_file_option
 def remove(pattern: str, path: str) -> int:
-    """Remove the entries for exactly PATTERN.
+    """Remove the entries whose pattern is exactly PATTERN.
 
     \b
     Example:
@@ -239,17 +239,17 @@ def remove(pattern: str, path: str) -> int:
     "baselines",
     multiple=True,
     metavar="FILE",
-    help="What is expected. [default: the status pass] Repeatable.",
+    help="Baseline file (default: every status must be pass). Repeatable.",
 )
 @click.option(
     "--platform",
     "platforms",
     multiple=True,
     metavar="NAME",
-    help="The platform, for entries that name one. Repeatable.",
+    help="Apply entries for this platform, too. Repeatable.",
 )
 @click.option(SET.flag, SET.name, multiple=True, metavar=SET.metavar, help=SET.help)
-@click.option("--as-of", metavar="DATE", help="Judge dates as of this day. [default: today]")
+@click.option("--as-of", metavar="DATE", help="Evaluate dates as of this day (default: today).")
 @_version_option
 @_file_option
 def check_entries(
@@ -261,10 +261,10 @@ def check_entries(
     path: str,
     version: str | None,
 ) -> int:
-    """Say which entries have expired, match nothing, or could be released.
+    """Find entries that have expired, match nothing, or can be released.
 
-    RESULTS are files of any kind, one for each repeat of a run: an entry
-    whose cases passed in all of them could be released. The exit code is 1 if
+    RESULTS are files in any format, one for each repeat of a run: an entry
+    can be released if its cases passed in all of them. The exit code is 1 if
     an entry has expired.
 
     \b
@@ -273,7 +273,7 @@ def check_entries(
     """
     entries = _read_entries(path, version)
     today = parse_day("--as-of", as_of) or date.today()
-    with patience("judging"):
+    with show_progress("judging"):
         expected = [read_file(name) for name in baselines]
         judged = [
             _judge(reading, expected) for reading in read_inputs(results, "", tuple(parse_axes(axes).items()))
@@ -289,7 +289,7 @@ def check_entries(
 
 
 def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
-    """All rows of one file, by the gate itself; without a baseline, each status must be pass."""
+    """Judge one file as the gate does; without a baseline, each status must be pass."""
     further = load_config(None).rules
     rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
     conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
@@ -299,7 +299,7 @@ def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
 def _covered(
     entries: Sequence[QuarantineEntry], rows: Sequence[Row], platforms: frozenset[str]
 ) -> list[list[Row]]:
-    """The rows of one file that each entry covers."""
+    """Return the rows of one file that each entry covers."""
     index, places = EntriesByCase(entries), {entry: n for n, entry in enumerate(entries)}
     found: list[list[Row]] = [[] for _ in entries]
     for row in rows:
@@ -312,7 +312,7 @@ def _covered(
 def _verdict(
     entry: QuarantineEntry, by_file: Sequence[Sequence[Row]], today: date
 ) -> tuple[str, str, str, str]:
-    """The entry's state, its case, how often it passed, and what to do about it: from the rows that it covers in each file."""
+    """Return an entry's state, its case, how often it passed, and what to do, from the rows it covers in each file."""
     seen = [{row.case: True for row in rows} for rows in by_file]
     for rows, cases in zip(by_file, seen, strict=True):
         cases.update({row.case: False for row in rows if not _is_good(row)})
@@ -328,18 +328,18 @@ def _verdict(
             f"ended {entry.expires}: fix the case, or add --replace with a new date",
         )
     if by_file and not total:
-        return "unused", entry.case, times, "nothing here was judged that it covers"
+        return "unused", entry.case, times, "matches no judged case"
     if not total or passed < total:
         return "active", entry.case, times, "keep"
     if absent:
         of_what = "no row" if len(known) == 1 else "a case without a row"
-        return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: a shard, or a crash?"
+        return "active", entry.case, times, f"{of_what} in {count_of(absent, 'file')}: shard or crash?"
     if not entry.line:
         return (
             "release",
             entry.case,
             times,
-            "passed here: a table [[not_flaky]] takes it out of the flaky list",
+            "passed here: to remove it from the flaky list, add a [[not_flaky]] table",
         )
     of_file = "" if entry.path == QUARANTINE_NAME else f" --file {quote_word(entry.path)}"
     command = f"torchstone quarantine remove {quote_word(entry.case)}{of_file}"
@@ -347,5 +347,5 @@ def _verdict(
 
 
 def _is_good(row: Row) -> bool:
-    """Whether a row is as it should be; an improvement of a number is not what is expected, but no reason to keep an entry."""
+    """Return whether a row is no reason to keep an entry: it passes, or its number has improved."""
     return row.verdict in {Verdict.PASS, Verdict.IMPROVEMENT}

@@ -1,4 +1,4 @@
-"""``torchstone ab``: whether B is slower than A, on this machine, now."""
+"""``torchstone ab``: decide whether B is slower than A on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchstone.api.measuring.ab_request import AbRequest
 from torchstone.api.measuring.ab_result import AB_STYLES
 from torchstone.cli.commands.measuring.run import INTERRUPTED, say_losses
 from torchstone.cli.options.ab_options import OPTIONS
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.terminal.ab_display import AbDisplay, make_ab_display
 from torchstone.cli.terminal.ab_result import say_exit_code, show_result
@@ -22,11 +22,11 @@ from torchstone.measure.executors.protocol import CannotMeasureError
 
 
 def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Decide whether B is slower than A, on this machine, now.
+    """Decide whether B is slower than A on this machine.
 
-    TARGETS are what 'torchstone run' takes. A worker of A and a worker of B
-    take turns, pair after pair, until each case is a regression, an
-    improvement, or the same (within the margin), or the budget is spent.
+    TARGETS are the same as for 'torchstone run'. A worker of A and a worker of
+    B take turns, pair after pair, until each case is decided (regression,
+    improvement, or same within the margin) or the budget is spent.
 
     \b
     Examples:
@@ -35,9 +35,13 @@ def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN4
       torchstone ab bench_mine.py --b env:TORCHINDUCTOR_CPP_WRAPPER=1
       torchstone ab smoke -k mlp --a mode=default --b mode=max-autotune
 
-    Exit codes: 0 no regression, 1 a regression, or B fails where A does not,
-    2 bad input or usage, 3 nothing could be measured, or a run file was
-    removed, replaced or changed meanwhile.
+    \b
+    Exit codes:
+      0  no regression
+      1  a regression, or B fails where A does not
+      2  bad input or usage
+      3  nothing could be measured, or a run file was removed, replaced or
+         changed while it was written
     """
     shown = Shown(values["style"] or "", values["output"], tuple(parse_reports(values["reports"], AB_STYLES)))
     request = make_request(AbRequest, OPTIONS, values, targets=targets)
@@ -52,7 +56,7 @@ def compare_sides(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN4
 
 
 def _check_outputs(request: AbRequest, shown: Shown) -> None:
-    """Refuse files that would overwrite each other, before anything is measured."""
+    """Raise an error if two outputs are the same file."""
     named: dict[str, str] = {}
     paths = [
         ("--output-a", request.output_a),
@@ -64,7 +68,7 @@ def _check_outputs(request: AbRequest, shown: Shown) -> None:
         if path:
             other = named.setdefault(os.path.realpath(path), flag)
             if other != flag:
-                raise UsageError(f"{other} and {flag} both name {path}", advice="give each its own")
+                raise UsageError(f"{other} and {flag} both name {path}", advice="use different files")
 
 
 def _measure(execution: AbExecution, shown: Shown, display: AbDisplay, *, strict: bool) -> int:
@@ -82,12 +86,12 @@ def _measure(execution: AbExecution, shown: Shown, display: AbDisplay, *, strict
 
 
 def _say_stopped(execution: AbExecution) -> int:
-    """Say what is decided and what is not."""
+    """Report how many cases are undecided, and where the measurements are."""
     left, total = execution.undecided, len(execution.contests)
     undecided = f"{count_of(len(left), 'case')} of {total} undecided ({some_of(left)})"
     paths = " and ".join(journal.path for journal in execution.journals)
     sys.stderr.write(
-        f"\nstopped: {undecided if left else 'everything was decided'}; what was measured is in {paths}\n"
+        f"\nstopped: {undecided if left else 'everything was decided'}; measurements are in {paths}\n"
     )
     say_losses(execution.journals)
     return INTERRUPTED

@@ -1,4 +1,4 @@
-"""``torchstone doctor``: what on this machine makes numbers noisy or metrics unavailable, and what to do about it."""
+"""``torchstone doctor``: find causes of noise and missing metrics on this machine, with advice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from torchstone.api.measuring.doctor import DoctorResult
 from torchstone.api.measuring.doctor import doctor as examine
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
-from torchstone.cli.options.shared import patience
+from torchstone.cli.options.shared import show_progress
 from torchstone.cli.terminal.output import write_colored, write_data
 from torchstone.core.config import wants_color
 from torchstone.core.text.safe_text import escape_json
@@ -21,18 +21,18 @@ OPTIONS = (Option("--json", "as_json", "", "Print findings and facts as JSON."),
 
 
 def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
-    """Say what on this machine will disturb measuring, and what to do about it.
+    """Find what disturbs measurements here, and how to fix it.
 
-    Looks at torch, the compiler, accelerators, processors, memory, disk and
-    counters, and times fixed work for a second. Changes nothing. The exit
-    code is 0, or 3 if nothing can be measured here because torch is missing.
+    Inspects torch, the compiler, accelerators, processors, memory, disk and
+    counters, and times a fixed amount of work for a second. Changes nothing.
+    The exit code is 0, or 3 if torch is missing and nothing can be measured.
 
     \b
     Examples:
       torchstone doctor
       torchstone doctor --json
     """
-    with patience("looking"):
+    with show_progress("inspecting this machine"):
         result = examine()
     if as_json:
         _print_json(result)

@@ -1,11 +1,12 @@
-"""``torchstone list``: what can be measured, and whether it can be measured here."""
+"""``torchstone list``: list suites, probes and benchmarks, and whether they run on this machine."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.plain import Option
 from torchstone.cli.terminal.output import write_data
 from torchstone.cli.terminal.run_display import make_display
@@ -20,11 +21,11 @@ from torchstone.suites import BUILT_IN, load_suite
 from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.sources import list_packages
 
-OPTIONS = (Option("--json", "as_json", "", "For other programs."),)
+OPTIONS = (Option("--json", "as_json", "", "Print as JSON."),)
 
 
 def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
-    """Show the suites and probes, or the benchmarks of TARGETS.
+    """List suites and probes, or the benchmarks of TARGETS.
 
     \b
     Examples:
@@ -47,19 +48,19 @@ def list_all(targets: tuple[str, ...], *, as_json: bool) -> int:
             }
         )
         return 0
-    print_table(["suite", "benchmarks", "runs here", "what it is"], suites, title="Suites")
+    print_table(["suite", "benchmarks", "runs here", "description"], suites, title="Suites")
     print()
-    print_table(["probe", "runs here", "what it measures"], probes, title="Probes")
+    print_table(["probe", "runs here", "description"], probes, title="Probes")
     return 0
 
 
 def _state(name: str) -> str:
-    """Whether a suite's libraries are installed; what cannot be imported is found out when it is measured."""
+    """Return whether the libraries of a suite are installed. Import errors show only when it is measured."""
     return _state_of(["torch", *load_suite(name).libraries])
 
 
 def _state_of(libraries: Iterable[str]) -> str:
-    """Whether these are installed; a package is named once, whatever of it is needed."""
+    """Return whether these libraries are installed, and name each missing package once."""
     packages = dict.fromkeys(library.partition(".")[0] for library in libraries)
     missing = [package for package in packages if not _is_installed(package)]
     return "yes" if not missing else f"no: {' and '.join(missing)} not installed"
@@ -104,8 +105,6 @@ def _records(rows: list[list[str]], *names: str) -> list[dict[str, str]]:
 
 
 def _print_json(value: object) -> None:
-    import json  # noqa: PLC0415
-
     write_data(escape_json(json.dumps(value, indent=2)) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""``torchstone pr-time``: PyTorch's ``pr_time_benchmarks``, with its files in and its files out."""
+"""``torchstone pr-time``: run PyTorch's ``pr_time_benchmarks``, and write the same files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from msgspec import structs
 
 from torchstone.api.measuring.pr_time import (
     PrTimeRequest,
@@ -18,9 +20,9 @@ from torchstone.api.measuring.pr_time import (
 )
 from torchstone.cli.commands.files.convert import RAW_CELLS
 from torchstone.cli.commands.measuring.run import Showing, run_to_file
-from torchstone.cli.options.clicked import make_command
-from torchstone.cli.options.output_trial import STANDARD_OUTPUT
-from torchstone.cli.options.plain import FILE_OR_STDOUT, Option
+from torchstone.cli.options.click_commands import make_command
+from torchstone.cli.options.output_checks import STANDARD_OUTPUT
+from torchstone.cli.options.plain import FILE_OR_STDOUT, GENERAL, Option
 from torchstone.cli.options.quantities import parse_count, parse_seconds
 from torchstone.cli.options.requests import make_request
 from torchstone.cli.terminal.output import require_stdout, write_data, write_exactly
@@ -31,29 +33,30 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import COUNTERS
 
 OPTIONS = (
-    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json beside it; by default the rows are printed.", writes=FILE_OR_STDOUT),
-    Option("--counter", "counter", "NAME", f"What counts: {', '.join(COUNTERS)}; by default the first that this machine has.", choices=tuple(COUNTERS)),
-    Option("--repeat", "repeat", "N", "Count N iterations; by default as many as the file asks for, else what the counter needs.", parse=parse_count),
-    Option("--filter", "filters", "REGEX", "Only benchmarks whose name has this in it. Repeatable.", multiple=True, short="-k"),
-    RAW_CELLS,
-    Option("--timeout", "timeout", "TIME", "End a benchmark that takes longer; by default 30m.", parse=parse_seconds),
-    Option("--jobs", "jobs", "N", "Benchmarks at once; by default as many as there are cores.", short="-j", parse=parse_count),
+    Option("--output", "output", "FILE", "Append the rows to this CSV file, and write NAME.json next to it (default: print the rows).", writes=FILE_OR_STDOUT),
+    Option("--counter", "counter", "NAME", f"{', '.join(COUNTERS)} (default: the first that works on this machine).", choices=tuple(COUNTERS)),
+    Option("--repeat", "repeat", "N", "Iterations to count (default: as the file says, else as many as the counter needs).", parse=parse_count),
+    Option("--filter", "filters", "REGEX", "Only benchmarks whose name matches. Repeatable.", multiple=True, short="-k"),
+    structs.replace(RAW_CELLS, section=GENERAL),
+    Option("--timeout", "timeout", "TIME", "End a benchmark that takes longer (default: 30m).", parse=parse_seconds),
+    Option("--jobs", "jobs", "N", "Benchmarks to run at once (default: the number of cores).", short="-j", parse=parse_count),
 )  # fmt: skip
 
 
 def run_pr_time(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Count the instructions of files that were written for PyTorch's pr_time_benchmarks.
+    """Count instructions of PyTorch's pr_time_benchmarks.
 
-    FILES say 'from benchmark_base import BenchmarkBase', and in their main()
-    which benchmarks there are; they run as they are, and need nothing of
-    PyTorch's repository. A folder means its *.py files. Of several files,
-    benchmark_base.py, __init__.py and those without a benchmark are skipped.
-    Suites work too, such as compile_time, and files with
-    @torchstone.counted. The rows are name,metric,value, the smallest count of
-    all iterations. A benchmark that fails has no row, is named, and makes the
-    exit code 1; so does one of several files that cannot be imported.
+    FILES import BenchmarkBase from benchmark_base and list their benchmarks
+    in main(); they run unchanged, without PyTorch's repository. A folder
+    means its *.py files. Of several files, benchmark_base.py, __init__.py and
+    files without a benchmark are skipped. Suites such as compile_time and
+    files with @torchstone.counted work, too.
 
-    'torchstone run' takes the same files, and has more options. The run file
+    The rows are name,metric,value, with the smallest count of all iterations.
+    A benchmark that fails has no row, is reported, and makes the exit code 1;
+    so does one of several files that cannot be imported.
+
+    'torchstone run' takes the same files and has more options. The run file
     of this command is in .torchstone/runs.
 
     \b
@@ -64,7 +67,7 @@ def run_pr_time(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401
     """
     output: str | None = None if values["output"] == STANDARD_OUTPUT else values["output"]
     if output:
-        write_rows([], output, raw_cells=False)  # refuses a name that the file cannot have
+        write_rows([], output, raw_cells=False)  # raises an error for an invalid file name
     else:
         require_stdout()
     request = make_request(PrTimeRequest, OPTIONS, values, targets=targets, output="")
@@ -82,23 +85,21 @@ def run_pr_time(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401
 
 
 def _say_unfinished(path: str) -> None:
-    """Say how to get the rows of a run that was interrupted; on other hosts of a job there is no run file."""
+    """Tell how to get the rows of an interrupted run; other hosts of a job have no run file."""
     if path:
         command = f"torchstone export {quote_word(path)} --to pr-time"
-        sys.stderr.write(
-            f"no rows were written; once the run is finished, these are its rows:\n  {command}\n"
-        )
+        sys.stderr.write(f"no rows were written; when the run is finished, get them with:\n  {command}\n")
 
 
 def show_rows(outcomes: Sequence[Outcome], output: str | None, *, raw_cells: bool) -> None:
-    """Print the rows, or append them to a file and say so."""
+    """Print the rows, or append them to a file."""
     if not output:
         (write_exactly if raw_cells else write_data)(rows_of(outcomes, raw_cells=raw_cells))
         return
     write_rows(outcomes, output, raw_cells=raw_cells)
     if outcomes and os.path.isfile(output):
         print(
-            f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each beside it"
+            f"wrote {count_of(len(outcomes), 'benchmark')} to {printable(output)}, and a JSON file for each next to it"
         )
 
 

@@ -1,4 +1,4 @@
-"""``torchstone repro``: measure a case of a run again, or all cases of one benchmark."""
+"""``torchstone repro``: measure a case of a run file again, or all cases of a benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import structs
 
 from torchstone.api.case_lookup import find_cases
 from torchstone.api.measuring.consent import trust_run
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import TRUST, ask
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_count
@@ -33,18 +33,18 @@ OPTIONS = (
         "--times",
         "times",
         "N",
-        "Measure each case so many times, each time in a process of its own; by default once.",
+        "Measure each case N times, each time in a new process (default: 1).",
     ),
     TRUST,
 )
 
 
 def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> int:
-    """Measure a CASE of RUNFILE again, and show it beside what the file says.
+    """Measure a CASE of RUNFILE again, and compare with the file.
 
-    CASE is an id, or a benchmark's name: then all its cases are measured, one
-    after the other. Nothing is written. What the worker prints is shown, so
-    TORCH_LOGS and the like are of use here.
+    CASE is an id, or the name of a benchmark, to measure all its cases one
+    after another. Nothing is written. The output of the worker is shown, so
+    that TORCH_LOGS and similar variables are useful here.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
     trusts_artifacts = trust_run(settings, [cases[0].suite], cases, trust=trust, ask=ask, say=display.say)
     with Session(settings.start, settings.cache, display.say) as session:
         session.trusts_artifacts = trusts_artifacts
-        with display.busy("loading torch and looking at the machine"):
+        with display.busy("loading torch and inspecting the machine"):
             session.start_workers(
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})
             )
@@ -72,7 +72,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
             check_stated(cases, found, path)
             check_hosts(run, cases, session)
         for difference in differences(environment_of(found), run.environment):
-            display.say(f"caution: not as it was: {difference}")
+            display.say(f"caution: changed since the run: {difference}")
         for unknown in unknowns(environment_of(found), run.environment):
             display.say(f"caution: {unknown}")
         limits = Limits(settings.timeout, settings.memory_limit)
@@ -83,7 +83,7 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
 def _measure(
     run: Run, cases: list[Case], repeats: int, supervisor: Callable[[], Supervisor]
 ) -> Iterator[Outcome]:
-    """Measure cases one after the other, and show each beside what it was then."""
+    """Measure cases one after another, and show each next to its old result."""
     labels = Labels(cases)
     before = {outcome.case: outcome for outcome in run.outcomes}
     for number, case in enumerate(cases):
@@ -98,7 +98,7 @@ def _measure(
 
 
 def show(outcome: Outcome, label: str = "") -> None:
-    """The result, what the worker printed, and where it failed."""
+    """Print the result, the output of the worker, and the traceback of a failure."""
     failure = outcome.failure
     log = failure.log if failure else str((outcome.extra or {}).get("log", ""))
     if log:

@@ -23,7 +23,7 @@ from torchstone.api.measuring.run_files import write_run_files
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.api.measuring.run_rules import may_scale, refuse_without
 from torchstone.api.requests import command_words
-from torchstone.cli.options.clicked import make_command
+from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import ask
 from torchstone.cli.options.requests import NOT_GIVEN, make_request
 from torchstone.cli.options.run_options import OPTIONS, make_run_request
@@ -48,7 +48,7 @@ _MAY_RESUME = RESUMABLE | {"explain", "exit_zero"}
 
 
 class Showing(Struct, frozen=True):
-    """What the command line shows of a run, and how it ends."""
+    """Options about what is printed, and about the exit code."""
 
     explain: bool = False
     dry_run: bool = False
@@ -56,7 +56,7 @@ class Showing(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """How a run ended: the exit code, the run file (another one than was asked for if that was taken away), and the result of a run that was not interrupted."""
+    """How a run ended: exit code, run file (not the requested one if that was lost), and result unless it was interrupted."""
 
     code: int
     path: str = ""
@@ -64,12 +64,13 @@ class Finished(Struct, frozen=True):
 
 
 def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN401  (the options, by name)
-    """Measure SUITES, FILES and folders under torch.compile, against eager.
+    """Measure suites, files or folders of benchmarks.
 
-    TARGETS are suites (see 'torchstone list'), files bench_*.py with functions
-    that @torchstone.benchmark decorates, files written for PyTorch's
-    pr_time_benchmarks, or folders of these; TARGET::NAME is one benchmark. Every case runs in a process of its own, and its result is
-    on disk before the next one starts.
+    Compares torch.compile with eager mode. TARGETS are suites (see 'torchstone
+    list'), bench_*.py files with @torchstone.benchmark functions, files written
+    for PyTorch's pr_time_benchmarks, or folders of these; TARGET::NAME selects
+    one benchmark. Every case runs in its own process, and its result is on disk
+    before the next one starts.
 
     \b
     Examples:
@@ -78,10 +79,13 @@ def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
       torchstone run huggingface --size small -k Bert --device cpu
       torchstone run --resume run.jsonl
 
-    Exit codes: 0 every case passed, 1 some did not, or one of several files
-    could not be imported, 2 bad input or usage,
-    3 nothing can be measured here, or the run file was removed, replaced or
-    changed meanwhile: then everything is in a new file beside it.
+    \b
+    Exit codes:
+      0  every case passed
+      1  a case did not pass, or one of several files cannot be imported
+      2  bad input or usage
+      3  nothing can be measured here; or the run file was removed, replaced or
+         changed during the run, and all results are in a new file next to it
     """
     _refuse_changes_of_resumed(values)
     request = make_run_request(targets, values)
@@ -89,16 +93,18 @@ def run_benchmarks(targets: tuple[str, ...], **values: Any) -> int:  # noqa: ANN
 
 
 def _refuse_changes_of_resumed(values: Mapping[str, Any]) -> None:
-    """Refuse, by its flag, an option that a run that has its own settings does not take."""
+    """Refuse options that a resumed run takes from its file."""
     if not values["resume"]:
         return
     for option in OPTIONS:
         if option.name not in _MAY_RESUME and values[option.name] not in NOT_GIVEN:
-            raise UsageError(f"--resume takes its settings from the file, so {option.flags[0]} has no place")
+            raise UsageError(
+                f"{option.flags[0]} cannot be used with --resume, which takes its settings from the file"
+            )
 
 
 def run_to_file(request: RunRequest, showing: Showing, check_plan: CheckPlan = lambda _: None) -> Finished:
-    """Measure and show it, as 'torchstone run' does. ``check_plan`` may refuse the plan before anything is measured."""
+    """Measure and print as 'torchstone run' does. ``check_plan`` may raise an error before anything is measured."""
     require_targets(request)
     place = own_place() if may_scale(request) else None
     if place is None:
@@ -109,19 +115,21 @@ def run_to_file(request: RunRequest, showing: Showing, check_plan: CheckPlan = l
 
 
 def _run_in_job(place: Place, request: RunRequest, showing: Showing, check_plan: CheckPlan) -> Finished:
-    """Lead this host's part of a job: on the first host that is the run itself."""
+    """Lead the part of a job on this host; on the first host, that is the run itself."""
     with join(place, request.collective_timeout, resolve_targets(request.targets).sources) as job:
         finished = Finished(0)
         try:
             is_first = place.index == 0
             finished = _run(request, showing, job, check_plan) if is_first else _follow(job, request)
             job.code = finished.code
-        except TorchstoneError as error:  # told here: once the other processes know, torchrun ends this one
+        except (
+            TorchstoneError
+        ) as error:  # printed here: once the other processes know, torchrun ends this one
             sys.stderr.write(f"error: {error}\n")
             job.code = error.exit_code
         sys.stdout.flush()
         sys.stderr.flush()
-        if job.has_lost_hosts():  # after a success torchrun would wait for these, for minutes
+        if job.has_lost_hosts():  # after a success, torchrun would wait for them for minutes
             job.code = job.code or 1
         return Finished(job.code, finished.path, finished.result)
 
@@ -129,7 +137,7 @@ def _run_in_job(place: Place, request: RunRequest, showing: Showing, check_plan:
 def _follow(job: Job, request: RunRequest) -> Finished:
     """Take part in the run on another host."""
     display = make_display()
-    display.say(f"{job.names[job.place.index]}: takes part in the run on {job.names[0]}")
+    display.say(f"{job.names[job.place.index]}: taking part in the run on {job.names[0]}")
     settings = Settings(**limits_of(request))
     with Session("auto", "cold", display.say) as session:
         session.start_workers([])
@@ -160,7 +168,7 @@ def _run(request: RunRequest, showing: Showing, job: Job | None, check_plan: Che
 
 
 def _refuse_unexplained(planned: Run, request: RunRequest, showing: Showing) -> None:
-    """Refuse to explain caches where none is measured."""
+    """Raise an error for --explain if no cache is measured."""
     if showing.explain and not request.shard:
         refuse_without("--explain", (Probe.COMPILE_CACHE,), {case.probe for case in planned.plan})
 
@@ -168,7 +176,7 @@ def _refuse_unexplained(planned: Run, request: RunRequest, showing: Showing) -> 
 def _finish(
     execution: Execution, result: MeasuredRun, request: RunRequest, showing: Showing, display: Display
 ) -> Finished:
-    """Show the result, write the other files, and say where everything is."""
+    """Print the summary, and write the other files."""
     if not execution.was_finished:
         display.summarise(result.run, result.path)
     if showing.explain:
@@ -180,10 +188,10 @@ def _finish(
 
 
 def _say_stopped(execution: Execution, request: RunRequest, showing: Showing) -> Finished:
-    """Say what is done, what is left, and how to go on."""
+    """Report progress, and the command that resumes the run."""
     path, total, done = execution.journal.path, len(execution.run.plan), len(execution.outcomes)
     sys.stderr.write(
-        f"\nstopped: {done} of {total} cases are in {path}, {total - done} are left; go on with\n"
+        f"\nstopped: {done} of {total} cases are in {path}, {total - done} are left; resume with\n"
         f"  {join_words(_resume_arguments(path, request, showing))}\n"
     )
     say_losses([execution.journal])
@@ -191,7 +199,7 @@ def _say_stopped(execution: Execution, request: RunRequest, showing: Showing) ->
 
 
 def say_losses(journals: Sequence[Journal]) -> int:
-    """The last words about run files that were taken away while they were written, and the exit code for that; 0 if none was."""
+    """Report run files that were lost while they were written. Return the exit code for that, or 0."""
     losses = [journal.loss for journal in journals if journal.loss]
     for loss in losses:
         sys.stdout.flush()
@@ -200,7 +208,7 @@ def say_losses(journals: Sequence[Journal]) -> int:
 
 
 def say_broken(files: Sequence[str]) -> None:
-    """Name the files that could not be imported once more, after everything else."""
+    """List the files that could not be imported again, at the end of the output."""
     if files:
         sys.stdout.flush()
         listed = "".join(f"  {each}\n" for each in files)
@@ -208,7 +216,7 @@ def say_broken(files: Sequence[str]) -> None:
 
 
 def _resume_arguments(path: str, request: RunRequest, showing: Showing) -> list[str]:
-    """The command that finishes the run, with the files that were asked for besides."""
+    """Return the command that resumes the run and writes the same files."""
     further = command_words(
         ("--csv", request.csv),
         ("--v3", request.v3),

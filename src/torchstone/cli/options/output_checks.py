@@ -1,4 +1,4 @@
-"""Outputs, tried before a command starts: what cannot be written is found out at once, not after minutes of measuring."""
+"""Test outputs before a command starts, so that an unwritable file is reported at once and not after minutes of measuring."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torchstone.core.errors import UsageError
 STANDARD_OUTPUT = "-"
 
 
-def try_outputs(options: Sequence[Option], values: Mapping[str, object]) -> None:
-    """Try every output that is named on the command line; the first that cannot be written is an error. Nothing is made or changed."""
+def check_outputs(options: Sequence[Option], values: Mapping[str, object]) -> None:
+    """Raise an error for the first output on the command line that cannot be written. Creates and changes nothing."""
     for option in options:
         if not option.writes:
             continue
@@ -25,12 +25,12 @@ def try_outputs(options: Sequence[Option], values: Mapping[str, object]) -> None
             elif option.writes in {FILE, FILE_OR_STDOUT}:
                 try_file(path)
             elif not os.path.lexists(path) and not path.endswith(os.sep):
-                # A run file that is there already is refused by the command, which knows how to go on with it.
+                # An existing run file is refused by the command itself, which can tell how to resume it.
                 try_file(path, makes_folder=True)
 
 
 def _paths(option: Option, value: object) -> Iterator[str]:
-    """The files or folders that an option names; of ``STYLE=FILE`` only the file."""
+    """Yield the files or folders that an option names; for ``STYLE=FILE``, the file."""
     for text in value if isinstance(value, tuple) else (value,):
         if isinstance(text, str):
             path = text.partition("=")[2] if "=" in option.metavar else text
@@ -39,9 +39,9 @@ def _paths(option: Option, value: object) -> Iterator[str]:
 
 
 def _refuse_standard_output(option: Option) -> None:
-    """Refuse ``-`` where it would only be the strange name of a file."""
+    """Refuse ``-`` for an option that cannot write to standard output."""
     if option.writes != FILE_OR_STDOUT:
         raise UsageError(
             f"{option.flag} cannot write to standard output",
-            advice=f"name a {'folder' if option.writes == FOLDER else 'file'}; ./- if it is really called that",
+            advice=f"name a {'folder' if option.writes == FOLDER else 'file'}; use ./- for a file of that name",
         )
