@@ -26,7 +26,7 @@ _STEP_NS = 1_000
 _SEED = 0
 
 
-def repeat_itself() -> None:
+def make_repeatable() -> None:
     """From here on, and in all processes that are forked from this one: no clock and no chance makes a difference."""
     for name, start in _CLOCKS.items():
         setattr(time, name, itertools.count(float(start), _STEP_NS / 1e9).__next__)

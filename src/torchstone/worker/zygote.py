@@ -22,6 +22,7 @@ from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
 from torchstone.worker.keeper import has_hung_up, open_line, serve, tell
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
+from torchstone.worker.repeatable import make_repeatable
 from torchstone.worker.sources import SourceError, load_source, prepare
 from torchstone.worker.worker import run_worker
 from torchstone.worker.worker_environment import enter
@@ -36,9 +37,7 @@ def main() -> None:
     """Load everything, say so, then fork on request until the parent hangs up."""
     control, setup = open_line(int(sys.argv[1]))
     if setup.repeatable:
-        from torchstone.worker.repeatable import repeat_itself  # noqa: PLC0415  (only where counts are simulated)
-
-        repeat_itself()
+        make_repeatable()
     with dying_with_parent():
         reply = None if has_hung_up(control) else preload(setup)
     if reply is not None:

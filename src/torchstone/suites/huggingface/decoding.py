@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin, EncoderDecoderCache
 
 from torchstone.define.benchmarks import Work
-from torchstone.suites.huggingface.llm import Shape
+from torchstone.suites.huggingface.llm_shapes import Shape
 from torchstone.suites.huggingface.models import configure, find_class, random_tokens
 
 SMALL_PROMPT = 48

@@ -13,8 +13,8 @@ import torch
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
-from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.batch import find_batch_dependence
 from torchstone.worker.probes.outputs.precision import reproducible
 from torchstone.worker.probes.outputs.saved_outputs import find_kept_difference, keep_outputs
@@ -26,7 +26,6 @@ from torchstone.worker.probes.outputs.similarity import (
 from torchstone.worker.probes.outputs.values import take_apart, tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
-    NO_COMPILER,
     Origin,
     Target,
     default_loss,
@@ -37,6 +36,7 @@ from torchstone.worker.probes.subject import (
     read_random_state,
     seed_everything,
 )
+from torchstone.worker.protocol.jobs import NO_COMPILER
 
 STEPS = 2
 LEARNING_RATE = 0.01

@@ -15,17 +15,16 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.cache_events import listening, read_look_ups
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.compiler.compile_phases import read_phases
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
-from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
 from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
 from torchstone.worker.probes.outputs.values import take_apart
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
-    NO_COMPILER,
     Target,
     find_trained,
     gradient_mode,
@@ -33,7 +32,7 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
-from torchstone.worker.protocol.jobs import Scenario
+from torchstone.worker.protocol.jobs import NO_COMPILER, Scenario
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from torchstone.analyze.ratio import CONFIDENCE
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
-from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
-from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import Pairs, StopRule, Strain, time_pairs
 from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
+from torchstone.worker.protocol.jobs import NO_COMPILER
 
 NANOSECONDS_A_MILLISECOND = 1e6
 BYTES_A_GIGABYTE = 1e9

@@ -11,6 +11,11 @@ from typing import Any, Protocol
 from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
 from torchstone.core.clock import monotonic
 from torchstone.core.vocabulary import LEFT_OUT
+from torchstone.worker.protocol.jobs import Order
+from torchstone.worker.protocol.replies import TurnReady, TurnTaken
+
+Exchange = Callable[[TurnReady | TurnTaken], Order]
+"""Sends a reply to the parent, and returns the order that it answers with."""
 
 
 class Reporter(Protocol):

@@ -14,14 +14,14 @@ from typing import Any, cast
 import torch
 
 from torchstone.define.benchmarks import Benchmark, Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.captured_state import Holding, closes_over_state, find_holdings
-from torchstone.worker.probes.device import Device, is_out_of_memory
+from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.outputs.values import NotMeasurableError, map_parts, modules_in, tensors_in
 from torchstone.worker.probes.reply import tell
+from torchstone.worker.protocol.jobs import NO_COMPILER, CaseAxes
 
 SEED = 1337
-NO_COMPILER = "none"
-"""The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,20 @@ class Target:
         if self.dtype != "amp":
             return contextlib.nullcontext()
         return cast("contextlib.AbstractContextManager[None]", torch.autocast(self.device.type))
+
+
+def read_target(axes: CaseAxes) -> Target:
+    """Convert the axes of a case for the probes."""
+    return Target(
+        Device(axes.device),
+        axes.mode,
+        axes.dtype,
+        axes.backend,
+        axes.dynamic,
+        axes.compile_mode,
+        axes.fullgraph,
+        axes.options,
+    )
 
 
 def seed_everything(seed: int = SEED) -> None:

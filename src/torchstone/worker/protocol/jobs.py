@@ -10,6 +10,9 @@ from torchstone.worker.protocol.codec import Count, Json, MalformedError, from_j
 Source = dict[str, str]
 """``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
 
+NO_COMPILER = "none"
+"""The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
+
 
 @dataclass(frozen=True)
 class CompileTrial:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 FIRST = "load"
 _LENGTH = 32
+
+TellProgress = Callable[[str, int], None]
+"""Called with the phase and its number of finished iterations."""
 
 
 class Progress(NamedTuple):

@@ -10,7 +10,6 @@ import re
 import signal
 import sys
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 from torchstone.define.benchmarks import Benchmark
@@ -22,6 +21,7 @@ from torchstone.worker.protocol.jobs import MeasureJob, decode_job
 from torchstone.worker.protocol.rank_report import RankReport, write_report
 from torchstone.worker.ranks.progress import ProgressFile
 from torchstone.worker.sources import SourceError
+from torchstone.worker.torch_code import train_rank
 
 JOB = "job.json"
 _LOST = re.compile(
@@ -62,29 +62,12 @@ def _train(job: MeasureJob, rank: int, local: int, progress: ProgressFile) -> Ra
         raise Stopped(
             "model_fail_to_load", "it is made to be counted, and has no model that could be trained"
         )
-    from torchstone.worker.probes.run_case import read_target  # noqa: PLC0415  (imports torch)
-    from torchstone.worker.probes.scaling import train  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
-    from torchstone.worker.probes.subject import build  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
-
     if job.round is None:
         raise TypeError("the job is no round")
     axes = job.axes
     kind, _, index = axes.device.partition(":")
     own = kind if kind == "cpu" else f"{kind}:{int(index or 0) + local}"
-    target = read_target(replace(axes, device=own))
-    target.device.activate()
-    make = partial(build, benchmark, target, axes.batch_size, axes.size)
-    trained = train(make, target, job.round.plan, progress.tell)
-    return RankReport(
-        rank,
-        "pass",
-        device=own,
-        samples=tuple(trained.samples),
-        peak=trained.peak,
-        own=tuple(trained.own),
-        communication=tuple(trained.communication),
-        cautions=tuple(trained.cautions),
-    )
+    return train_rank(benchmark, replace(axes, device=own), job.round.plan, rank, progress.tell)
 
 
 def describe_failure(error: BaseException, rank: int, phase: str, iteration: int) -> RankReport:

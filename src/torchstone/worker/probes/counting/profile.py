@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch._dynamo import utils as dynamo
-from torch._functorch._aot_autograd import graph_compile
 
 from torchstone.worker.probes.counting.call_tree import CallTree
 from torchstone.worker.probes.counting.callgrind import read_elsewhere
@@ -158,6 +157,8 @@ def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Ite
 
 @contextlib.contextmanager
 def _watching_partitions(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
+    from torch._functorch._aot_autograd import graph_compile  # noqa: PLC0415  (a zygote must not load the compiler: it may touch a device)
+
     partition = getattr(graph_compile, _PARTITIONS, None)
     if partition is None:  # this torch has another name for it
         yield
