@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from msgspec import convert
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
-from torchstone.core.cautions import Caution
+from torchstone.core.cautions import caution_of
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.probes.run_case import run_case
+from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions
 
 TORCH_WARNINGS = [
@@ -51,7 +51,7 @@ class Recorder:
 
 def cautions_in(result: Result) -> list[str]:
     """What a worker's cautions say, as the parent shows them."""
-    return [caution.text for caution in convert(result.cautions, list[Caution])]
+    return [caution_of(message).text for message in result.cautions]
 
 
 @dataclass
@@ -75,17 +75,18 @@ class Ended:
 
     @property
     def metrics(self) -> list[str]:
-        return [each["metric"] for each in self.result.measurements]
+        return [each.metric for each in self.result.measurements]
 
-    def samples(self, metric: str) -> list[float]:
-        return next(each["samples"] for each in self.result.measurements if each["metric"] == metric)
+    def samples(self, metric: str) -> tuple[float, ...]:
+        return next(each.samples for each in self.result.measurements if each.metric == metric)
 
     def value(self, metric: str) -> float:
         (value,) = self.samples(metric)
         return value
 
     def extra_of(self, metric: str) -> dict[str, Any]:
-        return next(each.get("extra", {}) for each in self.result.measurements if each["metric"] == metric)
+        found = next(each.extra for each in self.result.measurements if each.metric == metric)
+        return to_json(found) if found else {}
 
 
 def measure(

@@ -296,7 +296,7 @@ def test_backend_none_compares_eager_with_itself_and_captures_nothing() -> None:
 
 
 def test_capture_is_measured_too() -> None:
-    ended = measure(linear, identity={"worker": "zygote"})
+    ended = measure(linear, identity={"start": "fork"})
     assert ended.value("unique_graphs") == 1
     assert ended.value("graph_breaks") == 0
     assert 0 < ended.value("compile_seconds") < 60

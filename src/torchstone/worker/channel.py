@@ -7,7 +7,9 @@ import math
 import socket
 from typing import Any
 
-Message = dict[str, Any]
+from torchstone.worker.protocol.codec import Message
+
+__all__ = ["Channel", "Message", "as_json", "decode", "encode"]
 
 _READS_AT_ONCE = 32
 _LONGEST_MESSAGE = 32 << 20

@@ -20,7 +20,7 @@ from torchstone.worker.failures import failure_of, status_of, trace_of
 from torchstone.worker.keeper import redirect
 from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell
-from torchstone.worker.protocol.codec import MalformedError, from_json
+from torchstone.worker.protocol.codec import MalformedError, from_json, to_json
 from torchstone.worker.protocol.jobs import (
     Job,
     MeasureJob,
@@ -173,7 +173,7 @@ def _measure(job: MeasureJob, reporter: WorkerReporter) -> CaseReply:
 
 def make_reply(result: Result, failure: FailureReport | None) -> CaseReply:
     """Convert the result of a probe to a reply."""
-    measured = as_json(result.measurements)
+    measured = as_json([to_json(each) for each in result.measurements])
     return CaseReply(
         result.status,
         tuple(

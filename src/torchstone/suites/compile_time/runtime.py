@@ -210,7 +210,7 @@ def collect() -> Sequence[Counted]:
 def _overheads() -> list[Counted]:
     """Return every kind of call, with static and dynamic sizes; and one on a CPU without generated code."""
     told = "a call of a compiled addition"
-    kinds: list[tuple[str, str, dict[str, Any]]] = [
+    kinds: list[tuple[str, str, dict[str, bool]]] = [
         ("", told, {}),
         ("_inference_mode", f"{told} in inference mode", {"inferring": True}),
         ("_requires_grad", f"{told} that records a gradient", {"trained": True}),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 import torch._dynamo
 
-from torchstone.worker.channel import as_json
 from torchstone.worker.machine.recorded_environment import probe_environment
 from torchstone.worker.probes.device import find_problem, list_devices
-from torchstone.worker.protocol.codec import from_json
 from torchstone.worker.protocol.jobs import NO_COMPILER, CompileTrial, SurveyJob
-from torchstone.worker.protocol.replies import EnvironmentFound, SurveyReply
+from torchstone.worker.protocol.replies import SurveyReply
 from torchstone.worker.ranks.collectives import find_collectives
 from torchstone.worker.worker_environment import OWN
 
@@ -41,14 +38,8 @@ def survey_torch(job: SurveyJob, reply: SurveyReply, default_threads: int | None
         backends=tuple(backends),
         collectives=find_collectives(names[0]) if job.scaling and not devices[names[0]] else None,
         refused=_try_compile(job.compile, backends) if job.compile else {},
-        environment=describe_environment(job.libraries, device),
+        environment=probe_environment(job.libraries, device, own=OWN),
     )
-
-
-def describe_environment(libraries: Sequence[str], device: str) -> EnvironmentFound:
-    """Return the environment of this process."""
-    facts = probe_environment(libraries, device, own=OWN)
-    return from_json(EnvironmentFound, as_json(facts), "environment")
 
 
 def list_backends() -> list[str]:

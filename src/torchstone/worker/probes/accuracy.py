@@ -23,7 +23,7 @@ from torchstone.worker.probes.outputs.similarity import (
     find_bitwise_difference,
     find_stranger,
 )
-from torchstone.worker.probes.outputs.values import take_apart, tensors_in
+from torchstone.worker.probes.outputs.values import Outputs, take_apart, tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
     Origin,
@@ -42,7 +42,6 @@ STEPS = 2
 LEARNING_RATE = 0.01
 NOTHING = "nothing was compared: no tensor and no number came out of the model, and it changed no input and no buffer"
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-Outputs = dict[str, Any]
 
 
 @dataclass

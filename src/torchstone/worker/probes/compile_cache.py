@@ -22,7 +22,7 @@ from torchstone.worker.probes.compiler.compile_phases import read_phases
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
 from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
 from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
-from torchstone.worker.probes.outputs.values import take_apart
+from torchstone.worker.probes.outputs.values import Outputs, take_apart
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
     Target,
@@ -32,6 +32,7 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
+from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import NO_COMPILER, Scenario
 
 
@@ -40,7 +41,7 @@ class _First:
     """The first compiled call: the time of its result, by the monotonic clock, and the result."""
 
     at: float
-    values: dict[str, Any]
+    values: Outputs
 
 
 def find_offers() -> dict[str, str]:
@@ -97,7 +98,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
         first = _first_calls(work, target)
     _add_seconds(result)
     result.extra["look_ups"] = read_look_ups()
-    result.extra["events"] = events.seen
+    result.extra["events"] = [to_json(each) for each in events.seen]
     if events.more:
         result.caution(CautionKind.LOOK_UPS_NOT_LISTED, more=events.more)
     return first
@@ -129,7 +130,7 @@ def _first_calls(work: Work, target: Target) -> _First:
     return first
 
 
-def _first_values(value: Any, work: Work, target: Target) -> dict[str, Any]:  # noqa: ANN401  (whatever the model returns)
+def _first_values(value: Any, work: Work, target: Target) -> Outputs:  # noqa: ANN401  (whatever the model returns)
     """Return the results of the first call; in training, the gradients too."""
     values = on_cpu(dict(take_apart(value)))
     if target.mode == "training":
@@ -201,7 +202,7 @@ def _save_artifacts(path: str, made_here: str, result: Result) -> None:
     }
 
 
-def _settle_values(scenario: Scenario, values: dict[str, Any], check: Check) -> None:
+def _settle_values(scenario: Scenario, values: Outputs, check: Check) -> None:
     """Save the first result for later scenarios, or compare it with the saved one."""
     if scenario.keep and (problem := keep_outputs(scenario.keep, values)):
         raise Stopped("fail_to_run", f"the first result cannot be kept: {problem}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torchstone.analyze.ratio import CONFIDENCE
 from torchstone.core.caution_kinds import CautionKind
@@ -99,12 +98,14 @@ def _add_difference(result: Result, difference: WarmUpDifference, identity: dict
 def _add_times(result: Result, pairs: Pairs) -> None:
     """Add the samples in order, and the speedup with its interval."""
     ratio = pairs.ratio()
-    stated: dict[str, Any] = {"pairs": len(pairs.eager), "stopped": pairs.stopped}
+    count = len(pairs.eager)
     if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):
-        stated |= {"interval": [ratio.low, ratio.high], "confidence": CONFIDENCE, "method": METHOD}
+        interval = (ratio.low, ratio.high)
+        how = {"confidence": CONFIDENCE, "method": METHOD}
+        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped, interval=interval, **how)
     else:
-        result.caution(CautionKind.FEW_PAIRS, pairs=len(pairs.eager))
-    result.add("speedup", ratio.value, **stated)
+        result.caution(CautionKind.FEW_PAIRS, pairs=count)
+        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped)
     eager_block, compiled_block = pairs.blocks
     for metric, times, block in (
         ("abs_latency", pairs.compiled, compiled_block),

@@ -22,6 +22,9 @@ DEEPEST = 20
 Json = Any
 """Any JSON value."""
 
+Message = dict[str, object]
+"""A JSON object, as it is sent between processes."""
+
 Check = Callable[[object, str], Any]
 Record = TypeVar("Record")
 
@@ -54,9 +57,9 @@ Seconds = Annotated[float, AtLeast(0)]
 Name = Annotated[str, OneLine()]
 
 
-def to_json(record: Any) -> dict[str, Any]:  # noqa: ANN401  (any dataclass)
-    """A record as a JSON object. Fields that have their default value are left out."""
-    found = {}
+def to_json(record: Any) -> Message:  # noqa: ANN401  (any dataclass)
+    """Convert a record to a JSON object, without the fields that have their default value."""
+    found: Message = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if field.default is dataclasses.MISSING or value != field.default:
@@ -163,7 +166,7 @@ def _list_check(arguments: tuple[Any, ...]) -> Check:
 
 
 def _object_check(each_check: Check) -> Check:
-    def check(value: object, place: str) -> dict[str, Any]:
+    def check(value: object, place: str) -> Message:
         if not isinstance(value, dict):
             raise _wrong(place, "an object", value)
         return {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from torchstone.worker.protocol.codec import Count, Json, MalformedError, from_json, to_json
+from torchstone.worker.protocol.codec import Count, Json, MalformedError, Message, from_json, to_json
 
 Source = dict[str, str]
 """``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
@@ -195,13 +194,13 @@ Job = SurveyJob | PrimeJob | MeasureJob
 _JOBS: dict[str, type[Job]] = {"survey": SurveyJob, "prime": PrimeJob, "measure": MeasureJob}
 
 
-def encode_job(job: Job) -> dict[str, Any]:
+def encode_job(job: Job) -> Message:
     """A job as a message."""
     name = next(name for name, kind in _JOBS.items() if isinstance(job, kind))
     return {"job": name, **to_json(job)}
 
 
-def decode_job(message: dict[str, Any]) -> Job:
+def decode_job(message: Message) -> Job:
     """A message as a job; MalformedError names what does not fit."""
     fields = dict(message)
     name = fields.pop("job", None)
@@ -227,12 +226,12 @@ class MakeCalls:
 Order = GiveTurn | MakeCalls
 
 
-def encode_order(order: Order) -> dict[str, Any]:
+def encode_order(order: Order) -> Message:
     """An order as a message."""
     return {"turn": True} if isinstance(order, GiveTurn) else {"go": order.go}
 
 
-def decode_order(message: dict[str, Any]) -> Order:
+def decode_order(message: Message) -> Order:
     """A message as an order; MalformedError names what does not fit."""
     kind: type[Order] = MakeCalls if "go" in message else GiveTurn
     return from_json(kind, message, "order")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from torchstone.worker.protocol.codec import MalformedError, Seconds, from_json, to_json
+from torchstone.worker.protocol.codec import MalformedError, Message, Seconds, from_json, to_json
 from torchstone.worker.protocol.jobs import Source
 
 
@@ -98,17 +97,17 @@ _REPLIES: dict[str, type[KeeperReply]] = {
 }
 
 
-def encode_keeper_message(message: KeeperSetup | KeeperOrder | KeeperReply) -> dict[str, Any]:
+def encode_keeper_message(message: KeeperSetup | KeeperOrder | KeeperReply) -> Message:
     """A record as a message; an order always has the field that names it."""
     return {"start": 1} if isinstance(message, StartWorker) else to_json(message)
 
 
-def decode_keeper_setup(message: dict[str, Any]) -> KeeperSetup:
+def decode_keeper_setup(message: Message) -> KeeperSetup:
     """The first message to a keeper."""
     return from_json(KeeperSetup, message, "setup")
 
 
-def decode_keeper_order(message: dict[str, Any]) -> KeeperOrder:
+def decode_keeper_order(message: Message) -> KeeperOrder:
     """A later message to a keeper."""
     for key, kind in _ORDERS.items():
         if key in message:
@@ -116,7 +115,7 @@ def decode_keeper_order(message: dict[str, Any]) -> KeeperOrder:
     raise MalformedError("no such order")
 
 
-def decode_keeper_reply(message: dict[str, Any]) -> KeeperReply | None:
+def decode_keeper_reply(message: Message) -> KeeperReply | None:
     """What a keeper says; None where it makes no sense."""
     for key, kind in _REPLIES.items():
         if key in message:

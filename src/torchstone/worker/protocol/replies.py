@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
@@ -15,6 +15,7 @@ from torchstone.worker.protocol.codec import (
     Count,
     Json,
     MalformedError,
+    Message,
     Name,
     Seconds,
     from_json,
@@ -336,7 +337,7 @@ _BARE: dict[str, type[TurnWanted | TurnEnded]] = {"want": TurnWanted, "done": Tu
 _FLAT: dict[str, type[Reply]] = {"each": TurnReady, "took": TurnTaken}
 
 
-def encode_reply(reply: Reply) -> dict[str, Any]:
+def encode_reply(reply: Reply) -> Message:
     """A reply as a message."""
     fields = to_json(reply)
     for key, kind in _WRAPPED.items():
@@ -351,7 +352,7 @@ def encode_reply(reply: Reply) -> dict[str, Any]:
     return fields
 
 
-def decode_reply(message: dict[str, Any]) -> Reply | None:
+def decode_reply(message: Message) -> Reply | None:
     """A message as a reply; ``Malformed`` where it does not fit, None where it is no reply at all: a model may write to the channel."""
     key = next((key for key in message if key in _KEYS), None)
     if key is None:

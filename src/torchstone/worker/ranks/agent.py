@@ -47,7 +47,7 @@ def _config(part: RoundPart) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
     from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415  (importing this module must not load torch)
 
     alone = part.hosts == 1
-    own: dict[str, Any] = {"timeout": max(1, round(part.plan.timeout))}
+    own: dict[str, int] = {"timeout": max(1, round(part.plan.timeout))}
     return LaunchConfig(
         min_nodes=part.hosts,
         max_nodes=part.hosts,
