@@ -300,7 +300,7 @@ def test_capture_is_measured_too() -> None:
     assert ended.value("unique_graphs") == 1
     assert ended.value("graph_breaks") == 0
     assert 0 < ended.value("compile_seconds") < 60
-    assert ended.extra_of("compile_seconds") == {"worker": "zygote"}
+    assert ended.extra_of("compile_seconds") == {"start": "fork"}
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -17,11 +17,11 @@ from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
 from torchstone.worker.probes.outputs.batch import find_batch_dependence
 from torchstone.worker.probes.outputs.precision import reproducible
-from torchstone.worker.probes.outputs.saved_outputs import find_kept_difference, keep_outputs
+from torchstone.worker.probes.outputs.saved_outputs import find_saved_difference, save_outputs
 from torchstone.worker.probes.outputs.similarity import (
     OutputComparison,
     find_bitwise_difference,
-    find_stranger,
+    find_unrelated,
 )
 from torchstone.worker.probes.outputs.values import Outputs, take_apart, tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
@@ -96,7 +96,7 @@ def measure_accuracy(
             if origin.rebuilt:
                 told["rebuilt"] = origin.rebuilt
         if reference is not None:
-            why = _find_stranger(reference, eager, origin, target, check)
+            why = _find_unrelated(reference, eager, origin, target, check)
             reference = None if why else reference
         told["reference"] = "none" if reference is None else "float64"
         if reference is None and not check.cosine:
@@ -112,7 +112,7 @@ def measure_accuracy(
         _judge(
             comparison, eager.outputs, compiled, lambda: _run_compiled(origin, target, check, eager), result
         )
-        _compare_with_kept(plan, compiled, result)
+        _compare_with_saved(plan, compiled, result)
         if plan.batch_invariant:
             _check_batches(origin, target, result)
 
@@ -135,16 +135,16 @@ def _run_uncompared(
     result.status, result.message = "pass_due_to_skip", check.uncompared
 
 
-def _find_stranger(reference: Outputs, eager: Ran, origin: Origin, target: Target, check: Check) -> str:
+def _find_unrelated(reference: Outputs, eager: Ran, origin: Origin, target: Target, check: Check) -> str:
     """Return why float64 computes something else than eager in float32; empty if it does not.
 
     Low-precision dtypes may differ a lot by rounding alone, so for them this is only checked if the model
     draws random numbers, with a separate run in float32.
     """
     if target.dtype == "float32":
-        return find_stranger(reference, eager.outputs, check.tolerance)
+        return find_unrelated(reference, eager.outputs, check.tolerance)
     plain, _ = _run_in("float32", origin, target, check) if eager.drew else (None, "")
-    return find_stranger(reference, plain, check.tolerance) if plain else ""
+    return find_unrelated(reference, plain, check.tolerance) if plain else ""
 
 
 def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[Outputs | None, str]:
@@ -300,11 +300,11 @@ def _judge(
         result.status, result.message = "pass_due_to_skip", NOTHING
 
 
-def _compare_with_kept(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:
+def _compare_with_saved(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:
     """Compare bit by bit with the outputs saved by an earlier run, and save these."""
-    if plan.compare_with and (difference := find_kept_difference(plan.compare_with, compiled)):
+    if plan.compare_with and (difference := find_saved_difference(plan.compare_with, compiled)):
         raise Stopped("not_bitwise_equivalent", difference)
-    if plan.save_to and (problem := keep_outputs(plan.save_to, compiled)):
+    if plan.save_to and (problem := save_outputs(plan.save_to, compiled)):
         result.caution(CautionKind.OUTPUTS_NOT_SAVED, problem=problem)
 
 

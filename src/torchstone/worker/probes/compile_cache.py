@@ -20,7 +20,7 @@ from torchstone.worker.probes.compiler.cache_events import listening, read_look_
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.compiler.compile_phases import read_phases
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
-from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
+from torchstone.worker.probes.outputs.saved_outputs import load_outputs, on_cpu, save_outputs
 from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
 from torchstone.worker.probes.outputs.values import Outputs, take_apart
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
@@ -204,7 +204,7 @@ def _save_artifacts(path: str, made_here: str, result: Result) -> None:
 
 def _settle_values(scenario: Scenario, values: Outputs, check: Check) -> None:
     """Save the first result for later scenarios, or compare it with the saved one."""
-    if scenario.keep and (problem := keep_outputs(scenario.keep, values)):
+    if scenario.keep and (problem := save_outputs(scenario.keep, values)):
         raise Stopped("fail_to_run", f"the first result cannot be kept: {problem}")
     if not scenario.expected:
         return

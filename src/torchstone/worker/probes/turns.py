@@ -50,12 +50,12 @@ def take_turns(
             _, each = choose_block(call, target.device.synchronize)
             code = look_at_code(pair.tree) if pair.tree else None
             ready = TurnReady(each, code.strays, code.imported) if code else TurnReady(each)
-            _play(call, target.device.synchronize, exchange, ready)
+            _time_turns(call, target.device.synchronize, exchange, ready)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
 
 
-def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
+def _time_turns(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
     """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
     gc.freeze()  # a full collection takes half a second and frees almost nothing
     gc.disable()

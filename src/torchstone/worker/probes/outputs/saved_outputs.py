@@ -12,7 +12,7 @@ from torchstone.worker.probes.outputs.values import Outputs
 from torchstone.worker.probes.reply import tell
 
 
-def keep_outputs(path: str, outputs: Outputs) -> str:
+def save_outputs(path: str, outputs: Outputs) -> str:
     """Write the outputs atomically; return why that failed, if it did."""
     written = f"{path}.{os.getpid()}.part"
     try:
@@ -26,7 +26,7 @@ def keep_outputs(path: str, outputs: Outputs) -> str:
     return ""
 
 
-def find_kept_difference(path: str, outputs: Outputs) -> str:
+def find_saved_difference(path: str, outputs: Outputs) -> str:
     """Return the first difference from the saved outputs; also if the file is missing or unreadable."""
     kept, problem = load_outputs(path)
     return problem or find_bitwise_difference(kept, on_cpu(outputs))

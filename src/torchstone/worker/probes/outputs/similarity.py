@@ -135,7 +135,7 @@ class OutputComparison:
         return 3.0 if coarse or eager.numel() < SMALL_TENSOR or single_pixel else 2.0
 
 
-def find_stranger(reference: Values, eager: Values, tolerance: float) -> str:
+def find_unrelated(reference: Values, eager: Values, tolerance: float) -> str:
     """Return which eager result is too far from its float64 counterpart for rounding; empty if none is.
 
     Random numbers that a model draws depend on the dtype: float64 is then another computation, and no
