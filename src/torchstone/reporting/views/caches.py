@@ -108,10 +108,9 @@ class Lack(Struct, frozen=True):
 
 
 def split_metric(metric: str) -> tuple[str, str] | None:
-    """The scenario and the quantity of one of the probe's metrics; None for any other."""
-    scenario, _, quantity = metric.partition("_")
+    """Return the scenario and the quantity of a metric of the compile_cache probe; None for other metrics."""
     known = METRICS.get(metric)
-    return (scenario, quantity) if known and known.probes == (Probe.COMPILE_CACHE,) else None
+    return (known.scenario, known.quantity) if known and known.scenario else None
 
 
 def read_starts(outcome: Outcome) -> tuple[Start, ...]:

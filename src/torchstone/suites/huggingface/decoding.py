@@ -95,7 +95,7 @@ class Slot(nn.Module, CacheLayerMixin):  # type: ignore[no-untyped-call]  # the 
         self,
         key_states: Tensor,
         value_states: Tensor,
-        *args: Any,  # noqa: ANN401, ARG002  (what else models give, nobody here needs)
+        *args: Any,  # noqa: ANN401, ARG002  (models pass more, which is not needed here)
         **kwargs: Any,  # noqa: ANN401, ARG002  (transformers' own signature)
     ) -> tuple[Tensor, Tensor]:
         """Store the new token's keys and values; return all visible ones."""

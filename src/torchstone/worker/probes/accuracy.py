@@ -45,7 +45,7 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "a
 
 
 @dataclass
-class Ran:
+class RunResults:
     """Results of one run by name: the outputs of the model, and what it wrote into its inputs and buffers.
 
     ``written`` names the latter; ``unwritten`` are the inputs and buffers it left alone, because the other
@@ -83,7 +83,7 @@ def measure_accuracy(
     identity: dict[str, str],
 ) -> None:
     """Compare, and add to ``result``; a case that ends early raises ``Stopped`` with its status."""
-    told = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
+    details = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
     with gradient_mode(target.mode), reproducible():
         if check.uncompared:
             _run_uncompared(origin, target, check, clock, result, identity)
@@ -94,14 +94,14 @@ def measure_accuracy(
             eager = _run_eager(origin, target, check)
         finally:
             if origin.rebuilt:
-                told["rebuilt"] = origin.rebuilt
+                details["rebuilt"] = origin.rebuilt
         if reference is not None:
             why = _find_unrelated(reference, eager, origin, target, check)
             reference = None if why else reference
-        told["reference"] = "none" if reference is None else "float64"
+        details["reference"] = "none" if reference is None else "float64"
         if reference is None and not check.cosine:
             check = replace(check, cosine=True)
-            told |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
+            details |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
             result.caution(CautionKind.NO_REFERENCE, why=why)
         clock.enter("compile")
         compiled = _run_compiled(origin, target, check, eager)
@@ -135,7 +135,9 @@ def _run_uncompared(
     result.status, result.message = "pass_due_to_skip", check.uncompared
 
 
-def _find_unrelated(reference: Outputs, eager: Ran, origin: Origin, target: Target, check: Check) -> str:
+def _find_unrelated(
+    reference: Outputs, eager: RunResults, origin: Origin, target: Target, check: Check
+) -> str:
     """Return why float64 computes something else than eager in float32; empty if it does not.
 
     Low-precision dtypes may differ a lot by rounding alone, so for them this is only checked if the model
@@ -156,7 +158,7 @@ def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[O
         return None, f"{tell(error).partition(chr(10))[0]:.200}"
 
 
-def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
+def _run_eager(origin: Origin, target: Target, check: Check) -> RunResults:
     """Run eager twice: a model that does not agree with itself cannot be compared with anything."""
     with ending_as("eager_1st_run_fail", "eager_1st_run_OOM", is_out_of_memory):
         work = origin.copy()
@@ -175,7 +177,7 @@ def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
     return first
 
 
-def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
+def _without_own_model(ran: RunResults, origin: Origin, target: Target) -> RunResults:
     """Replace unchanged tensors of the run's model by the origin's, so that the copy can be freed."""
     theirs = {
         name: each for name, each in _writable(origin.work, target.mode) if not name.startswith("input")
@@ -184,7 +186,7 @@ def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
     return replace(ran, unwritten=kept)
 
 
-def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> Outputs:
+def _run_compiled(origin: Origin, target: Target, check: Check, eager: RunResults) -> Outputs:
     """Return the compiled results. Tensors that either side wrote to are among the results of both."""
     with ending_as("fail_to_run", "OOM", is_out_of_memory):
         reset_capture()
@@ -195,12 +197,12 @@ def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> O
         return compiled.outputs
 
 
-def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Ran:
+def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> RunResults:
     """Run some steps of the work with ``model`` in place of its own, and return everything they produced, by name."""
     seed_everything()
     chance = read_random_state(target.device.device)
     before = {name: (tensor, _version(tensor)) for name, tensor in _writable(work, target.mode)}
-    ran = Ran(
+    ran = RunResults(
         _train(work, target, model, check) if target.mode == "training" else _infer(work, target, model)
     )
     for name, tensor in _writable(work, target.mode):

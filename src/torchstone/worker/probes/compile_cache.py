@@ -37,7 +37,7 @@ from torchstone.worker.protocol.jobs import NO_COMPILER, Scenario
 
 
 @dataclass(frozen=True)
-class _First:
+class _FirstCall:
     """The first compiled call: the time of its result, by the monotonic clock, and the result."""
 
     at: float
@@ -86,7 +86,7 @@ def measure_scenario(
     _settle_values(scenario, first.values, check)
 
 
-def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _First:
+def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _FirstCall:
     """Make the first compiled calls, and record what torch reports about them."""
     reset_capture()
     _forget_artifacts()
@@ -117,13 +117,13 @@ def _add_seconds(result: Result) -> None:
         result.add(f"{phase}_seconds", spent)
 
 
-def _first_calls(work: Work, target: Target) -> _First:
+def _first_calls(work: Work, target: Target) -> _FirstCall:
     """Make as many compiled calls as the performance probe's warm-up: a later one may compile again."""
     seed_everything()
     call = make_call(work, target, target.compile(work.model))
     value = call()
     target.device.synchronize()
-    first = _First(time.monotonic(), _first_values(value, work, target))
+    first = _FirstCall(time.monotonic(), _first_values(value, work, target))
     for _ in range(WARM_UP_CALLS - 1):
         call()
     target.device.synchronize()

@@ -40,7 +40,7 @@ class RankReport:
 
     def __post_init__(self) -> None:
         if not is_known_status(self.status):
-            raise MalformedError(f"status: no such status: {self.status[:60]!r}")
+            raise MalformedError(f"status: unknown status: {self.status[:60]!r}")
         if self.status == "pass" and not self.samples:
             raise MalformedError("samples: expected at least one, because the rank passed")
 

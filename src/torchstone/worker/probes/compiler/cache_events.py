@@ -53,8 +53,8 @@ class CacheEvents:
         if len(self.seen) >= MOST_EVENTS:
             self.more += 1
             return
-        told = json.loads(payload) if payload else {}
-        parts = _parts(told.get("components"), LONGEST_PART if self._text < MOST_TEXT else 0)
+        reported = json.loads(payload) if payload else {}
+        parts = _parts(reported.get("components"), LONGEST_PART if self._text < MOST_TEXT else 0)
         self._text += sum(map(len, parts.values()))
         frame, attempt = metadata.get("frame_id", "?"), metadata.get("frame_compile_id", 0)
         self.seen.append(
@@ -62,8 +62,8 @@ class CacheEvents:
                 cache=_REPORTED[name],
                 state=state,
                 graph=f"{frame}/{attempt}",
-                key=str(told.get("key") or "")[:LONGEST_NAME],
-                reason=str(told.get("cache_bypass_reason") or "")[:LONGEST_REASON],
+                key=str(reported.get("key") or "")[:LONGEST_NAME],
+                reason=str(reported.get("cache_bypass_reason") or "")[:LONGEST_REASON],
                 unsaved="",
                 parts=parts,
             )

@@ -110,7 +110,7 @@ def _recompiles() -> list[str]:
         compile_id = str(getattr(metrics, "compile_id", "") or "")
         number = compile_id.rpartition("/")[2].partition("_")[0]
         if number.isdigit() and int(number) > 0:
-            reason = _told(str(getattr(metrics, "recompile_reason", "") or ""))
+            reason = _cleaned(str(getattr(metrics, "recompile_reason", "") or ""))
             reasons[compile_id] = reason or reasons.get(compile_id, "")
     return list(reasons.values())
 
@@ -121,7 +121,9 @@ def _graph_breaks() -> list[GraphBreakFound]:
     A break in a loop or in a ``with`` makes torch skip the whole frame; torch does not count this as a break,
     but the reason is the same.
     """
-    found = Counter((*_located(reason.user_stack), _told(str(reason.reason)), False) for reason in _breaks())
+    found = Counter(
+        (*_located(reason.user_stack), _cleaned(str(reason.reason)), False) for reason in _breaks()
+    )
     found.update(_fallbacks())
     return [
         GraphBreakFound(reason, count, place, source, is_fallback)
@@ -140,7 +142,7 @@ def _fallbacks() -> Iterator[tuple[str, str, str, bool]]:
             line = getattr(metrics, "fail_user_frame_lineno", None) or getattr(
                 metrics, "co_firstlineno", None
             )
-            yield *_place(file, line), f"left to eager as a whole: {_told(str(reason))}", True
+            yield *_place(file, line), f"left to eager as a whole: {_cleaned(str(reason))}", True
 
 
 def _located(stack: Sequence[FrameSummary] | None) -> tuple[str, str]:
@@ -157,7 +159,7 @@ def _place(file: str | None, line: int | None) -> tuple[str, str]:
     return f"{file}:{line}", linecache.getline(file, line or 0).strip()
 
 
-def _told(text: str) -> str:
+def _cleaned(text: str) -> str:
     """Remove addresses, which differ between processes, and shorten the text."""
     plain = _ADDRESS.sub("", text)
     return plain if len(plain) <= LONGEST_REASON else f"{plain[:LONGEST_REASON]} ..."

@@ -150,9 +150,7 @@ def find_unrelated(reference: Values, eager: Values, tolerance: float) -> str:
         within = ~_is_beyond(exact, value.dtype)
         size, error = _root_mean_square(exact[within]), _rmse(exact[within], value[within])
         if error > ANOTHER_COMPUTATION * size + tolerance:
-            return (
-                f"{name} of eager is {error / size if size else float('inf'):.0%} off, which is no rounding"
-            )
+            return f"{name} of eager is {error / size if size else float('inf'):.0%} off, which rounding cannot explain"
     return ""
 
 
