@@ -1,7 +1,7 @@
-"""Call the parts of the worker that import torch. They are loaded here, by name, and nowhere else.
+"""Call the parts of the worker that import torch. They are loaded here, by name; the zygote preloads them.
 
 Importing torch takes seconds, and a process that has imported it cannot always be forked. So a worker imports
-torch only when it has its job, and a keeper without a zygote never does. Each function below loads the module
+torch only when it has its job, and a keeper that is not a zygote never does. Each function below loads the module
 it calls; tests/test_architecture.py counts these modules as imports.
 """
 

@@ -189,7 +189,7 @@ def cumulative_time(module: str, report: str) -> float:
         columns = line.removeprefix("import time:").split("|")
         if len(columns) == 3 and columns[2].strip() == module:
             return float(columns[1])
-    raise RuntimeError(f"python did not say how long the import of {module} took")
+    raise RuntimeError(f"python did not report the import time of {module}")
 
 
 def collect() -> Sequence[Counted]:

@@ -28,7 +28,7 @@ def _benchmarks() -> Iterator[Benchmark]:
             yield Benchmark(f"{name}{task}", build, 1, modes=("inference",), check=partial(check, name))
 
 
-def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
+def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (all checks share one signature)
     """Return the accuracy settings; if half precision routes tokens to experts, only directions are compared."""
     half = dtype != "float32"
     return Check(5e-3 if half else 1e-3, cosine=half and "gpt-oss" in name)

@@ -27,7 +27,7 @@ SMALL_IMAGES = {
 CURRENT_NAMES = {"adv_inception_v3": "inception_v3.tf_adv_in1k"}
 """timm's current names of models, by the old names in common use."""
 
-# These leave out something at random in training: as good as never here, so that results can be compared; but the code for it still runs.
+# Rates of dropout in training: so small that results can be compared, but not zero, so that its code still runs.
 NEARLY_NO_DROPOUT = {
     "ghostnet_100": {"drop_rate": 1e-30},
     "swin_base_patch4_window7_224": {"drop_path_rate": 1e-30},
