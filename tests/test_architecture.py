@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import torchstone
@@ -79,8 +80,17 @@ def tree_of(name: str) -> ast.Module:
 
 
 def imports_of(tree: ast.AST) -> Iterator[str]:
-    """Every module that is imported, wherever that stands; one of ours by its whole name."""
+    """Yield every module that is imported, early or late; one of ours by its whole name.
+
+    A module of ours that is only named, by a string, counts too: it is loaded with import_module. Names after
+    "-m" do not count: they start another process.
+    """
+    programs = {id(after) for node in ast.walk(tree) for after in _after_dash_m(node)}
     for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in programs:
+            package, _, name = node.value.partition(".")
+            if package == "torchstone" and name in MODULES:
+                yield node.value
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -89,6 +99,13 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
                 inner = f"{below}.{alias.name}".removeprefix(".")
                 is_module = node.module.split(".")[0] == "torchstone" and inner in MODULES
                 yield f"torchstone.{inner}" if is_module else node.module
+
+
+def _after_dash_m(node: ast.AST) -> Iterator[ast.expr]:
+    parts = getattr(node, "elts", None) or getattr(node, "args", None)
+    for before, after in pairwise(parts if isinstance(parts, list) else []):
+        if isinstance(before, ast.Constant) and before.value == "-m":
+            yield after
 
 
 @cache

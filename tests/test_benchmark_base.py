@@ -14,7 +14,7 @@ import pytest
 
 from torchstone.define import benchmark_base
 from torchstone.define.counted import Counted
-from torchstone.worker.pr_time_files import Adapted
+from torchstone.worker.pr_time_files import PrTimeBenchmark
 from torchstone.worker.protocol.replies import CountedFound
 from torchstone.worker.sources import SourceError, find_measured, load_source
 from torchstone.worker.survey import _look_at
@@ -121,7 +121,7 @@ def test_a_survey_tells_of_counted_work_beside_benchmarks(source: Callable[..., 
 
 def test_the_hooks_are_called_as_counted_work_is(source: Callable[..., dict[str, str]]) -> None:
     work = find(source(HEAD + MAIN), "sums_10")
-    assert isinstance(work, Adapted)
+    assert isinstance(work, PrTimeBenchmark)
     work.prepare_once()
     for _ in range(2):
         work.prepare()
@@ -206,7 +206,7 @@ def test_a_process_group_that_main_began_is_there_for_the_work_and_ended_after_i
     assert names(made) == ["sums_1", "sums_2"]
     for name in ("sums_1", "sums_2"):
         work = find(made, name)
-        assert isinstance(work, Adapted)
+        assert isinstance(work, PrTimeBenchmark)
         work.prepare_once()
         called: Any = vars(work.benchmark)["called"]
         assert called == [4]

@@ -16,6 +16,7 @@ from torchstone.core.run_settings import environment_from
 from torchstone.worker.machine import accelerators
 from torchstone.worker.machine import recorded_environment as environment
 from torchstone.worker.machine.accelerators import (
+    VendorFacts,
     read_accelerators,
     read_nvidia,
     read_nvidia_processes,
@@ -27,6 +28,7 @@ from torchstone.worker.machine.recorded_environment import (
     read_variables,
     read_versions,
 )
+from torchstone.worker.protocol.codec import to_json
 
 NVIDIA = "GPU-1fd204e4, NVIDIA H200, 580.159.04, 143771, Enabled, 700.00, 405, 1980, 3201, 40, 0\n"
 
@@ -45,7 +47,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN40
 
 
 def test_an_environment_can_be_written_as_json_and_has_all_parts() -> None:
-    found = probe_environment(["pytest", "no_such_library"], "cpu")
+    found: Any = to_json(probe_environment(["pytest", "no_such_library"], "cpu"))
     assert json.loads(json.dumps(found)) == found
     assert {"machine", "accelerators", "software", "versions", "variables", "threads"} < set(found)
     assert found["versions"]["pytest"] == pytest.__version__
@@ -54,22 +56,23 @@ def test_an_environment_can_be_written_as_json_and_has_all_parts() -> None:
     assert found["accelerators"] == []
     assert found["software"]["python"]["version"].startswith(f"3.{sys.version_info.minor}.")
     assert fingerprint(environment_from(found)) == fingerprint(
-        environment_from(probe_environment(["pytest"], "cpu"))
+        environment_from(to_json(probe_environment(["pytest"], "cpu")))
     )
 
 
 def test_torch_is_described_where_there_is_one() -> None:
     pytest.importorskip("torch")
     found = probe_environment((), "cpu")
-    assert found["versions"]["torch"] == found["software"]["torch"]["version"]
-    assert found["software"]["torch"]["git"]
-    assert found["threads"] >= 1
+    assert found.versions["torch"] == found.software["torch"]["version"]
+    assert found.software["torch"]["git"]
+    assert found.threads is not None
+    assert found.threads >= 1
 
 
 def test_the_probe_runs_where_nothing_but_the_standard_library_is_installed() -> None:
     program = (
         "import sys; sys.path.append(sys.argv[1]); from torchstone.worker.machine.recorded_environment import probe_environment; "
-        "found = probe_environment(['torch'], 'cuda'); print(found['versions'], found['software']['torch'], found['threads'])"
+        "found = probe_environment(['torch'], 'cuda'); print(found.versions, found.software['torch'], found.threads)"
     )
     source = Path(torchstone.__file__).parent.parent
     command = [sys.executable, "-I", "-S", "-c", program, str(source)]
@@ -141,14 +144,14 @@ def test_a_library_that_is_imported_tells_its_own_version(monkeypatch: pytest.Mo
 def test_a_device_that_torch_does_not_have_is_no_error() -> None:
     assert read_accelerators("cpu") == []
     assert read_accelerators("no_such_device") == []
-    assert read_accelerators("cuda:7") == [] or "name" in read_accelerators("cuda:7")[0]
+    assert read_accelerators("cuda:7") == [] or read_accelerators("cuda:7")[0].name
 
 
 def test_nvidia_smi_is_read(tool: Any) -> None:  # noqa: ANN401
     tool("nvidia-smi", f"printf '{NVIDIA}'")
     (found,) = read_nvidia()
-    assert found["name"] == "NVIDIA H200"
-    assert (found["uuid"], found["power_limit_w"], found["sm_clock_max_mhz"]) == ("1fd204e4", 700, 1980)
+    assert found.name == "NVIDIA H200"
+    assert (found.uuid, found.power_limit_w, found.sm_clock_max_mhz) == ("1fd204e4", 700, 1980)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,7 @@ def test_a_vendor_tool_that_fails_is_no_error(script: str, tool: Any) -> None:  
 
 def test_a_fact_that_the_driver_does_not_have_is_left_out(tool: Any) -> None:  # noqa: ANN401
     tool("nvidia-smi", f"printf '{NVIDIA.replace('700.00', '[N/A]')}'")
-    assert "power_limit_w" not in read_nvidia()[0]
+    assert read_nvidia()[0].power_limit_w is None
 
 
 def test_rocm_smi_is_read(tool: Any) -> None:  # noqa: ANN401
@@ -174,7 +177,7 @@ def test_rocm_smi_is_read(tool: Any) -> None:  # noqa: ANN401
         "system": {"Driver version": "6.10.5"},
     }
     tool("rocm-smi", f"echo '{json.dumps(told)}'")
-    assert read_rocm() == [{"driver": "6.10.5", "power_limit_w": 750}]
+    assert read_rocm() == [VendorFacts(driver="6.10.5", power_limit_w=750)]
 
 
 class FakeModule:
@@ -198,5 +201,5 @@ def test_a_device_of_ones_own_needs_to_offer_no_more_than_a_name(
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch, "get_device_module", lambda _: FakeModule())
     found = read_accelerators("mine")
-    assert [facts["name"] for facts in found] == ["Mine 0", "Mine 1"]
-    assert found[0]["memory"] is None
+    assert [facts.name for facts in found] == ["Mine 0", "Mine 1"]
+    assert found[0].memory is None

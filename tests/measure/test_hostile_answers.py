@@ -245,7 +245,7 @@ ROUND = case_of("scaling", further=axes_of("ddp", 2, "gloo"))
             "the report of rank 1.samples[0]: expected at least 1e-09, found 0.0",
         ),
         ({**RANK, "rank": 1, "samples": []}, "samples: expected at least one"),
-        (RANK, "says that it is of rank 0"),
+        (RANK, "it states rank 0"),
     ],
 )
 def test_a_rank_whose_report_does_not_fit_is_at_fault(

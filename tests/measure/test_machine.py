@@ -27,9 +27,9 @@ def files(tmp_path: Path) -> Machine:
 
 def test_a_machine_that_tells_nothing_is_no_error(tmp_path: Path) -> None:
     found = hardware.read_machine(tmp_path)
-    assert found["cpu"]["governor"] is None
-    assert found["cores"]["quota"] is None
-    assert found["container"] is None
+    assert found.cpu.governor is None
+    assert found.cores.quota is None
+    assert found.container is None
     assert hardware.memory_left(tmp_path) is None
     assert hardware.swap_used(tmp_path) is None
     assert hardware.read_randomized(tmp_path) is None
@@ -75,7 +75,7 @@ def test_turbo_is_read_from_whichever_switch_there_is(
 def test_threads_of_one_core_are_one_physical_core(files: Machine) -> None:
     siblings = {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}
     root = files({f"{CPU}/cpu{n}/topology/thread_siblings_list": f"{s}\n" for n, s in siblings.items()})
-    assert hardware.read_cores(root)["physical"] == 2
+    assert hardware.read_cores(root).physical == 2
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 PROGRAM = """
 import json, os, random, subprocess, sys, tempfile, time
 from torchstone.core.clock import monotonic
-from torchstone.worker.repeatable import repeat_itself
+from torchstone.worker.repeatable import make_repeatable
 
 real = monotonic()
-repeat_itself()
+make_repeatable()
 names = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 said = [getattr(time, name)() for name in names] + [getattr(time, name + "_ns")() for name in names]
 said += [time.monotonic() for _ in range(3)] + [random.random()]
@@ -41,6 +41,6 @@ def test_two_processes_see_the_same_times_names_and_chance(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("clock", ["time", "monotonic", "perf_counter_ns"])
 def test_time_moves_on_at_every_look(clock: str) -> None:
-    program = f"import time; from torchstone.worker.repeatable import repeat_itself; repeat_itself(); print(time.{clock}() < time.{clock}())"
+    program = f"import time; from torchstone.worker.repeatable import make_repeatable; make_repeatable(); print(time.{clock}() < time.{clock}())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

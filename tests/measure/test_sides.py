@@ -179,7 +179,9 @@ BARE = """
 import sys
 for name in ("msgspec", "click", "rich"):
     sys.modules[name] = None
-import torchstone, torchstone.worker.zygote, torchstone.worker.survey, torchstone.worker.probes.run_case
+import torchstone, torchstone.worker.zygote, torchstone.worker.survey
+assert "torch" not in sys.modules, "a worker without a job, and a keeper, must not import torch"
+import torchstone.worker.probes.run_case, torchstone.worker.probes.scaling, torchstone.worker.machine.torch_survey
 """
 
 

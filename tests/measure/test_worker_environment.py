@@ -9,8 +9,8 @@ import pytest
 
 from torchstone.core.errors import InputError
 from torchstone.worker.worker_environment import (
-    drop_case_folder,
     make_case_folder,
+    remove_case_folder,
     template_folder,
     worker_variables,
 )
@@ -33,17 +33,17 @@ def test_a_cold_cache_holds_what_the_template_holds_and_goes_with_its_case(
     assert (cache / "probes" / "isa.so").read_bytes() == b"probe"
     assert Path(variables["TMPDIR"]).is_dir()
     (cache / "model.so").write_bytes(b"compiled")
-    drop_case_folder(str(tmp_path), 7)
+    remove_case_folder(str(tmp_path), 7)
     assert not cache.exists()
     assert not (template / "cache" / "model.so").exists()
-    drop_case_folder(str(tmp_path), 7)
+    remove_case_folder(str(tmp_path), 7)
 
 
 def test_a_kept_cache_stays(template: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     variables = make_case_folder(str(tmp_path), 7, str(template), str(kept))
     assert variables["TORCHINDUCTOR_CACHE_DIR"] == str(kept)
-    drop_case_folder(str(tmp_path), 7)
+    remove_case_folder(str(tmp_path), 7)
     assert kept.is_dir()
 
 
@@ -70,7 +70,7 @@ def test_a_cache_that_cannot_be_made_is_told(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "copy2", fail)
-    with pytest.raises(InputError, match=r"no compiler cache can be made: .*No space left on device"):
+    with pytest.raises(InputError, match=r"cannot create a compiler cache: .*No space left on device"):
         make_case_folder(str(tmp_path), 1, str(template), None)
 
 

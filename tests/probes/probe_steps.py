@@ -17,6 +17,7 @@ from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.probes.run_case import run_case
+from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions
 
 TORCH_WARNINGS = [
@@ -50,7 +51,7 @@ class Recorder:
 
 def cautions_in(result: Result) -> list[str]:
     """What a worker's cautions say, as the parent shows them."""
-    return [caution.text for caution in map(caution_of, result.cautions)]
+    return [caution_of(message).text for message in result.cautions]
 
 
 @dataclass
@@ -74,17 +75,18 @@ class Ended:
 
     @property
     def metrics(self) -> list[str]:
-        return [each["metric"] for each in self.result.measurements]
+        return [each.metric for each in self.result.measurements]
 
-    def samples(self, metric: str) -> list[float]:
-        return next(each["samples"] for each in self.result.measurements if each["metric"] == metric)
+    def samples(self, metric: str) -> tuple[float, ...]:
+        return next(each.samples for each in self.result.measurements if each.metric == metric)
 
     def value(self, metric: str) -> float:
         (value,) = self.samples(metric)
         return value
 
     def extra_of(self, metric: str) -> dict[str, Any]:
-        return next(each.get("extra", {}) for each in self.result.measurements if each["metric"] == metric)
+        found = next(each.extra for each in self.result.measurements if each.metric == metric)
+        return to_json(found) if found else {}
 
 
 def measure(

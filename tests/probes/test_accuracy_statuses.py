@@ -101,7 +101,7 @@ def build_in_worker(folder: Path, trouble: str) -> Ended:
         def send(self, *_: object) -> None:
             return None
 
-    reply = worker.do(encode_job(job), worker.WorkerReporter(cast("Channel", Deaf())))
+    reply = worker.do_job(encode_job(job), worker.WorkerReporter(cast("Channel", Deaf())))
     assert isinstance(reply, CaseReply)
     assert reply.failure is not None
     assert reply.failure.phase == "load"

@@ -42,14 +42,14 @@ def test_what_torch_traces_while_listening_is_heard_and_nothing_after() -> None:
         say("dynamo_graph")
         trace_structured("dynamo_start", metadata_fn=lambda: {"stack": []})
     say("fx_graph_cache_hit", {"key": "k1"})
-    assert [(each["cache"], each["state"]) for each in events.seen] == [
+    assert [(each.cache, each.state) for each in events.seen] == [
         ("fx_graph", "miss"),
         ("aot_autograd", "bypass"),
     ]
     miss, bypass = events.seen
-    assert (miss["key"], miss["reason"]) == ("k1", "")
-    assert miss["parts"] == {"gm": "h1 graph: code", "inputs[0]": "h2 meta"}
-    assert (bypass["key"], bypass["reason"], bypass["parts"]) == ("", "no lambdas", {})
+    assert (miss.key, miss.reason) == ("k1", "")
+    assert miss.parts == {"gm": "h1 graph: code", "inputs[0]": "h2 meta"}
+    assert (bypass.key, bypass.reason, bypass.parts) == ("", "no lambdas", {})
 
 
 def test_listening_leaves_torchs_logging_as_it_was() -> None:
@@ -75,7 +75,7 @@ def test_a_graph_is_known_by_its_frame_and_how_often_that_was_compiled() -> None
     events = CacheEvents()
     events.add({"artifact": {"name": "fx_graph_cache_hit"}, "frame_id": 3, "frame_compile_id": 1}, "{}")
     events.add({"artifact": {"name": "fx_graph_cache_hit"}}, "")
-    assert [each["graph"] for each in events.seen] == ["3/1", "?/0"]
+    assert [each.graph for each in events.seen] == ["3/1", "?/0"]
 
 
 def test_a_warning_that_something_cannot_be_saved_belongs_to_the_last_miss() -> None:
@@ -89,7 +89,7 @@ def test_a_warning_that_something_cannot_be_saved_belongs_to_the_last_miss() -> 
                 "cannot be serialised", exc_info=True
             )
         logging.getLogger("torch._inductor.codecache").info("all is well")
-    assert [each["unsaved"] for each in events.seen] == ["cannot be serialised: cannot pickle a lock", ""]
+    assert [each.unsaved for each in events.seen] == ["cannot be serialised: cannot pickle a lock", ""]
 
 
 def test_a_hit_is_not_blamed_for_a_warning() -> None:
@@ -97,7 +97,7 @@ def test_a_hit_is_not_blamed_for_a_warning() -> None:
     events.add_unsaved("fx_graph", "nobody asked")
     events.add(*told("fx_graph_cache_hit", {"key": "k"}))
     events.add_unsaved("fx_graph", "too late")
-    assert [each["unsaved"] for each in events.seen] == [""]
+    assert [each.unsaved for each in events.seen] == [""]
 
 
 @pytest.mark.parametrize("payload", ["{", "[]", "null", '"text"', '{"components": 7, "key": 7}'])
@@ -109,7 +109,7 @@ def test_records_that_make_no_sense_do_not_disturb_the_compiler(payload: str) ->
             payload_fn=lambda: payload,
         )
         say("fx_graph_cache_hit", {"key": "k"})
-    assert events.seen[-1]["state"] == "hit"
+    assert events.seen[-1].state == "hit"
 
 
 def test_more_look_ups_than_anyone_reads_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_more_look_ups_than_anyone_reads_are_counted(monkeypatch: pytest.MonkeyP
     events = CacheEvents()
     for frame in range(5):
         events.add(*told("fx_graph_cache_miss", {"key": str(frame)}, frame))
-    assert ([each["key"] for each in events.seen], events.more) == (["0", "1", "2"], 2)
+    assert ([each.key for each in events.seen], events.more) == (["0", "1", "2"], 2)
 
 
 def test_a_huge_key_is_cut_but_its_parts_stay_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ def test_a_huge_key_is_cut_but_its_parts_stay_comparable(monkeypatch: pytest.Mon
             *told("fx_graph_cache_miss", {"key": "k" * 9999, "components": [f"[h1] gm: {'x' * 99_999}"]})
         )
     first, second = events.seen
-    assert len(first["key"]) == cache_events.LONGEST_NAME
-    assert len(first["parts"]["gm"]) == cache_events.LONGEST_PART + len("h1 ")
-    assert second["parts"] == {"gm": "h1 "}
+    assert len(first.key) == cache_events.LONGEST_NAME
+    assert len(first.parts["gm"]) == cache_events.LONGEST_PART + len("h1 ")
+    assert second.parts == {"gm": "h1 "}
 
 
 @pytest.fixture

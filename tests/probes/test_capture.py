@@ -104,16 +104,16 @@ def test_counts_are_torch_s_own() -> None:
 
 
 def test_breaks_have_a_reason_a_place_and_the_line_there() -> None:
-    breaks = {entry["place"]: entry for entry in captured(broken_twice).graph_breaks}
+    breaks = {entry.place: entry for entry in captured(broken_twice).graph_breaks}
     assert breaks.keys() == {line_of(broken_twice, "graph_break()"), line_of(broken_twice, "print")}
     first = breaks[line_of(broken_twice, "graph_break()")]
-    assert (first["count"], first["source"]) == (1, "graph_break()")
-    assert "graph_break()" in first["reason"]
-    assert breaks[line_of(broken_twice, "print")]["source"].startswith('print("", end="")')
+    assert (first.count, first.source) == (1, "graph_break()")
+    assert "graph_break()" in first.reason
+    assert breaks[line_of(broken_twice, "print")].source.startswith('print("", end="")')
 
 
 def test_break_is_placed_where_it_happens_not_where_it_is_called_from() -> None:
-    places = [entry["place"] for entry in captured(broken_below).graph_breaks]
+    places = [entry.place for entry in captured(broken_below).graph_breaks]
     assert set(places) == {line_of(broken_twice, "graph_break()"), line_of(broken_twice, "print")}
 
 
@@ -128,7 +128,7 @@ def test_break_inside_torch_is_placed_at_the_line_that_called_torch() -> None:
             return result
 
     (entry,) = captured(Model()).graph_breaks[:1]
-    assert entry["place"] == line_of(Breaking.forward, "graph_break()")
+    assert entry.place == line_of(Breaking.forward, "graph_break()")
     stack = utils.graph_break_reasons[0].user_stack
     assert any("torch/nn/modules/container.py" in frame.filename for frame in stack)
 
@@ -143,7 +143,7 @@ def test_branch_on_data_is_a_reason_though_torch_does_not_count_it() -> None:
     found = captured(branching)
     assert found.counts["graph_breaks"] == sum(utils.counters["graph_break"].values())
     (entry,) = found.graph_breaks
-    assert entry["place"] == line_of(branching, "if x.sum()")
+    assert entry.place == line_of(branching, "if x.sum()")
 
 
 def test_frame_that_is_left_to_eager_as_a_whole_has_a_reason_too() -> None:
@@ -151,20 +151,20 @@ def test_frame_that_is_left_to_eager_as_a_whole_has_a_reason_too() -> None:
     assert found.counts["fallbacks_to_eager"] == 1
     assert found.counts["unique_graphs"] == 0
     (entry,) = found.graph_breaks
-    assert entry["place"] == line_of(broken_in_a_loop, "graph_break()")
-    assert entry["reason"].startswith("left to eager as a whole: ")
-    assert entry["fallback"] is True
+    assert entry.place == line_of(broken_in_a_loop, "graph_break()")
+    assert entry.reason.startswith("left to eager as a whole: ")
+    assert entry.fallback is True
 
 
 def test_reasons_have_no_addresses_which_would_differ_in_every_process() -> None:
     (entry,) = captured(leaving_out).graph_breaks
-    assert "<function left_out>" in entry["reason"]
-    assert "0x" not in entry["reason"]
+    assert "<function left_out>" in entry.reason
+    assert "0x" not in entry.reason
 
 
 def test_repeated_break_is_listed_once_with_its_count() -> None:
     found = captured(lambda x: broken_twice(broken_twice(x)))
-    counts = {entry["place"]: entry["count"] for entry in found.graph_breaks}
+    counts = {entry.place: entry.count for entry in found.graph_breaks}
     assert sum(counts.values()) == found.counts["graph_breaks"]
     assert len(counts) == 2
 
@@ -177,7 +177,7 @@ def test_long_reasons_are_cut() -> None:
         return x + 1
 
     (entry,) = captured(model).graph_breaks
-    assert len(entry["reason"]) == LONGEST_REASON + 4
+    assert len(entry.reason) == LONGEST_REASON + 4
 
 
 def test_recompiles_are_counted_with_their_reasons() -> None:
@@ -212,7 +212,7 @@ def test_giving_up_after_too_many_recompiles_is_told() -> None:
     found = captured(model, [(torch.ones(3), "a" * length) for length in range(12)])
     assert found.counts["fallbacks_to_eager"] == 1
     (entry,) = found.graph_breaks
-    assert "recompile limit" in entry["reason"]
+    assert "recompile limit" in entry.reason
 
 
 def test_compile_seconds_are_those_of_forward_and_backward() -> None:

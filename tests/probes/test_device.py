@@ -7,7 +7,8 @@ import os
 import pytest
 import torch
 
-from torchstone.worker.probes.device import Device, find_problem, is_out_of_memory, list_devices
+from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.probes.device import Device, find_problem, list_devices
 from torchstone.worker.probes.subject import seed_everything
 
 

@@ -19,6 +19,7 @@ from torchstone.worker.probes.counting.counted_work import WARM_UP_ITERATIONS, c
 from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.protocol.jobs import CountPlan
+from torchstone.worker.protocol.replies import Measured, MeasurementDetails
 
 pytestmark = TORCH_WARNINGS
 
@@ -59,19 +60,19 @@ def steps() -> Counted:
 def test_all_of_the_work_is_counted_and_every_iteration_kept() -> None:
     result = count(steps(), iterations=4)
     (measurement,) = result.measurements
-    assert measurement["metric"] == "python_calls"
-    assert measurement["extra"] == {"counter": "python"}
-    assert len(measurement["samples"]) == 4
-    assert len(set(measurement["samples"])) == 1  # exact
-    assert 100 <= measurement["samples"][0] <= 110
+    assert measurement.metric == "python_calls"
+    assert measurement.extra == MeasurementDetails(counter="python")
+    assert len(measurement.samples) == 4
+    assert len(set(measurement.samples)) == 1  # exact
+    assert 100 <= measurement.samples[0] <= 110
 
 
 def test_only_what_the_compiler_does_is_counted_and_more_to_compile_costs_more() -> None:
     few, many = (count(compiling(times)).measurements[0] for times in (5, 50))
-    assert few["metric"] == "compile_time_python_calls"
-    assert len(few["samples"]) == 3
-    assert max(few["samples"]) - min(few["samples"]) <= 0.001 * min(few["samples"])
-    assert min(many["samples"]) > 2 * min(few["samples"])
+    assert few.metric == "compile_time_python_calls"
+    assert len(few.samples) == 3
+    assert max(few.samples) - min(few.samples) <= 0.001 * min(few.samples)
+    assert min(many.samples) > 2 * min(few.samples)
 
 
 def test_work_beside_the_compiler_is_not_counted() -> None:
@@ -85,8 +86,8 @@ def test_work_beside_the_compiler_is_not_counted() -> None:
 
         return torch.compiler.reset, work
 
-    plain = count(compiling(5)).measurements[0]["samples"]
-    beside = count(CountedFunction(busy, "busy", counts="compile")).measurements[0]["samples"]
+    plain = count(compiling(5)).measurements[0].samples
+    beside = count(CountedFunction(busy, "busy", counts="compile")).measurements[0].samples
     assert min(beside) == pytest.approx(min(plain), rel=0.02)
 
 
@@ -99,8 +100,8 @@ def test_a_compiler_that_has_nothing_to_do_is_an_error_that_says_what_is_missing
 
 def test_processor_time_is_a_metric_of_its_own() -> None:
     (measurement,) = count(steps(), "cpu_time").measurements
-    assert measurement["metric"] == "cpu_seconds"
-    assert len(measurement["samples"]) == 5
+    assert measurement.metric == "cpu_seconds"
+    assert len(measurement.samples) == 5
 
 
 def test_a_counter_that_this_process_cannot_have_is_not_available() -> None:
@@ -159,7 +160,7 @@ class Measuring(Counted):
 
 def test_what_work_measures_itself_is_kept_instead_of_a_count() -> None:
     result = count(Measuring(), iterations=2)
-    assert result.measurements == [{"metric": "import_time_us", "samples": [7, 7]}]
+    assert result.measurements == [Measured("import_time_us", (7, 7))]
 
 
 def test_the_collector_is_off_while_the_compiler_is_counted_and_on_otherwise() -> None:

@@ -121,7 +121,7 @@ def test_non_finite_numbers_never_reach_a_measurement(monkeypatch: pytest.Monkey
     assert "speedup could not be measured" in ended.cautions
     assert "eager_latency could not be measured" in ended.cautions
     assert "speedup" not in ended.metrics
-    samples = [sample for each in ended.result.measurements for sample in each["samples"]]
+    samples = [sample for each in ended.result.measurements for sample in each.samples]
     assert all(map(math.isfinite, samples))
 
 
@@ -214,7 +214,7 @@ def test_compilation_latency_is_left_out_where_running_the_model_drowns_it(
     with _timed_pairs_left_out():
         _let_calls_take(monkeypatch, eager, compiled)
         ended = perform(linear)
-    assert "compilation_latency" not in {each["metric"] for each in ended.result.measurements}
+    assert "compilation_latency" not in {each.metric for each in ended.result.measurements}
     assert ended.value("compile_seconds") > 0
     said = ended.result.extra["left_out"]["compilation_latency"]
     assert f"is {sum(compiled) - sum(eager):.3g} s" in said

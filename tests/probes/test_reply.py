@@ -10,6 +10,7 @@ from probe_steps import Recorder
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.worker.probes import reply
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
+from torchstone.worker.protocol.replies import Measured, MeasurementDetails
 
 
 @pytest.mark.parametrize("samples", [math.nan, math.inf, -math.inf, [1.0, math.nan], []])
@@ -26,8 +27,8 @@ def test_measurement_is_added_as_it_is() -> None:
     result.add("graph_breaks", 0)
     result.add("abs_latency", [1.5, 2.5], block=7)
     assert result.measurements == [
-        {"metric": "graph_breaks", "samples": [0]},
-        {"metric": "abs_latency", "samples": [1.5, 2.5], "extra": {"block": 7}},
+        Measured("graph_breaks", (0,)),
+        Measured("abs_latency", (1.5, 2.5), MeasurementDetails(block=7)),
     ]
 
 

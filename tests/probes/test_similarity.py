@@ -13,7 +13,7 @@ from torchstone.worker.probes.outputs import similarity
 from torchstone.worker.probes.outputs.similarity import (
     OutputComparison,
     find_bitwise_difference,
-    find_stranger,
+    find_unrelated,
 )
 
 NAN, INF = math.nan, math.inf
@@ -355,14 +355,14 @@ def test_result_that_only_one_run_has_is_named() -> None:
 
 def test_eager_that_is_nowhere_near_float64_cannot_be_judged_by_it() -> None:
     exact = torch.ones(10, dtype=torch.float64)
-    assert find_stranger({"it": exact}, {"it": off(10, 0.4)}, 1e-4) == ""
-    assert "it of eager is 60% off" in find_stranger({"it": exact}, {"it": off(10, 0.6)}, 1e-4)
+    assert find_unrelated({"it": exact}, {"it": off(10, 0.4)}, 1e-4) == ""
+    assert "it of eager is 60% off" in find_unrelated({"it": exact}, {"it": off(10, 0.6)}, 1e-4)
 
 
 def test_noise_around_zero_is_no_other_computation() -> None:
     exact = torch.full((10,), 1e-9, dtype=torch.float64)
-    assert find_stranger({"it": exact}, {"it": -exact.float()}, 1e-4) == ""
-    assert "inf% off" in find_stranger({"it": exact * 0}, {"it": torch.ones(10)}, 1e-4)
+    assert find_unrelated({"it": exact}, {"it": -exact.float()}, 1e-4) == ""
+    assert "inf% off" in find_unrelated({"it": exact * 0}, {"it": torch.ones(10)}, 1e-4)
 
 
 def test_only_numbers_of_the_same_shape_can_be_strangers() -> None:
@@ -373,7 +373,7 @@ def test_only_numbers_of_the_same_shape_can_be_strangers() -> None:
         "c": "other",
         "e": torch.ones(1),
     }
-    assert find_stranger(exact, eager, 1e-4) == ""
+    assert find_unrelated(exact, eager, 1e-4) == ""
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

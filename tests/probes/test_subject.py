@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from torchstone.define.benchmarks import Work
-from torchstone.worker.probes.captured_state import closes_over_state, find_holdings
+from torchstone.worker.probes.captured_state import closes_over_state, find_captured
 from torchstone.worker.probes.outputs.values import NotMeasurableError, take_apart
 from torchstone.worker.probes.subject import (
     Origin,
     clone,
     default_loss,
+    find_captured_by_work,
     find_state,
     find_trained,
-    find_work_holdings,
     place,
 )
 
@@ -41,7 +41,7 @@ def closing(*held: Any) -> Callable[..., Any]:  # noqa: ANN401  (anything can be
 
 
 def test_module_holds_itself() -> None:
-    assert find_holdings(NET) == {"": NET}
+    assert find_captured(NET) == {"": NET}
 
 
 def test_function_holds_what_it_closes_over_and_its_defaults() -> None:
@@ -50,11 +50,11 @@ def test_function_holds_what_it_closes_over_and_its_defaults() -> None:
     def model(x: Tensor, net: nn.Module = NET) -> Tensor:
         return net(x) @ weight  # type: ignore[no-any-return]
 
-    assert find_holdings(model) == {"weight": weight, "default 0": NET}
+    assert find_captured(model) == {"weight": weight, "default 0": NET}
 
 
 def test_function_does_not_hold_what_is_everyone_s() -> None:
-    assert find_holdings(lambda x: NET(x) + 1) == {}
+    assert find_captured(lambda x: NET(x) + 1) == {}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_modules_are_found_in_all_usual_places(
     make: Callable[[nn.Module], Callable[..., Any]], names: list[str]
 ) -> None:
     net = nn.Linear(2, 2)
-    found = find_holdings(make(net))
+    found = find_captured(make(net))
     assert list(found) == names
     assert all(each is net for each in found.values())
 
@@ -81,7 +81,7 @@ def test_modules_are_found_in_all_usual_places(
 def test_looking_has_an_end() -> None:
     around: list[Any] = [NET]
     around.append(around)
-    assert list(find_holdings(closing(around)).values()) == [NET]
+    assert list(find_captured(closing(around)).values()) == [NET]
 
 
 def test_variable_that_is_not_assigned_yet_is_nothing() -> None:
@@ -93,7 +93,7 @@ def test_variable_that_is_not_assigned_yet_is_nothing() -> None:
             later = add_one
         return inner
 
-    assert find_holdings(outer()) == {}
+    assert find_captured(outer()) == {}
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_everything_that_gets_a_gradient_is_named_once() -> None:
     )
     assert list(find_trained(work)) == ["net.weight", "weight", "input 2"]
     assert list(find_state(work, buffers=True)) == ["net.weight", "net.seen", "weight"]
-    assert list(find_work_holdings(work)) == ["net", "weight"]
+    assert list(find_captured_by_work(work)) == ["net", "weight"]
 
 
 @pytest.mark.parametrize(

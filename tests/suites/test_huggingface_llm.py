@@ -20,7 +20,8 @@ from suite_steps import (
 )
 
 from torchstone.define.benchmarks import Work
-from torchstone.suites.huggingface.llm import DECODE, SHAPES
+from torchstone.suites.huggingface.llm import DECODE
+from torchstone.suites.huggingface.llm_shapes import SHAPES
 
 pytestmark = LIBRARY_WARNINGS
 

@@ -45,7 +45,7 @@ def test_only_a_torchvision_that_needs_it_is_mended() -> None:
 import torch
 from torchstone.suites import preparation
 torch.version.cuda = "13.0"
-preparation.mend_torchvision()
+preparation.fix_torchvision()
 print(preparation._KEPT)
 """
     assert run_python(script) == "[]\n"
@@ -54,7 +54,7 @@ print(preparation._KEPT)
 def test_a_missing_torchvision_is_nobodys_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     monkeypatch.setattr(preparation, "find_spec", lambda name: None if name == "torchvision" else object())
-    preparation.mend_torchvision()
+    preparation.fix_torchvision()
 
 
 def test_the_guard_of_these_tests_notices_the_network() -> None:

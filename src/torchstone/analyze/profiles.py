@@ -58,7 +58,7 @@ def read_profile(stated: object, path: str, line: int) -> Profile:
         raise InputError(problem, path=path, line=line, column=column, advice=_ADVICE)
 
     if not isinstance(stated, dict):
-        fail("", f"expected a profile, found {_told(stated)}")
+        fail("", f"expected a profile, found {_describe(stated)}")
     counter, unit = (_text(stated.get(key), f".{key}", fail) for key in ("counter", "unit"))
     total = _number(stated.get("total"), ".total", fail)
     phases = _phases(stated.get("phases"), total, fail)
@@ -67,7 +67,7 @@ def read_profile(stated: object, path: str, line: int) -> Profile:
     if stacks is None:
         return Profile(counter, unit, total, phases, functions)
     if not isinstance(stacks, dict):
-        fail(".stacks", f"expected an object, found {_told(stacks)}")
+        fail(".stacks", f"expected an object, found {_describe(stacks)}")
     stacks_unit = _text(stacks.get("unit"), ".stacks.unit", fail)
     tree = _stack(stacks.get("tree"), fail)
     return Profile(counter, unit, total, phases, functions, tree, stacks_unit)
@@ -76,33 +76,33 @@ def read_profile(stated: object, path: str, line: int) -> Profile:
 Fail = Callable[[str, str], NoReturn]
 
 
-def _told(value: object) -> str:
+def _describe(value: object) -> str:
     return printable(repr(value), 60) if isinstance(value, str | int | float | None) else type(value).__name__
 
 
 def _text(value: object, field: str, fail: Fail) -> str:
     if not isinstance(value, str) or not value or not is_plain(value):
-        fail(field, f"expected a word, found {_told(value)}")
+        fail(field, f"expected a word, found {_describe(value)}")
     return value
 
 
 def _name(value: object, field: str, fail: Fail) -> str:
     """Check a name; it may be any text, even empty."""
     if not isinstance(value, str):
-        fail(field, f"expected a name, found {_told(value)}")
+        fail(field, f"expected a name, found {_describe(value)}")
     return value
 
 
 def _number(value: object, field: str, fail: Fail) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
-        fail(field, f"expected a number from 0 on, found {_told(value)}")
+        fail(field, f"expected a number from 0 on, found {_describe(value)}")
     return value
 
 
 def _phases(stated: object, total: Number, fail: Fail) -> dict[str, Number]:
     """Read the cost of each phase, and assign the remainder of the total to the rest."""
     if not isinstance(stated, dict):
-        fail(".phases", f"expected an object, found {_told(stated)}")
+        fail(".phases", f"expected an object, found {_describe(stated)}")
     phases = {name: _number(cost, f".phases.{printable(name, 40)}", fail) for name, cost in stated.items()}
     if left := _left(phases.values(), total, ".phases", "the total", fail):
         phases[REST] = phases.get(REST, 0) + left
@@ -122,19 +122,19 @@ def _costs(stated: object, phases: dict[str, Number], fail: Fail) -> Iterator[Co
     if stated is None:
         return
     if not isinstance(stated, list):
-        fail(".functions", f"expected a list, found {_told(stated)}")
+        fail(".functions", f"expected a list, found {_describe(stated)}")
     of_phase: dict[str, list[Number]] = {}
     for number, entry in enumerate(stated):
         field = f".functions[{number}]"
         if not isinstance(entry, list) or len(entry) != 4:
-            fail(field, f"expected [phase, library, function, cost], found {_told(entry)}")
+            fail(field, f"expected [phase, library, function, cost], found {_describe(entry)}")
         phase, library, function = (_name(part, field, fail) for part in entry[:3])
         each = Cost(phase, library, function or "(no name)", _number(entry[3], field, fail))
         of_phase.setdefault(phase, []).append(each.cost)
         yield each
     for phase in dict.fromkeys((*of_phase, *phases)) if stated else ():
-        told = f"the phase {printable(phase, 40)}"
-        if left := _left(of_phase.get(phase, ()), phases.get(phase, 0), ".functions", told, fail):
+        whole = f"the phase {printable(phase, 40)}"
+        if left := _left(of_phase.get(phase, ()), phases.get(phase, 0), ".functions", whole, fail):
             yield Cost(phase, "", REST, left)
 
 
@@ -145,7 +145,7 @@ def _stack(stated: object, fail: Fail) -> CallStack:
     while waiting:
         entry, above = waiting.pop()
         if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[2], list):
-            fail(".stacks.tree", f"expected [name, own, [children]], found {_told(entry)}")
+            fail(".stacks.tree", f"expected [name, own, [children]], found {_describe(entry)}")
         name = _name(entry[0], ".stacks.tree", fail) or "(no name)"
         frame = CallStack(name, _number(entry[1], ".stacks.tree", fail), [])
         above.below.append(frame)

@@ -102,7 +102,8 @@ class Metric(NamedTuple):
 
     ``better`` is ``lower``, ``higher``, or ``equal`` if any change deserves a look. ``estimator`` summarises
     several samples: ``median``, ``min`` or ``max``. ``probes`` are the probes that measure it. Only ``signed``
-    metrics may be negative.
+    metrics may be negative. A metric of the compile_cache probe is a ``quantity`` in a ``scenario``;
+    ``quantity_meaning`` is its meaning without the scenario.
     """
 
     name: str
@@ -112,6 +113,9 @@ class Metric(NamedTuple):
     probes: tuple[str, ...] = (Probe.PERFORMANCE,)
     estimator: str = "median"
     signed: bool = False
+    scenario: str = ""
+    quantity: str = ""
+    quantity_meaning: str = ""
 
 
 COMPILE_SECONDS = "compile_seconds"
@@ -171,6 +175,9 @@ def _scenario_metrics() -> tuple[Metric, ...]:
             f"{scenario} start: {meaning}",
             _CACHED,
             signed=name == SAVED[0],
+            scenario=scenario,
+            quantity=name,
+            quantity_meaning=meaning,
         )
         for scenario in SCENARIOS
         for name, unit, better, meaning in (*_OF_A_SCENARIO, SAVED)

@@ -81,7 +81,7 @@ class Counted:
 
     @property
     def measures_itself(self) -> bool:
-        """Return whether ``measured()`` returns metrics, usually times, which need an undisturbed worker."""
+        """Return whether ``measured()`` returns metrics, usually times, which need an ignoring_interrupts worker."""
         return type(self).measured is not Counted.measured
 
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from torchstone.core.disk import BOM, read_text
 from torchstone.core.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from torchstone.core.records import Reading, Run
+from torchstone.core.records import Reading, Run
 
 
 class Format(Struct, frozen=True):
@@ -187,49 +184,7 @@ def _has_field(text: str, name: str, value: str) -> bool:
 
 
 def _recognise_table(path: str, text: str) -> str:
-    from torchstone.formats import table  # noqa: PLC0415  (a JSON file does not need it)
-    from torchstone.formats.torch.expected_csv import DTYPES  # noqa: PLC0415  (start-up time: a JSON file does not need it)
-
-    if _has_commented_header(text):
-        return "speedup-targets"
-    rows = iter(table.Rows(path, text[:1_000_000]))
-    line, first = next(rows, (0, []))
-    cells = [cell.strip() for cell in first]
-    if not cells:
-        raise InputError(
-            "nothing but blank lines and comments",
-            path=path,
-            line=1,
-            advice="did the job that wrote it fail?",
-        )
-    if "name" in cells and ("dev" in cells or "batch_size" in cells):
-        return "accuracy" if "accuracy" in cells else "performance"
-    if cells[:2] == ["name", "metric"]:
-        return {3: "pr-time", 4: "pr-time-expected"}.get(len(cells), "")
-    if "name" in cells:
-        return "expected-by-dtype" if all(cell in DTYPES for cell in cells if cell != "name") else "expected"
-    if len(cells) in {3, 4} and _looks_like_number(cells[2]):
-        return {3: "pr-time", 4: "pr-time-expected"}[len(cells)]
-    if len(cells) == 1:
-        table.read_header(path, iter([(line, first)]))
-    return ""
-
-
-def _has_commented_header(text: str) -> bool:
-    """Return whether the leading comments contain the header of a speedup-targets file."""
-    if not text.removeprefix(BOM).lstrip().startswith("#"):
-        return False
-    from torchstone.formats.torch.speedup_targets import is_header  # noqa: PLC0415  (few files begin with a comment)
-
-    lines = text[:100_000].removeprefix(BOM).splitlines()
-    return any(
-        is_header(line) for line in takewhile(lambda each: not each.strip() or each.startswith("#"), lines)
-    )
-
-
-def _looks_like_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    # Loaded here to save start-up time: a JSON file needs nothing of CSV.
+    recognise_table = import_module("torchstone.formats.table_kind").recognise_table
+    kind: str = recognise_table(path, text)
+    return kind

@@ -110,7 +110,9 @@ def _keys(outcome: Outcome) -> tuple[tuple[str, ...], ...]:
     case, axes = outcome.case, dict(outcome.case.variant.further)
     of_round = axes.get("ranks", ""), axes.get("strategy", "")
     return tuple(
-        (case.benchmark, dtype, *told) for told in (of_round, ("", "")) for dtype in (case.variant.dtype, "")
+        (case.benchmark, dtype, *axes_of_round)
+        for axes_of_round in (of_round, ("", ""))
+        for dtype in (case.variant.dtype, "")
     )
 
 

@@ -37,7 +37,7 @@ from torchstone.measure.rescue import (
     state_of,
     with_repro,
 )
-from torchstone.worker.process_tree import undisturbed
+from torchstone.worker.process_tree import ignoring_interrupts
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -77,7 +77,7 @@ class Journal:
         """Go on in a new file if this one is no longer as it was left; ``thoroughly`` compares every byte."""
         damage = find_damage(self._handle, self._place, self._text, None if thoroughly else self._left)
         if damage:
-            with undisturbed():
+            with ignoring_interrupts():
                 self._recover(damage)
         else:
             self._left = state_of(self._handle)
@@ -139,7 +139,7 @@ class Journal:
             self._cut_off(start)
             if error.errno in GONE:
                 self._text += data
-                with undisturbed():
+                with ignoring_interrupts():
                     self._move(Damage(f"became unwritable ({reason(error)})"))
                 return
             raise InputError(

@@ -31,7 +31,7 @@ from torchstone.measure.targets import Targets, leave_out_empty
 from torchstone.measure.torch_loading import cannot_load, no_torch
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
-from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
+from torchstone.worker.process_tree import ignoring_interrupts, terminated_as_interrupted
 from torchstone.worker.protocol.jobs import MeasureJob, PrimeJob, SurveyJob
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperSetup
 from torchstone.worker.protocol.replies import ErrorReply, SourceFound, SurveyReply
@@ -92,7 +92,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with undisturbed():
+        with ignoring_interrupts():
             if self._launcher is not None:
                 self._launcher.close()
             self._scratch.remove()
@@ -330,7 +330,7 @@ class Session:
 
         def cleanup(number: int) -> None:
             with contextlib.suppress(OSError):
-                worker_environment.drop_case_folder(self.scratch, number)
+                worker_environment.remove_case_folder(self.scratch, number)
 
         return Supervisor(self.launcher, limits, procedure, cleanup, watcher)
 

@@ -24,10 +24,10 @@ _KEPT: list[Any] = []
 def prepare() -> None:
     """Make the model libraries safe to import. Calling it again has no effect."""
     os.environ.update(OFFLINE)
-    mend_torchvision()
+    fix_torchvision()
 
 
-def mend_torchvision() -> None:
+def fix_torchvision() -> None:
     """Make torchvision importable if its wheel was built for CUDA and torch was not.
 
     Such a wheel cannot load its compiled part, and then fails to describe operators that this part would

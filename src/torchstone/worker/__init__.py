@@ -1,1 +1,1 @@
-"""The child's side: everything that runs in a measured process. Standard library and torch only."""
+"""Everything that runs in a worker process. Standard library and torch only."""

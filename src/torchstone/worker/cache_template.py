@@ -1,4 +1,4 @@
-"""Filling the template: what the first compile on a machine pays once, for all models, is paid here, and how long it took is noted."""
+"""Fill the cache template with what the first compilation on a machine has to do once, and record how long that took."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import time
 from collections.abc import Callable, Iterator
 
 _FILLED = "torchstone-filled"
-"""A file in the template: it is there once the template is filled, and says how many seconds that took."""
+"""A file in the template that exists once it is filled, and contains the seconds that took."""
 
 
 def is_filled(template: str) -> bool:
-    """Whether the compiler's probes and precompiled headers are in the template."""
+    """Return whether the template contains the compiler's probes and precompiled headers."""
     return os.path.exists(os.path.join(template, _FILLED))
 
 
 def fill(template: str, work: Callable[[], object]) -> None:
-    """Fill the template by ``work``, which compiles; if that does not raise, note how long it took.
+    """Fill the template by calling ``work``, which compiles; if it does not raise, record how long it took.
 
-    One process at a time does it, and begins with nothing: what one that was killed has left may be half a file.
+    Only one process does this at a time. It first removes the remains of a process that was killed, because
+    files may be incomplete.
     """
-    with _alone_in(template):
+    with _locked(template):
         if is_filled(template):
             return
         _clear(template)
@@ -37,8 +38,8 @@ def fill(template: str, work: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def _alone_in(template: str) -> Iterator[None]:
-    """While no other process fills the template, as far as the file system has locks."""
+def _locked(template: str) -> Iterator[None]:
+    """Hold the lock on the template, if the file system supports locks."""
     handle = os.open(template, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
@@ -49,7 +50,7 @@ def _alone_in(template: str) -> Iterator[None]:
 
 
 def _clear(template: str) -> None:
-    """Remove what was compiled into a template, but not to the end."""
+    """Remove the remains of an incomplete fill."""
     for pattern in (f"{_FILLED}.*.part", "cache/*", "tmp/*"):
         for path in glob.glob(os.path.join(glob.escape(template), pattern)):
             with contextlib.suppress(OSError):
@@ -57,14 +58,14 @@ def _clear(template: str) -> None:
 
 
 def read_probing_seconds(template: str) -> float | None:
-    """How long filling the template took; None where it is not filled, or where nobody noted it."""
+    """Return the seconds that filling the template took; None if it is not filled, or the time is unknown."""
     with contextlib.suppress(OSError, ValueError), open(os.path.join(template, _FILLED)) as file:
         return float(file.read(100))
     return None
 
 
 def compile_tiny_graph() -> None:
-    """A graph with a matrix product, a reduction and a backward pass, so that all parts of the compiler have been used."""
+    """Compile a graph with a matrix product, a reduction and a backward pass, which uses all parts of the compiler."""
     import torch  # noqa: PLC0415  (importing this module must not load torch)
 
     def tiny(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

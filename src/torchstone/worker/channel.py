@@ -1,4 +1,4 @@
-"""Messages between the parent and one worker: JSON lines on a socket of their own, so that nothing a model prints can spoil them."""
+"""Send messages between the parent and one worker: JSON lines on a separate socket, so that a model's output cannot mix with them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import math
 import socket
 from typing import Any
 
-Message = dict[str, Any]
+from torchstone.worker.protocol.codec import Message
+
+__all__ = ["Channel", "Message", "as_json", "decode", "encode"]
 
 _READS_AT_ONCE = 32
 _LONGEST_MESSAGE = 32 << 20
 
 
 class Channel:
-    """One end of the line; a worker waits on its end, the parent only reads what is there."""
+    """One end of a channel. A worker waits for messages; the parent only reads those that have arrived."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._pending = bytearray()
 
     def fileno(self) -> int:
-        """The descriptor, for whoever waits for messages."""
+        """Return the file descriptor, to wait for messages."""
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send one message whole, on a line of its own whatever a model may have written before it."""
+        """Send one message on a line of its own, even if a model has written to the socket."""
         self._socket.sendall(b"\n" + encode(message))
 
     def receive(self) -> Message | None:
@@ -46,9 +48,9 @@ class Channel:
             self._pending += data
 
     def read_ready(self) -> tuple[list[Message], bool]:
-        """The whole messages that have arrived, without waiting, and whether the other end is closed.
+        """Return the complete messages that have arrived, without waiting, and whether the other end is closed.
 
-        Whoever floods the line is read a part at a time, and what is too long to be a message is dropped.
+        A flood is read in parts, and anything too long to be a message is dropped.
         """
         closed, old = False, len(self._pending)
         for _ in range(_READS_AT_ONCE):
@@ -71,18 +73,18 @@ class Channel:
         return [decode(bytes(line)) for line in lines if line.strip()], closed
 
     def close(self) -> None:
-        """Hang up."""
+        """Close this end."""
         self._socket.close()
 
 
 def encode(message: Message) -> bytes:
-    """One message as a line. What JSON has no word for becomes text, and a number that is not finite becomes null."""
-    text = json.dumps(_finite(message), default=_told, ensure_ascii=False)
+    """Encode a message as a line. Values that JSON does not have become text; numbers that are not finite become null."""
+    text = json.dumps(_finite(message), default=_as_text, ensure_ascii=False)
     return text.encode(errors="replace") + b"\n"
 
 
 def as_json(value: Any) -> Any:  # noqa: ANN401  (any value)
-    """A value as the other end of a channel would decode it."""
+    """Return a value as the other end of a channel would decode it."""
     return json.loads(encode({"value": value}))["value"]
 
 
@@ -96,8 +98,8 @@ def _finite(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
     return value
 
 
-def _told(value: object) -> str:
-    """Something as text; a model's object may fail even at this."""
+def _as_text(value: object) -> str:
+    """Return a value as text, if it can be converted: a model's object may raise."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001  (a model's __str__ may raise anything)
@@ -105,7 +107,7 @@ def _told(value: object) -> str:
 
 
 def decode(line: bytes) -> Message:
-    """A line as a message. What is none is handed on as garbage: a model may find the socket and write to it."""
+    """Decode a line. Anything but a message is returned as garbage: a model may find the socket and write to it."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

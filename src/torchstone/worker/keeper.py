@@ -1,8 +1,9 @@
-"""The keeper: a process that starts workers on request, tells of their ends, and takes everything along when its parent is gone.
+"""The keeper: a process that starts workers on request, reports their exits, and ends them all if the parent is gone.
 
-The parent may be killed at any moment, and a worker may leave processes behind that have left its process group. The keeper adopts these, so that
-it can end them; and it sees at once, by the end of its line, that the parent has gone. Run as a program, it starts every worker in a fresh
-interpreter; the zygote is a keeper that has torch loaded and forks.
+The parent may be killed at any moment, and a worker may leave processes behind outside its process group. The
+keeper adopts these, so that it can end them. It notices that the parent is gone when its socket is closed. Run
+as a program, it starts every worker in a new interpreter; the zygote is a keeper that has torch loaded and
+forks.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from collections.abc import Callable, Sequence
 from torchstone.worker.channel import decode, encode
 from torchstone.worker.process_tree import (
     adopt_orphans,
-    die_first,
     die_with_parent,
     dying_with_parent,
     kill_children,
     kill_group,
     list_children,
+    prefer_oom_kill,
     wake_with_parent,
 )
 from torchstone.worker.protocol.keeper_messages import (
@@ -47,35 +48,35 @@ LONGEST_MESSAGE = 1 << 16
 _PATIENCE = 5.0
 
 Become = Callable[[int, int], None]
-"""What makes a worker of a new process: takes the descriptors of its channel and of its log, and does not return."""
+"""Turns a new process into a worker, given the descriptors of its channel and its log; does not return."""
 
 
 def main() -> None:
-    """A keeper without torch: every worker is a fresh interpreter."""
-    control, setup = open_line(int(sys.argv[1]))
+    """Run a keeper without torch, which starts every worker in a new interpreter."""
+    control, setup = open_control(int(sys.argv[1]))
     tell(control, KeeperReady(0.0))
     serve(control, become_fresh_interpreter, setup)
 
 
-def open_line(descriptor: int) -> tuple[socket.socket, KeeperSetup]:
-    """The line to the parent, and the parent's first message."""
+def open_control(descriptor: int) -> tuple[socket.socket, KeeperSetup]:
+    """Return the socket to the parent, and the parent's first message."""
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     setup = decode_keeper_setup(decode(control.recv(LONGEST_MESSAGE).strip()))
-    if setup.lock is not None:  # on the scratch folder: held as long as this process lives
+    if setup.lock is not None:  # of the scratch folder: held as long as this process lives
         os.set_inheritable(setup.lock, False)
     return control, setup
 
 
 def has_hung_up(control: socket.socket) -> bool:
-    """Whether the parent is gone."""
+    """Return whether the parent is gone."""
     poller = select.poll()
     poller.register(control, 0)
     return any(event & select.POLLHUP for _, event in poller.poll(0))
 
 
 def become_fresh_interpreter(channel: int, log: int) -> None:
-    """Replace this process by a new interpreter that is a worker."""
+    """Replace this process with a new interpreter that runs a worker."""
     redirect(log)
     os.set_inheritable(channel, True)
     arguments = [sys.executable, "-P", "-m", "torchstone.worker.worker", str(channel)]
@@ -83,7 +84,7 @@ def become_fresh_interpreter(channel: int, log: int) -> None:
 
 
 def redirect(log: int) -> None:
-    """Standard output and error into the log, standard input from nowhere."""
+    """Redirect standard output and error to the log, and standard input from the null device."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.dup2(log, 1)
@@ -99,7 +100,7 @@ def serve(
     setup: KeeperSetup,
     preload: Callable[[Sequence[str]], str] | None = None,
 ) -> None:
-    """Start workers until the parent hangs up, then end all that is left, remove the folder that the parent worked in, and go."""
+    """Start workers until the parent is gone; then kill those that are left, remove the scratch folder, and exit."""
     adopt_orphans()
     wake_with_parent()
     read, write = os.pipe()
@@ -116,7 +117,7 @@ def serve(
             keeper, pid = os.getpid(), os.fork()
             if pid == 0:
                 selector.close()
-                _begin_life(become, channel, log, (control.detach(), read, write), keeper)
+                _become_worker(become, channel, log, (control.detach(), read, write), keeper)
             return pid
 
         while True:
@@ -124,7 +125,7 @@ def serve(
             if read in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(read, 4096)
-            _tell_of_ends(control, workers)
+            _report_exits(control, workers)
             if control in ready and not _take_request(control, workers, begin, preload):
                 break
     for pid in workers:
@@ -132,23 +133,23 @@ def serve(
     kill_children(_PATIENCE)
     if setup.scratch:
         remove_scratch(setup.scratch)
-    os._exit(0)  # nothing is left to do, and taking torch apart would cost a second
+    os._exit(0)  # at once: tearing torch down would take a second
 
 
-def _begin_life(become: Become, channel: int, log: int, not_mine: tuple[int, ...], keeper: int) -> None:
-    """In a new process: a session of its own, nothing of the keeper's, then the work."""
+def _become_worker(become: Become, channel: int, log: int, not_mine: tuple[int, ...], keeper: int) -> None:
+    """In a new process: start a session, close the keeper's descriptors, and become a worker."""
     try:
         os.setsid()
         die_with_parent(keeper)
         adopt_orphans()
-        die_first()
+        prefer_oom_kill()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in not_mine:
             os.close(descriptor)
         os.set_inheritable(channel, False)
         become(channel, log)
-    except BaseException:  # noqa: BLE001  (whatever it is: this process must not go on as a second keeper)
+    except BaseException:  # noqa: BLE001  (this process must never continue as a second keeper)
         traceback.print_exc()
     finally:
         os._exit(1)
@@ -160,7 +161,7 @@ def _take_request(
     begin: Callable[[int, int], int],
     preload: Callable[[Sequence[str]], str] | None,
 ) -> bool:
-    """Start a worker with the descriptors that have come; False when the parent has hung up."""
+    """Handle one request of the parent, usually to start a worker; return False if the parent is gone."""
     try:
         message, descriptors, _, _ = socket.recv_fds(control, LONGEST_MESSAGE, 2)
     except ConnectionError:
@@ -175,7 +176,7 @@ def _take_request(
     try:
         pid = begin(*descriptors)
     except OSError as error:
-        return tell(control, StartFailed(f"no process can be started: {error.strerror}"))
+        return tell(control, StartFailed(f"cannot start a process: {error.strerror}"))
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -183,8 +184,8 @@ def _take_request(
     return tell(control, WorkerStarted(pid))
 
 
-def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
-    """Tell the parent which workers have ended, and end what they have left behind."""
+def _report_exits(control: socket.socket, workers: set[int]) -> None:
+    """Tell the parent which workers have exited, and kill the processes they left behind."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -195,14 +196,14 @@ def _tell_of_ends(control: socket.socket, workers: set[int]) -> None:
                 workers.discard(pid)
                 ended[pid] = os.waitstatus_to_exitcode(status)
     for pid in list_children(os.getpid()):
-        if pid not in workers:  # adopted from a worker that is gone
+        if pid not in workers:  # adopted from a worker that has exited
             kill_group(pid)
     for pid, code in ended.items():
         tell(control, WorkerExited(pid, code))
 
 
 def tell(control: socket.socket, reply: KeeperReply) -> bool:
-    """Send a reply to the parent; says whether the parent is still there."""
+    """Send a reply to the parent; return whether the parent is still there."""
     try:
         control.send(encode(encode_keeper_message(reply)))
     except ConnectionError:

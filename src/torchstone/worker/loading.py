@@ -1,4 +1,4 @@
-"""Load what a job measures, in a process that uses the threads, caches and variables that the job names."""
+"""Load the benchmark of a job, after applying the job's threads, caches and variables to this process."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torchstone.worker.sources import find_measured, import_modules, load_source
 
 
 def load_measured(job: MeasureJob) -> Benchmark | Counted:
-    """What a job is about, in a process that has settled where and how the job says."""
+    """Apply the settings of a job to this process, and return its benchmark."""
     with contextlib.suppress(OSError):
         os.chdir(job.folder)
-    _settle(job)
+    _apply_settings(job)
     import_modules(job.imports, job.folder)
     if job.source["kind"] != "file":
         prepare(load_source(job.source))
     return find_measured(job.source, job.benchmark, job.probe)
 
 
-def _settle(job: MeasureJob) -> None:
-    """Threads and caches for this case: only now, for the process it was forked from has one thread and the template's caches."""
+def _apply_settings(job: MeasureJob) -> None:
+    """Set the threads and caches of this case; the process it was forked from has one thread and the template's caches."""
     import torch  # noqa: PLC0415  (importing this module must not load torch)
-    import torch._inductor.codecache  # noqa: PLC0415  (decides at import where its precompiled headers are)
+    import torch._inductor.codecache  # noqa: PLC0415  (chooses the folder of its precompiled headers when imported)
     import torch._inductor.config as inductor  # noqa: PLC0415  (importing this module must not load torch)
 
     worker_environment.enter(job.environment or {})

@@ -1,4 +1,4 @@
-"""Files written for PyTorch's ``pr_time_benchmarks``, in the worker: what their ``main()`` would measure, as counted work."""
+"""Turn the benchmarks of files written for PyTorch's ``pr_time_benchmarks`` into counted work, in the worker."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from torchstone.define.counted import Counted
 from torchstone.suites.compile_time.base import forget, settings
 
 
-def offer() -> None:
-    """Let files import ``benchmark_base``: ours, also where a folder on the path has another."""
+def provide_benchmark_base() -> None:
+    """Let files import our ``benchmark_base``, even if a folder on the path has another."""
     benchmark_base.take_noted()
     sys.modules[benchmark_base.NAME] = benchmark_base
 
 
 def is_written_for(module: ModuleType) -> bool:
-    """Whether a file uses what ``benchmark_base`` has."""
+    """Return whether a file uses ``benchmark_base``."""
     return any(
         value is benchmark_base or (isinstance(value, type) and issubclass(value, BenchmarkBase))
         for value in vars(module).values()
@@ -37,9 +37,10 @@ def is_written_for(module: ModuleType) -> bool:
 
 
 def list_counted(module: ModuleType, path: str, wanted: str = "") -> list[Counted]:
-    """What a file would measure if it were run; its ``main()`` is run for that, which measures nothing.
+    """Return what a file would measure, by running its ``main()`` without measuring.
 
-    With a ``wanted`` name ``main()`` is left where it would measure that one: what it has set up until then is there, and what it would end afterwards is not ended.
+    If a name is ``wanted``, ``main()`` is stopped where it would measure that benchmark: everything it has set
+    up stays, and it does not clean up.
     """
     start = _find_start(module, path)
     if start is not None:
@@ -56,7 +57,7 @@ def list_counted(module: ModuleType, path: str, wanted: str = "") -> list[Counte
 
 
 def why_empty(module: ModuleType, path: str) -> str:
-    """What is wrong with a file whose ``main()`` has nothing to measure."""
+    """Return why the ``main()`` of a file has nothing to measure."""
     if _find_start(module, path) is None:
         return "it uses benchmark_base, but has no main() that says what to measure"
     return (
@@ -66,7 +67,7 @@ def why_empty(module: ModuleType, path: str) -> str:
 
 
 def _find_start(module: ModuleType, path: str) -> Callable[[], Any] | None:
-    """What Python would do with the file as a script; or its ``main()``, if nothing calls it."""
+    """Return what Python would execute if the file were run as a script; else its ``main()``."""
     with open(path, "rb") as file:
         tree = ast.parse(importlib.util.decode_source(file.read()), path)
     blocks = [node.body for node in tree.body if isinstance(node, ast.If) and _is_guard(node.test)]
@@ -79,7 +80,7 @@ def _find_start(module: ModuleType, path: str) -> Callable[[], Any] | None:
 
 
 def _is_guard(test: ast.expr) -> bool:
-    """Whether this is ``__name__ == "__main__"``.
+    """Return whether an expression is ``__name__ == "__main__"``.
 
     >>> _is_guard(ast.parse("__name__ == '__main__'", mode="eval").body)
     True
@@ -96,7 +97,7 @@ _GUARD = {ast.dump(ast.parse(text, mode="eval").body) for text in ("__name__", "
 
 @contextmanager
 def _as_script(path: str) -> Iterator[None]:
-    """The command line that such files expect: themselves, and a file for results, which comes to nothing here."""
+    """Set the command line that such files expect: themselves and a file for results, which is discarded."""
     before = sys.argv
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         sys.argv = [path, os.path.join(folder, "results.csv")]
@@ -107,11 +108,15 @@ def _as_script(path: str) -> Iterator[None]:
 
 
 def _adapt(benchmark: BenchmarkBase) -> Counted:
-    return SelfMeasured(benchmark) if benchmark_base.measures_itself(benchmark) else Adapted(benchmark)
+    return (
+        SelfMeasuringBenchmark(benchmark)
+        if benchmark_base.measures_itself(benchmark)
+        else PrTimeBenchmark(benchmark)
+    )
 
 
-class Adapted(Counted):
-    """A benchmark written for the original, as counted work."""
+class PrTimeBenchmark(Counted):
+    """A ``pr_time_benchmarks`` benchmark as counted work."""
 
     def __init__(self, benchmark: BenchmarkBase) -> None:
         kind = type(benchmark).__name__
@@ -134,12 +139,12 @@ class Adapted(Counted):
         self._collects_garbage = True
 
     def prepare_once(self) -> None:
-        """The benchmark's own."""
+        """Call the benchmark's own method."""
         self._collects_garbage = gc.isenabled()
         self.benchmark._prepare_once()
 
     def prepare(self) -> None:
-        """The benchmark's own."""
+        """Call the benchmark's own method."""
         if self.counts == "all":
             self.benchmark._prepare()
             return
@@ -147,7 +152,7 @@ class Adapted(Counted):
             self.benchmark._prepare()
 
     def work(self) -> None:
-        """The benchmark's own; what is compiled is compiled under the settings that recorded histories have."""
+        """Call the benchmark's own method; compile with the settings that recorded histories were measured with."""
         if self.counts == "all":
             self.benchmark._work()
             return
@@ -155,7 +160,7 @@ class Adapted(Counted):
             self.benchmark._work()
 
     def finish(self) -> None:
-        """End what the file began and left: it expects the process to end."""
+        """Clean up after the file, which expects the process to end."""
         if self._collects_garbage:
             gc.enable()
         if self.counts == "compile":
@@ -163,21 +168,21 @@ class Adapted(Counted):
         _end_process_group()
 
 
-class SelfMeasured(Adapted):
-    """A benchmark that has its own way to measure: its ``collect_all()`` is the work, and says what it found."""
+class SelfMeasuringBenchmark(PrTimeBenchmark):
+    """A benchmark that measures itself: its ``collect_all()`` is the work, and provides the results."""
 
     def __init__(self, benchmark: BenchmarkBase) -> None:
         super().__init__(benchmark)
         self.counts = "all"
-        self.iterations = 1  # it repeats what it measures by itself
+        self.iterations = 1  # it repeats its measurements itself
         self._found: dict[str, float] = {}
 
     def prepare_once(self) -> None:
-        """Part of its ``collect_all()``."""
+        """Remember whether garbage is collected; ``collect_all()`` prepares."""
         self._collects_garbage = gc.isenabled()
 
     def prepare(self) -> None:
-        """Part of its ``collect_all()``."""
+        """Do nothing: ``collect_all()`` prepares."""
 
     def work(self) -> None:
         """Measure."""
@@ -207,25 +212,25 @@ class SelfMeasured(Adapted):
         return metric, value
 
     def measured(self) -> dict[str, float]:
-        """What it found."""
+        """Return the measured values."""
         return dict(self._found)
 
 
 def _ask(benchmark: BenchmarkBase, name: str) -> Any:  # noqa: ANN401  (whatever the file's author returns)
-    """What a method returns; files from before there was such a method may have an attribute of its name."""
+    """Return the result of a method; older files may have an attribute of this name instead."""
     found = getattr(benchmark, name)
     return found() if callable(found) else found
 
 
 def _iterations(benchmark: BenchmarkBase) -> int | None:
-    """How many iterations the file asks for; None if it does not say."""
+    """Return the number of iterations that the file asks for; None if it does not say."""
     kinds = [kind for kind in type(benchmark).__mro__ if kind is not BenchmarkBase]
-    is_said = any("_num_iterations" in vars(each) for each in (benchmark, *kinds))
-    return benchmark._num_iterations if is_said else None
+    is_stated = any("_num_iterations" in vars(each) for each in (benchmark, *kinds))
+    return benchmark._num_iterations if is_stated else None
 
 
 def _end_process_group() -> None:
-    """End a process group that ``main()`` has begun, and would have ended after the benchmark at which it was left."""
+    """Destroy the process group that ``main()`` created and, being stopped, did not destroy."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()

@@ -1,6 +1,6 @@
-"""Who ends with whom: a process that adopts what its children leave behind, and one that does not outlive its parent (Linux).
+"""Control which processes end together: adopt orphans, die with the parent, kill whole trees (Linux).
 
-Elsewhere these calls do nothing, and what a worker leaves behind outside its own process group stays.
+On other systems these calls do nothing, and processes that a worker leaves outside its process group survive.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ def _control_process(option: int, value: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends, even of one that has left for a session of its own."""
+    """Become the parent of every descendant whose own parent ends, even if it has its own session."""
     _control_process(_SET_ADOPTION, 1)
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have the kernel end this process when its parent ends, however that happens; at once if ``parent`` has ended already."""
+    """Have the kernel kill this process when its parent ends for any reason; at once if ``parent`` has already ended."""
     _control_process(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def wake_with_parent() -> None:
-    """Have the kernel continue this process when its parent ends: if it was stopped, it would never notice."""
+    """Have the kernel continue this process when its parent ends: a stopped process would not notice."""
     _control_process(_SET_DEATH_SIGNAL, signal.SIGCONT)
 
 
 @contextlib.contextmanager
 def dying_with_parent() -> Iterator[None]:
-    """For as long as this process is too busy to notice by itself that its parent has gone."""
+    """Die with the parent within this context, where the process is too busy to notice that the parent is gone."""
     die_with_parent()
     try:
         yield
@@ -51,14 +51,14 @@ def dying_with_parent() -> Iterator[None]:
         wake_with_parent()
 
 
-def die_first() -> None:
-    """Should the machine run out of memory, let the kernel end this process rather than whoever watches over it."""
+def prefer_oom_kill() -> None:
+    """If the machine runs out of memory, let the kernel kill this process rather than its keeper or parent."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")
 
 
 def list_children(pid: int) -> list[int]:
-    """The processes whose parent is this one; none if it has ended, or the system does not tell."""
+    """Return the child processes; none if the process has ended, or the system does not list them."""
     found: list[int] = []
     with contextlib.suppress(ProcessLookupError):
         try:
@@ -73,7 +73,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def search_children(pid: int) -> list[int]:
-    """The same from a look at every process, for kernels that keep no list."""
+    """Return the child processes by searching all processes, for kernels that keep no list."""
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -85,7 +85,7 @@ def search_children(pid: int) -> list[int]:
 
 
 def _state(pid: int) -> str:
-    """The state of a process as the kernel writes it (``T`` stopped, ``Z`` ended but not waited for); empty if there is none."""
+    """Return the kernel's state of a process (``T`` stopped, ``Z`` ended but not waited for); empty if there is none."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0]
@@ -94,21 +94,22 @@ def _state(pid: int) -> str:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or only waits for its parent to take note."""
+    """Return whether a process is gone, or a zombie."""
     return _state(pid) in {"", "Z", "X"}
 
 
 def continue_if_stopped(pid: int) -> None:
-    """Let a process of ours go on that somebody has stopped."""
+    """Continue a process of ours if it was stopped."""
     if _state(pid) == "T":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGCONT)
 
 
 def kill_tree(pid: int, patience: float) -> None:
-    """End a process that does not act any more, after all its descendants: it adopts, so none is lost while it lives.
+    """Kill the descendants of a process that no longer responds, then the process itself.
 
-    Descendants are looked for again until all have ended, for at most so many seconds.
+    It goes last because it adopts orphans: while it lives, no descendant is lost. Descendants are searched for
+    again until all have ended, for at most ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -130,14 +131,14 @@ def _descendants(pid: int) -> list[int]:
 
 
 def kill_group(pid: int) -> None:
-    """End a process that leads a group, and the group; it may be gone, or not have its group yet."""
+    """Kill a process and the process group it leads; it may be gone, or not have its group yet."""
     for end in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             end(pid, signal.SIGKILL)
 
 
 def kill_children(patience: float) -> None:
-    """End all children and their descendants, and wait so many seconds for the last of them to be gone."""
+    """Kill all children and their descendants, and wait up to ``patience`` seconds until they are gone."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         for pid in list_children(os.getpid()):
@@ -151,8 +152,8 @@ def kill_children(patience: float) -> None:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let Ctrl-C, and what a CI job or a closed terminal sends, have no effect: whoever wants the end for the second time still wants everything to be ended and removed."""
+def ignoring_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C, SIGTERM and SIGHUP during clean-up, so that a second interrupt does not leave anything behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -168,7 +169,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Take a CI job's polite end, or a closed terminal, for Ctrl-C: end the workers, and say how to go on."""
+    """Treat SIGTERM of a CI job and SIGHUP of a closed terminal like Ctrl-C: end the workers, and say how to resume."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

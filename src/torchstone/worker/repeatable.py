@@ -1,8 +1,9 @@
-"""Makes a process repeat itself: clocks that move one step at every look, chance that is seeded, children that are waited for without looking at a clock.
+"""Make a process repeatable: clocks that advance one step per reading, seeded random numbers, no polling for children.
 
-Counting instructions is exact, but what is counted may differ: the number of digits of a time, a name made by chance, a loop that polls until a child has ended. Each of these moves what is put
-into memory after it, with that the places in hash tables that depend on addresses, and with those the count, by up to a tenth of a percent. Only for processes of which nobody wants to know
-a time; torchstone.core.clock has the machine's own.
+Counting instructions is exact, but the work may vary: with the number of digits of a time, a random name, a
+loop that polls until a child has ended. Each of these shifts later memory allocations, so that hash tables
+keyed by address change, and with them the count, by up to 0.1 %. Only for processes whose times do not matter;
+torchstone.core.clock has the real clock.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _CLOCKS = {
     "process_time": 1,
     "thread_time": 1,
 }
-"""Python's clocks, and what they show at first, in seconds; each also has a form in nanoseconds."""
+"""Python's clocks and their first values in seconds; each also has a version in nanoseconds."""
 _STEP_NS = 1_000
 _SEED = 0
 
 
-def repeat_itself() -> None:
-    """From here on, and in all processes that are forked from this one: no clock and no chance makes a difference."""
+def make_repeatable() -> None:
+    """Make this process, and all that are forked from it, independent of clocks and random numbers."""
     for name, start in _CLOCKS.items():
         setattr(time, name, itertools.count(float(start), _STEP_NS / 1e9).__next__)
         setattr(time, f"{name}_ns", itertools.count(start * 1_000_000_000, _STEP_NS).__next__)
@@ -37,7 +38,7 @@ def repeat_itself() -> None:
 
 
 class _Names(Iterator[str]):
-    """Names for temporary files: the next one every time. They need not be unknown to others: each worker has a folder of its own."""
+    """Consecutive names for temporary files. They may be predictable: each worker has its own folder."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(10_000_000)
@@ -50,5 +51,5 @@ _wait_with_timeout = subprocess.Popen._wait  # type: ignore[attr-defined]
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:  # noqa: ARG001  (signature of Popen.wait)
-    """Wait for a child for as long as it takes: with a timeout, Python would look again and again, as often as the child lets it."""
+    """Wait for a child without a timeout: with one, Python would poll, and the number of polls would vary."""
     return _wait_with_timeout(process, None)  # type: ignore[no-any-return]

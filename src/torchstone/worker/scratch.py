@@ -1,8 +1,9 @@
-"""Scratch folders: for one command's temporary files, and removed by a later command if its owner was killed.
+"""Scratch folders for the temporary files of one command; a later command removes them if the owner was killed.
 
-A folder belongs to whoever holds the lock on a file in it: the parent, and the keeper, which gets the parent's lock along with its other descriptors. The kernel
-releases a lock when the last process that has it is gone, so no process number can be mistaken for another one's. The folder's name says which machine made it:
-folders of others, in a TMPDIR that several machines share, are left alone.
+A folder belongs to the processes that hold the lock on a file in it: the parent, and the keeper, which inherits
+the parent's lock. The kernel releases the lock when the last of them is gone, so a reused process id cannot be
+mistaken for the owner. The folder's name identifies the machine that created it: in a TMPDIR that several
+machines share, folders of the others are left alone.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _TRIES = 100
 
 
 class Scratch:
-    """A folder of ours, and the lock that says so."""
+    """A scratch folder, and the lock that makes it ours."""
 
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
         self.lock = lock
 
     def remove(self) -> None:
-        """Remove the folder, and let go of its lock; doing so again changes nothing."""
+        """Remove the folder, and release its lock; may be called again."""
         if self.lock >= 0:
             remove_scratch(self.path)
             os.close(self.lock)
@@ -40,7 +41,7 @@ class Scratch:
 
 
 def machine_tag() -> str:
-    """What tells this machine from others that may use the same folder for temporary files."""
+    """Return a tag that distinguishes this machine from others that may share its folder for temporary files."""
     return _tag(socket.gethostname())
 
 
@@ -51,21 +52,21 @@ def _tag(host: str) -> str:
 
 
 def make_scratch() -> Scratch:
-    """A new folder that is ours."""
+    """Create a scratch folder and lock it."""
     base = tempfile.gettempdir()
     for _ in range(_TRIES):
         path = os.path.join(base, f"{PREFIX}-{machine_tag()}-{secrets.token_hex(6)}")
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.mkdir(path, 0o700)
-            lock = _take(os.path.join(path, OWNER), os.O_CREAT | os.O_EXCL)
+            lock = _lock(os.path.join(path, OWNER), os.O_CREAT | os.O_EXCL)
             if lock is not None:
                 os.write(lock, f"{os.getpid()}\n".encode())
                 return Scratch(path, lock)
-    raise FileExistsError(f"no folder for temporary files can be made in {base}")
+    raise FileExistsError(f"cannot create a folder for temporary files in {base}")
 
 
 def sweep() -> None:
-    """Remove the scratch folders of this user, made on this machine, that belong to no living process."""
+    """Remove the scratch folders of this user and machine that belong to no living process."""
     base = tempfile.gettempdir()
     names: list[str] = []
     with contextlib.suppress(OSError):
@@ -77,7 +78,7 @@ def sweep() -> None:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a folder's name, or one that begins with it, was given by ``make_scratch`` on this machine."""
+    """Return whether a name starts with that of a scratch folder created on this machine."""
     return re.match(rf"{PREFIX}-{machine_tag()}-[0-9a-f]{{12}}(?![0-9a-f])", name) is not None
 
 
@@ -85,25 +86,25 @@ def _sweep_one(path: str) -> None:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         return
-    if not os.listdir(path):  # whoever made it had no time to lock it; if it is alive, it makes another
+    if not os.listdir(path):  # not locked yet: if its creator is alive, it creates another
         os.rmdir(path)
         return
-    lock = take_dead(path)
+    lock = lock_abandoned(path)
     if lock is not None:
         remove_scratch(path)
         os.close(lock)
 
 
-def take_dead(path: str) -> int | None:
-    """The lock of a folder whose owner is gone; None if it is alive, or if this is no scratch folder."""
+def lock_abandoned(path: str) -> int | None:
+    """Lock a folder whose owner is gone; None if the owner is alive, or this is not a scratch folder."""
     try:
-        return _take(os.path.join(path, OWNER), 0)
+        return _lock(os.path.join(path, OWNER), 0)
     except OSError:
         return None
 
 
-def _take(path: str, flags: int) -> int | None:
-    """The lock on a file, if nobody else has it and the file is still there; where files cannot be locked, only a new one is taken."""
+def _lock(path: str, flags: int) -> int | None:
+    """Lock a file, unless another process has; None if it is gone. Without support for locks, only a new file counts as locked."""
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,11 +120,11 @@ def _take(path: str, flags: int) -> int | None:
 
 
 def remove_scratch(path: str) -> None:
-    """Remove a scratch folder: what says whose it is goes last, for whoever does this may be killed, too."""
+    """Remove a scratch folder, its lock file last: the process that does this may be killed too."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(path):
             if entry.is_dir(follow_symlinks=False):
-                _leave_repository(entry.path)
+                _remove_worktree_entry(entry.path)
                 shutil.rmtree(entry.path, ignore_errors=True)
             elif entry.name != OWNER:
                 with contextlib.suppress(OSError):
@@ -133,8 +134,8 @@ def remove_scratch(path: str) -> None:
         os.rmdir(path)
 
 
-def _leave_repository(worktree: str) -> None:
-    """If a folder is a git worktree that we made, remove what its repository keeps about it: nothing but its own entry."""
+def _remove_worktree_entry(worktree: str) -> None:
+    """If a folder is a git worktree that we created, remove its entry from the repository, and nothing else."""
     head, _, place = _read(os.path.join(worktree, ".git")).partition(": ")
     entry = os.path.normpath(os.path.join(worktree, place))
     if head != "gitdir" or os.path.basename(os.path.dirname(entry)) != "worktrees":
@@ -146,13 +147,13 @@ def _leave_repository(worktree: str) -> None:
 
 
 def worktree_of(entry: str) -> str:
-    """The folder of the worktree that a repository has this entry for; empty if it does not say."""
+    """Return the worktree folder of a repository's entry; empty if the entry does not name it."""
     place = _read(os.path.join(entry, "gitdir"))
     return os.path.dirname(os.path.normpath(os.path.join(entry, place))) if place else ""
 
 
 def remove_entry(entry: str) -> None:
-    """Remove what a repository keeps about one worktree, as git does."""
+    """Remove a repository's entry for one worktree, as git does."""
     shutil.rmtree(entry, ignore_errors=True)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(entry))  # git removes it with the last entry

@@ -1,4 +1,4 @@
-"""Where benchmarks come from, in the worker: a suite of ours, a user's file, or a suite that another package offers."""
+"""Load benchmarks in the worker: from a built-in suite, a user's file, or a suite of an installed package."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = [
 NOTHING_DEFINED = "no benchmark is defined in it"
 
 default_threads: int | None = (
-    None  # what torch itself would use; noted by a process that has since gone down to one thread
+    None  # torch's own default, recorded by a zygote before it reduces itself to one thread
 )
 
 
 class SourceError(Exception):
-    """A source that cannot be used: what is wrong, and where, for the person who wrote it."""
+    """Raised for a source that cannot be used: what is wrong and where, for its author."""
 
     def __init__(
         self, message: str, path: str = "", line: int | None = None, column: int | None = None
@@ -48,12 +48,12 @@ class SourceError(Exception):
         self.message, self.path, self.line, self.column = message, path, line, column
 
     def reply(self) -> ErrorReply:
-        """As a reply to the parent."""
+        """Return the error as a reply to the parent."""
         return ErrorReply(self.message, self.path, self.line, self.column)
 
 
 class EmptySourceError(SourceError):
-    """A file that defines no benchmark: ``why``, if that was not to be expected, and what to do about it."""
+    """Raised for a file that defines no benchmark: ``why``, and what to do about it."""
 
     def __init__(self, why: str, advice: str, path: str) -> None:
         super().__init__(f"{why}: {advice}" if advice else why, path)
@@ -61,7 +61,7 @@ class EmptySourceError(SourceError):
 
 
 def load_source(source: Source, wanted: str = "") -> Suite:
-    """The suite that a source means, ready to build from. If only one benchmark is ``wanted``, others may be left out."""
+    """Load the suite of a source. If only one benchmark is ``wanted``, others may be left out."""
     if source["kind"] == "file":
         return _load_file(source["path"], source["name"], wanted)
     if source["kind"] == "package":
@@ -70,7 +70,7 @@ def load_source(source: Source, wanted: str = "") -> Suite:
 
 
 def find_measured(source: Source, name: str, probe: str) -> Benchmark | Counted:
-    """One benchmark of a source, or counted work of this name where it is to be counted."""
+    """Return a benchmark by name; for the instructions probe, counted work of this name takes precedence."""
     suite = load_source(source, name)
     work: Sequence[Counted] = suite.counted() if probe == "instructions" else ()
     found: list[Benchmark | Counted] = [*work, *suite.collect()]
@@ -81,18 +81,18 @@ def find_measured(source: Source, name: str, probe: str) -> Benchmark | Counted:
 
 
 def import_modules(names: Sequence[str], folder: str) -> None:
-    """Import what the user wants to be there first: a backend, a device. Their own folder is searched too."""
+    """Import the modules of --import, such as a backend or a device; the user's folder is searched too."""
     if names and folder not in sys.path:
         sys.path.append(folder)
     for name in names:
         try:
             importlib.import_module(name)
         except BaseException as error:
-            raise SourceError(f"--import {name}: {_told(error)}") from error
+            raise SourceError(f"--import {name}: {_describe_error(error)}") from error
 
 
 def prepare(suite: Suite) -> list[str]:
-    """Import what a suite needs; what is missing or broken is named, and the models that need it will say so again."""
+    """Import what a suite needs; return the problems. Models that need a missing library report it again."""
     problems = []
     try:
         if suite.prepare:
@@ -110,7 +110,7 @@ def _load_file(path: str, name: str, wanted: str = "") -> Suite:
         sys.path.insert(0, folder)
     take_defined()
     take_counted()
-    pr_time_files.offer()
+    pr_time_files.provide_benchmark_base()
     module = _import_file(path, name)
     defined, work = take_defined(), take_counted()
     is_original = pr_time_files.is_written_for(module)
@@ -121,16 +121,16 @@ def _load_file(path: str, name: str, wanted: str = "") -> Suite:
         if is_original:
             why += f": {pr_time_files.why_empty(module, path)}"
         else:
-            advice = "decorate a function with @torchstone.benchmark, or with @torchstone.counted if its instructions are to be counted"
+            advice = "decorate a function with @torchstone.benchmark, or with @torchstone.counted to count its instructions"
         raise EmptySourceError(why, advice, path)
-    _refuse_namesakes([*(each.name for each in defined), *(each.name for each in work)], path)
+    _refuse_duplicates([*(each.name for each in defined), *(each.name for each in work)], path)
     return Suite(name, f"the benchmarks in {path}", lambda: defined, counted=lambda: work)
 
 
 def _import_file(path: str, name: str) -> ModuleType:
     if name == benchmark_base.NAME:
         raise SourceError(
-            "this is what files of benchmarks import, and torchstone has its own: name these files, or their folder",
+            "this is the module that benchmark files import, and torchstone has its own: name the benchmark files, or their folder",
             path,
         )
     present = sys.modules.get(name)
@@ -150,22 +150,24 @@ def _import_file(path: str, name: str) -> ModuleType:
     except DefinitionError as error:
         raise SourceError(str(error), *_place(error, path)) from error
     except BaseException as error:
-        raise SourceError(f"importing it raised {_told(error)}", *_place(error, path)) from error
+        raise SourceError(f"importing it raised {_describe_error(error)}", *_place(error, path)) from error
     return module
 
 
 def _list_original(module: ModuleType, path: str, wanted: str) -> list[Counted]:
-    """What a file written for ``pr_time_benchmarks`` measures; it says so by running."""
+    """Return what a file written for ``pr_time_benchmarks`` measures, by running its main()."""
     try:
         return pr_time_files.list_counted(module, path, wanted)
     except DefinitionError as error:
         raise SourceError(str(error), *_place(error, path)) from error
     except BaseException as error:
-        raise SourceError(f"running its main() raised {_told(error)}", *_place(error, path)) from error
+        raise SourceError(
+            f"running its main() raised {_describe_error(error)}", *_place(error, path)
+        ) from error
 
 
-def _refuse_namesakes(names: Sequence[str], path: str) -> None:
-    """Refuse two benchmarks of one name, which two decorators, or a decorator and a main(), may have given."""
+def _refuse_duplicates(names: Sequence[str], path: str) -> None:
+    """Refuse two benchmarks with the same name, from two decorators or from a decorator and main()."""
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SourceError(f"{twice} is defined twice: give one of the two another name", path)
 
@@ -177,7 +179,7 @@ def _load_package(name: str) -> Suite:
                 suite = entry.load()
             except BaseException as error:
                 raise SourceError(
-                    f"the suite {name} of {entry.value} cannot be loaded: {_told(error)}"
+                    f"the suite {name} of {entry.value} cannot be loaded: {_describe_error(error)}"
                 ) from error
             if not isinstance(suite, Suite):
                 raise SourceError(f"{entry.value} is a {type(suite).__name__}, not a torchstone.Suite")
@@ -186,11 +188,11 @@ def _load_package(name: str) -> Suite:
 
 
 def list_packages() -> list[str]:
-    """The suites that installed packages offer, by name, without loading them."""
+    """Return the names of the suites of installed packages, without loading them."""
     return sorted({entry.name for entry in metadata.entry_points(group=ENTRY_POINTS)} - set(BUILT_IN))
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     try:
         text = summarise_error(str(error))
     except Exception:  # noqa: BLE001  (an exception may fail even at this)
@@ -199,6 +201,6 @@ def _told(error: BaseException) -> str:
 
 
 def _place(error: BaseException, path: str) -> tuple[str, int | None]:
-    """The last line of the user's own file on the way to an error."""
+    """Return the file, and the innermost line of it that led to the error."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return (path, frames[-1].lineno) if frames else (path, None)

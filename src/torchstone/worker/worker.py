@@ -1,4 +1,4 @@
-"""The worker: one process that does one job for the parent, tells it on its own channel, and ends."""
+"""The worker: a process that does one job for the parent, replies on its own channel, and exits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any
 
 from torchstone.core.clock import monotonic
 from torchstone.worker import worker_environment
-from torchstone.worker.channel import Channel, as_json
+from torchstone.worker.cache_template import compile_tiny_graph, fill
+from torchstone.worker.channel import Channel, Message, as_json
 from torchstone.worker.failures import failure_of, status_of, trace_of
 from torchstone.worker.keeper import redirect
 from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell
-from torchstone.worker.protocol.codec import MalformedError, from_json
+from torchstone.worker.protocol.codec import MalformedError, from_json, to_json
 from torchstone.worker.protocol.jobs import (
     Job,
     MeasureJob,
@@ -46,11 +46,14 @@ from torchstone.worker.protocol.replies import (
     TurnWanted,
     encode_reply,
 )
+from torchstone.worker.ranks.agent import run_round
 from torchstone.worker.sources import SourceError
+from torchstone.worker.survey import TorchLoadingError, survey
+from torchstone.worker.torch_code import run_case
 
 
 class WorkerReporter:
-    """Tells the parent about phases, and waits for its turn to time."""
+    """Report phases to the parent, and wait for the turn to time."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -60,14 +63,14 @@ class WorkerReporter:
         self._channel.send(encode_reply(reply))
 
     def enter(self, phase: str) -> None:
-        """Say that a phase begins."""
+        """Report that a phase begins."""
         self.send(PhaseReply(phase))  # type: ignore[arg-type]  # the parent validates it
 
     def wait_for_turn(self) -> None:
-        """Wait until the parent says that no other worker is timing."""
+        """Wait until no other worker is timing."""
         self.send(TurnWanted())
         if self._channel.receive() is None:
-            os._exit(1)  # the parent is gone, and with it the reason to measure
+            os._exit(1)  # the parent is gone
 
     def end_turn(self) -> None:
         """Let another worker time."""
@@ -78,12 +81,12 @@ class WorkerReporter:
         self.send(reply)
         message = self._channel.receive()
         if message is None:
-            os._exit(1)  # as above
+            os._exit(1)  # the parent is gone
         return decode_order(message)
 
 
 def run_worker(channel_fd: int, log_fd: int | None) -> None:
-    """Do the one job that the channel brings, and end the process without ceremony: models leave threads and exit hooks behind."""
+    """Do the one job that arrives on the channel, then exit at once: models leave threads and exit hooks behind."""
     code = 1
     try:
         if log_fd is not None:
@@ -96,9 +99,9 @@ def run_worker(channel_fd: int, log_fd: int | None) -> None:
         if message is not None:
             reporter = WorkerReporter(channel)
             reporter.send(Ready(os.getpid()))
-            reporter.send(do(message, reporter))
+            reporter.send(do_job(message, reporter))
             code = 0
-    except BaseException:  # noqa: BLE001  (the parent is gone, or the model has closed the channel: only the log can tell)
+    except BaseException:  # noqa: BLE001  (the parent is gone, or the model has closed the channel: only the log can say so)
         with contextlib.suppress(Exception):
             traceback.print_exc()
     finally:
@@ -108,27 +111,25 @@ def run_worker(channel_fd: int, log_fd: int | None) -> None:
         os._exit(code)
 
 
-def do(message: dict[str, Any], reporter: WorkerReporter) -> Reply:
-    """Do a job; whatever goes wrong is part of the reply."""
+def do_job(message: Message, reporter: WorkerReporter) -> Reply:
+    """Do a job, and return the reply; errors become part of it."""
     try:
         job = decode_job(message)
     except MalformedError as error:
         return ErrorReply(f"the worker does not understand its job: {error}")
     try:
-        return _do(job, reporter)
+        return _do_job(job, reporter)
     except SourceError as error:
         return error.reply()
-    except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
+    except BaseException as error:  # noqa: BLE001  (reported to the parent, which shows it)
         return ErrorReply(tell(error), traceback=trace_of(error))
 
 
-def _do(job: Job, reporter: WorkerReporter) -> Reply:
+def _do_job(job: Job, reporter: WorkerReporter) -> Reply:
     if isinstance(job, SurveyJob):
         return _survey(job, reporter)
     if isinstance(job, PrimeJob):
-        from torchstone.worker.cache_template import compile_tiny_graph, fill  # noqa: PLC0415  (torch, only now)
-
-        importlib.import_module("torch._inductor.codecache")  # its headers go where TMPDIR is now
+        importlib.import_module("torch._inductor.codecache")  # its headers go into the present TMPDIR
         _use_temporary(job)
         fill(job.template, compile_tiny_graph)
         return Primed(job.template)
@@ -136,8 +137,6 @@ def _do(job: Job, reporter: WorkerReporter) -> Reply:
 
 
 def _survey(job: SurveyJob, reporter: WorkerReporter) -> Reply:
-    from torchstone.worker.survey import TorchLoadingError, survey  # noqa: PLC0415  (only that job needs it)
-
     _use_temporary(job)
     try:
         return survey(job, reporter.send)
@@ -146,13 +145,13 @@ def _survey(job: SurveyJob, reporter: WorkerReporter) -> Reply:
 
 
 def _use_temporary(job: SurveyJob | PrimeJob) -> None:
-    """Put temporary files where they are removed even if this process is killed, if the job says where that is."""
+    """Use the job's folder for temporary files, if it names one: it is removed even if this process is killed."""
     if job.temporary:
         worker_environment.enter({"TMPDIR": job.temporary})
 
 
 def _measure(job: MeasureJob, reporter: WorkerReporter) -> CaseReply:
-    """Measure one case. A case that goes wrong ends with a status, with whatever was measured until then."""
+    """Measure one case. A case that fails ends with a status, and keeps what was measured until then."""
     result = Result()
     clock = PhaseClock(reporter, result)
     started = monotonic()
@@ -173,8 +172,8 @@ def _measure(job: MeasureJob, reporter: WorkerReporter) -> CaseReply:
 
 
 def make_reply(result: Result, failure: FailureReport | None) -> CaseReply:
-    """What a probe has found, as the reply that the parent expects."""
-    measured = as_json(result.measurements)
+    """Convert the result of a probe to a reply."""
+    measured = as_json([to_json(each) for each in result.measurements])
     return CaseReply(
         result.status,
         tuple(
@@ -189,19 +188,14 @@ def make_reply(result: Result, failure: FailureReport | None) -> CaseReply:
 def _probe(job: MeasureJob, reporter: WorkerReporter, clock: PhaseClock, result: Result) -> None:
     clock.enter("load")
     if job.round is not None:
-        from torchstone.worker.ranks.agent import run_round  # noqa: PLC0415  (torch's launcher, only now)
-
         worker_environment.enter(job.environment or {})
         run_round(job, job.round, clock, result)
         return
-    measured = load_measured(job)
-    from torchstone.worker.probes.run_case import run_case  # noqa: PLC0415  (imports torch)
-
-    run_case(measured, job, clock, result, reporter.exchange)
+    run_case(load_measured(job), job, clock, result, reporter.exchange)
 
 
 def main() -> None:
-    """A spawned worker: its channel is the descriptor named on the command line."""
+    """Run a spawned worker; its channel is the descriptor named on the command line."""
     run_worker(int(sys.argv[1]), None)
 
 

@@ -1,7 +1,8 @@
-"""The environment of a worker's process: environment variables, cache folders, a folder for temporary files.
+"""The environment of a worker process: variables, cache folders, a folder for temporary files.
 
-A compile is cold when its cache folder holds nothing of the model. But the first compile on a machine also probes the compiler and builds
-precompiled headers, which cost more than most models and are the same for all: these are kept in a template, from which every cold cache starts.
+A compilation is cold if its cache folder contains nothing of the model. But the first compilation on a machine
+also probes the compiler and builds precompiled headers, which takes longer than most models and is the same for
+all. These are kept in a template, from which every cold cache is copied.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ OWN = (
     "TORCHINDUCTOR_COMPILE_THREADS",
     "TRITON_CACHE_DIR",
 )
-"""Variables that are set here, and so say nothing about the user's environment."""
+"""Variables that are set here, so they are no part of the user's environment."""
 
 OF_THE_COMPILER = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "PATH", "TORCH")
-"""How the names of variables begin on which it depends what the compiler's probes find."""
+"""Prefixes of variables that affect the results of the compiler's probes."""
 
 DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-"""Without it, matrix products on CUDA may differ from call to call, whatever torch is told about determinism."""
+"""Without it, matrix products on CUDA may differ from call to call, even with torch's deterministic algorithms."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What processes are started in: an interpreter, and its environment.
+    """The interpreter to start processes with, and its environment.
 
-    ``version`` and ``torch`` are the versions of its Python and its torch, ``variables`` come besides the inherited ones, and ``path`` is where it looks for
-    modules first, if not where this process does.
+    ``version`` and ``torch`` are the versions of its Python and its torch, ``variables`` are added to the
+    inherited ones, and ``path`` replaces this process's module search path, if given.
     """
 
     python: str = sys.executable
@@ -65,7 +66,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def worker_variables(template: str, world: World = HERE) -> dict[str, str]:
-    """The environment for a process that loads torch: single-threaded until a worker says otherwise, caches in the template."""
+    """Return the environment of a process that loads torch: one thread until a worker changes that, caches in the template."""
     inherited = {name: value for name, value in os.environ.items() if name not in OWN or name == "PYTHONPATH"}
     path = world.path
     if path is None:
@@ -75,21 +76,21 @@ def worker_variables(template: str, world: World = HERE) -> dict[str, str]:
         | dict(world.variables)
         | {
             "PYTHONPATH": os.pathsep.join(part for part in path if part),
-            "PYTHONHASHSEED": "0",  # the order of sets, and with it what a compiler does, is the same in every process
+            "PYTHONHASHSEED": "0",  # gives sets, and so the compiler, the same order in every process
             "PYTHONUNBUFFERED": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-            "TMPDIR": _made(os.path.join(template, "tmp")),
+            "TMPDIR": _create(os.path.join(template, "tmp")),
             **cache_variables(os.path.join(template, "cache")),
         }
     )
 
 
 def cache_variables(folder: str) -> dict[str, str]:
-    """The variables that put all of the compiler's caches below one folder."""
-    _made(folder)
+    """Return the variables that put all of the compiler's caches below one folder."""
+    _create(folder)
     return {
         "TORCHINDUCTOR_CACHE_DIR": folder,
         "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
@@ -99,51 +100,51 @@ def cache_variables(folder: str) -> dict[str, str]:
 
 
 def enter(variables: Mapping[str, str]) -> None:
-    """Take on these variables in a worker that has already started; temporary files follow."""
+    """Set these variables in this process, and use the new folder for temporary files."""
     os.environ.update(variables)
     tempfile.tempdir = None
 
 
 def inherited_path() -> tuple[str, ...]:
-    """Where this process was told to look for modules first."""
+    """Return the folders of PYTHONPATH."""
     return tuple(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)
 
 
 def inherited_programs() -> str:
-    """Where this process looks for programs."""
+    """Return the search path for programs."""
     return os.environ.get("PATH", os.defpath)
 
 
-def _kept_folder() -> str:
-    """Where torchstone keeps what serves more than one run."""
+def _cache_home() -> str:
+    """Return the folder for files that outlive a run."""
     return os.environ.get("TORCHSTONE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "torchstone"
     )
 
 
 def is_in_packages(path: str) -> bool:
-    """Whether a file lies in a folder for installed packages."""
+    """Return whether a file is in a folder for installed packages."""
     return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
 
 
 def warm_cache_folder() -> str:
-    """Where --cache warm keeps compiled code between runs."""
+    """Return the folder where --cache warm keeps compiled code between runs."""
     return os.path.abspath(os.path.join(".torchstone", "cache"))
 
 
 def made_here_folder() -> str:
-    """Where this machine keeps account of the compile artifacts and warm caches that it has made."""
-    return os.path.abspath(os.path.join(_kept_folder(), "made-here"))
+    """Return the folder that records which compile artifacts and warm caches this machine has made."""
+    return os.path.abspath(os.path.join(_cache_home(), "made-here"))
 
 
 def error_log() -> str:
-    """Where the whole error is kept when torch cannot be loaded; only the latest."""
-    return os.path.abspath(os.path.join(_kept_folder(), "torch-error.log"))
+    """Return the file with the full error of the last time that torch could not be loaded."""
+    return os.path.abspath(os.path.join(_cache_home(), "torch-error.log"))
 
 
 def template_folder(processor: str = "", world: World = HERE) -> str:
-    """Where the compiler's probes and precompiled headers for this torch, compiler and processor are kept between runs."""
-    base = _kept_folder()
+    """Return the folder of the compiler's probes and precompiled headers for this torch, compiler and processor."""
+    base = _cache_home()
     known = (
         world.torch or _torch_version(),
         world.version,
@@ -153,48 +154,48 @@ def template_folder(processor: str = "", world: World = HERE) -> str:
         *("=".join(each) for each in world.variables if each[0].startswith(OF_THE_COMPILER)),
     )
     name = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
-    return _made(os.path.join(base, f"compiler-{name}"))
+    return _create(os.path.join(base, f"compiler-{name}"))
 
 
 def make_case_folder(scratch: str, number: int, template: str, kept_cache: str | None) -> dict[str, str]:
-    """The variables for one case: its own temporary files, and a cold cache made from the template, or the kept one."""
-    own = _made(os.path.join(scratch, f"case-{number}"))
+    """Create the folder of one case; return its variables, with a cold cache copied from the template or the warm one."""
+    own = _create(os.path.join(scratch, f"case-{number}"))
     if kept_cache:
         make_cache(kept_cache, made_here_folder())
     cache = kept_cache or _copy_template(template, os.path.join(own, "cache"))
-    return {"TMPDIR": _made(os.path.join(own, "tmp")), **cache_variables(cache)}
+    return {"TMPDIR": _create(os.path.join(own, "tmp")), **cache_variables(cache)}
 
 
 class CaseFolders:
-    """The folders of a case that starts several workers."""
+    """Folders of a case that starts several workers."""
 
     def __init__(self, scratch: str, number: int, template: str) -> None:
         self._own = os.path.join(scratch, f"case-{number}")
         self._template = template
 
     def make(self, name: str) -> str:
-        """A folder within the case's own."""
-        return _made(os.path.join(self._own, name))
+        """Create a folder within the case's own."""
+        return _create(os.path.join(self._own, name))
 
     def cold(self, folder: str, name: str) -> ColdCache:
-        """A cache in which nothing is but the template, below a folder."""
+        """Create a cold cache below a folder."""
         return ColdCache(os.path.join(folder, name), self._template)
 
 
 class ColdCache:
-    """A cache that starts with the template alone, and a folder for temporary files beside it."""
+    """A cache that starts with only the template, and a folder for temporary files beside it."""
 
     def __init__(self, folder: str, template: str) -> None:
-        self._temporary = _made(os.path.join(folder, "tmp"))
+        self._temporary = _create(os.path.join(folder, "tmp"))
         self._cache = _copy_template(template, os.path.join(folder, "cache"))
         self._known = _measure_folder(self._cache)
 
     def variables(self) -> dict[str, str]:
-        """What a worker is told that is to use it."""
+        """Return the variables of a worker that uses it."""
         return {"TMPDIR": self._temporary, **cache_variables(self._cache)}
 
     def size(self) -> tuple[int, int]:
-        """Files and bytes in it beyond the template."""
+        """Return the number of files and bytes added to the template."""
         files, size = _measure_folder(self._cache)
         return max(0, files - self._known[0]), max(0, size - self._known[1])
 
@@ -203,12 +204,12 @@ def _copy_template(template: str, cache: str) -> str:
     try:
         shutil.copytree(os.path.join(template, "cache"), cache, copy_function=_copy, dirs_exist_ok=True)
     except OSError as error:
-        raise InputError(f"no compiler cache can be made: {_first_reason(error)}", path=cache) from None
+        raise InputError(f"cannot create a compiler cache: {_first_reason(error)}", path=cache) from None
     return cache
 
 
 def _measure_folder(folder: str) -> tuple[int, int]:
-    """How many files a folder holds, and how many bytes these have together."""
+    """Return the number of files in a folder, and their total size in bytes."""
     sizes = [
         os.path.getsize(path)
         for base, _, names in os.walk(folder)
@@ -219,27 +220,27 @@ def _measure_folder(folder: str) -> tuple[int, int]:
 
 
 def _copy(source: str, target: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # another run, which fills the template, has just renamed it
+    with contextlib.suppress(FileNotFoundError):  # another run that fills the template has just renamed it
         shutil.copy2(source, target)
 
 
 def _first_reason(error: OSError) -> str:
-    """Why it failed; of the many failures of copying a folder, the first."""
+    """Return why an operation failed; the first reason if copying a folder failed several times."""
     if isinstance(error, shutil.Error) and error.args and error.args[0]:
         return str(error.args[0][0][2])
     return error.strerror or str(error)
 
 
-def drop_case_folder(scratch: str, number: int) -> None:
-    """Remove what one case left behind."""
+def remove_case_folder(scratch: str, number: int) -> None:
+    """Remove the folder of a case."""
     shutil.rmtree(os.path.join(scratch, f"case-{number}"), ignore_errors=True)
 
 
-def _made(folder: str) -> str:
+def _create(folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        advice = "the variable TORCHSTONE_CACHE names another folder for what is kept between runs"
+        advice = "set TORCHSTONE_CACHE to use another folder for files that are kept between runs"
         raise InputError(f"cannot create the folder: {error.strerror}", path=folder, advice=advice) from None
     return folder
 

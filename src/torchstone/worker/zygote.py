@@ -1,9 +1,11 @@
 """The zygote: a process that has torch loaded and one tiny graph compiled, and forks a worker whenever the parent asks.
 
-A fork is only safe from a process with one thread that has touched no device: an OpenMP pool or a device context does not survive it. So the
-tiny graph is first compiled in a child that is thrown away (which fills the compiler's caches, with whatever threads that takes), and the thread count
-is checked before the first fork. If it is not one, the parent is told, and spawns its workers instead. Where torch was built for an accelerator,
-importing its compiler already touches the device (measured with torch 2.11 for CUDA): there the zygote stops short of that, and compiles nothing.
+Forking is only safe from a process with one thread that has touched no device: an OpenMP pool or a device
+context does not survive it. So the tiny graph is first compiled in a child, which fills the compiler's caches
+with as many threads as it likes, and the number of threads is checked before the first fork. If there is more
+than one, the parent spawns its workers instead. If torch was built for an accelerator, importing its compiler
+already touches the device (measured with torch 2.11 for CUDA): then the zygote does not import the compiler,
+and compiles nothing itself.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from torchstone.core.clock import monotonic
 from torchstone.worker import sources
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
-from torchstone.worker.keeper import has_hung_up, open_line, serve, tell
+from torchstone.worker.keeper import has_hung_up, open_control, serve, tell
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
+from torchstone.worker.repeatable import make_repeatable
 from torchstone.worker.sources import SourceError, load_source, prepare
 from torchstone.worker.worker import run_worker
 from torchstone.worker.worker_environment import enter
@@ -33,12 +36,10 @@ _COMPILER = ("torch._inductor.compile_fx", "torch._inductor.codecache", "torch._
 
 
 def main() -> None:
-    """Load everything, say so, then fork on request until the parent hangs up."""
-    control, setup = open_line(int(sys.argv[1]))
+    """Load everything, report that, then fork workers on request until the parent is gone."""
+    control, setup = open_control(int(sys.argv[1]))
     if setup.repeatable:
-        from torchstone.worker.repeatable import repeat_itself  # noqa: PLC0415  (only where counts are simulated)
-
-        repeat_itself()
+        make_repeatable()
     with dying_with_parent():
         reply = None if has_hung_up(control) else preload(setup)
     if reply is not None:
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
-    """Import torch and the suites' libraries and compile a tiny graph; the reply says what stands in the way of forking."""
+    """Import torch and the suites' libraries, and compile a tiny graph; the reply says why this process cannot fork, if so."""
     started = monotonic()
     try:
         _import_all(_FIRST)
@@ -55,16 +56,16 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
 
         touches_device = torch.accelerator.current_accelerator() is not None
         if not touches_device:
-            _import_all(_COMPILER)  # which keeps headers where TMPDIR is at this moment: in the template
+            _import_all(_COMPILER)  # its headers go into the present TMPDIR, which is in the template
         if setup.temporary:
             enter({"TMPDIR": setup.temporary})
-    except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
-        traceback.print_exc()  # the log has the whole of it
+    except Exception as error:  # noqa: BLE001  (nothing works without torch; the parent reports it)
+        traceback.print_exc()  # the whole traceback goes to the log
         return KeeperBroken(f"{type(error).__name__}: {error}")
     sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     notes = [note for source in setup.sources for note in _prepare_source(source)]
-    _quieten()
+    _stop_tqdm_monitor()
     wants_cpu = "cpu" in setup.devices or not (setup.devices or touches_device)
     if wants_cpu and (problem := _warm_up(setup.template, here=not touches_device)):
         notes.append(f"no warm-up compile: {problem}")
@@ -72,7 +73,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
 
 
 def _prepare_source(source: Mapping[str, str]) -> list[str]:
-    """Import what a suite needs. Code that is not ours goes first into a child: it may take the process down that runs it."""
+    """Import what a suite needs, and return the problems. Other packages' code is tried in a child first: it may crash."""
 
     def attempt() -> list[str]:
         return prepare(load_source(dict(source)))
@@ -90,15 +91,15 @@ def _import_all(names: tuple[str, ...]) -> None:
         importlib.import_module(name)
 
 
-def _quieten() -> None:
-    """Keep tqdm from starting its monitor thread, if some library has loaded it."""
+def _stop_tqdm_monitor() -> None:
+    """Keep tqdm, if it is loaded, from starting its monitor thread."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is not None:
         tqdm.tqdm.monitor_interval = 0
 
 
 def _warm_up(template: str, *, here: bool) -> str:
-    """Compile a tiny graph in a child, unless the template says that it was done, then here, which pays for lazy imports."""
+    """Compile a tiny graph: in a child, unless the template is filled; then here, which does the lazy imports."""
     if not is_filled(template) and (code := _in_child(lambda: fill(template, compile_tiny_graph))):
         return f"compiling a tiny graph failed in a child (exit code {code})"
     if here:
@@ -110,15 +111,18 @@ def _warm_up(template: str, *, here: bool) -> str:
 
 
 def _in_child(work: Callable[[], object]) -> int:
-    """Run something in a forked child, and give its exit code; should this process be killed meanwhile, all that the child has started ends, too."""
+    """Run a function in a forked child, and return its exit code. If this process is killed, the child's processes end too."""
     zygote, pid = os.getpid(), os.fork()
     if pid == 0:
-        _watch_over(work, zygote)
+        _run_watched(work, zygote)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _watch_over(work: Callable[[], object], zygote: int) -> None:
-    """Have a child do the work, and end it and the compilers that it leaves behind as soon as the zygote is gone: it dies by a signal, and can end nobody."""
+def _run_watched(work: Callable[[], object], zygote: int) -> None:
+    """Do the work in a child, and kill it and the compilers it started as soon as the zygote is gone.
+
+    A zygote is killed by a signal, so it cannot do this itself.
+    """
     code = 1
     try:
         adopt_orphans()
@@ -134,13 +138,14 @@ def _watch_over(work: Callable[[], object], zygote: int) -> None:
                 break
             time.sleep(_WATCHING)
         kill_children(_PATIENCE)
-    except BaseException:  # noqa: BLE001  (the exit code says that it failed, the log says how)
+    except BaseException:  # noqa: BLE001  (the exit code reports the failure, the log has the traceback)
         traceback.print_exc()
     finally:
         os._exit(code if 0 <= code < 256 else 1)
 
 
 def _why_not_fork() -> str:
+    """Return why this process cannot be forked safely; empty if it can."""
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"{threads} threads are running after the imports"
@@ -155,11 +160,13 @@ def _why_not_fork() -> str:
 
 
 def _preload_libraries(names: Sequence[str]) -> str:
-    """Import libraries that a user's file needs, if a child has shown that this leaves the process fit for forking."""
+    """Import libraries that a user's file needs, if a trial in a child shows that the process can still be forked."""
 
     def attempt() -> None:
         for name in names:
-            with contextlib.suppress(ImportError):  # some modules are no files, but made by others
+            with contextlib.suppress(
+                ImportError
+            ):  # some modules exist only after another one has created them
                 importlib.import_module(name)
         if problem := _why_not_fork():
             raise RuntimeError(problem)
@@ -168,9 +175,9 @@ def _preload_libraries(names: Sequence[str]) -> str:
         return "not preloaded"
     try:
         attempt()
-    except Exception as error:  # noqa: BLE001  (what went well in the child can still fail here; workers will import it)
+    except Exception as error:  # noqa: BLE001  (it may fail here although it worked in the child; workers will import it)
         return f"{type(error).__name__}: {error}"
-    _quieten()
+    _stop_tqdm_monitor()
     return ""
 
 

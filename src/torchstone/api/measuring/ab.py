@@ -44,7 +44,7 @@ from torchstone.measure.runner import RUNS
 from torchstone.measure.supervisor import Limits
 from torchstone.reporting.dialects.case_label import Labels
 from torchstone.reporting.views.comparison_rows import CompareReport
-from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
+from torchstone.worker.process_tree import ignoring_interrupts, terminated_as_interrupted
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -109,7 +109,7 @@ class AbExecution:
 
     def _save(self) -> None:
         """Write the measurements of undecided cases."""
-        with undisturbed():
+        with ignoring_interrupts():
             for contest in self.contests:
                 if not contest.verdict and contest.pairs:
                     write(contest, self.journals, self._repro)

@@ -154,7 +154,9 @@ def _environment(top: Fields) -> Environment:
     stated = {"versions": top.fields("requirements").value, "variables": top.fields("env_vars").value}
     for name, facts in stated.items():
         texts = {key: value for key, value in facts.items() if isinstance(value, str) and value}
-        said = texts or (name == "variables" and "env_vars" in top.value)  # none set, which is a fact too
-        if said and all(map(is_plain, (*texts, *texts.values()))):
+        is_stated = texts or (
+            name == "variables" and "env_vars" in top.value
+        )  # none set, which is a fact too
+        if is_stated and all(map(is_plain, (*texts, *texts.values()))):
             known = structs.replace(known, **{name: texts})
     return known

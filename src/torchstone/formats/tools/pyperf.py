@@ -58,7 +58,7 @@ class _Facts:
         for name in self._names:
             value = metadata.get(name)
             if value is not None and self._known.setdefault(name, value) != value:
-                problem = f"{name} differs between processes: {_told(self._known[name])} and {_told(value)}"
+                problem = f"{name} differs between processes: {_shortened(self._known[name])} and {_shortened(value)}"
                 advice = "a file holds benchmarks of one environment, each in one unit: split it"
                 raise entry.error(problem, f"metadata.{name}", advice)
 
@@ -79,7 +79,7 @@ class _Facts:
         )
 
 
-def _told(value: object) -> str:
+def _shortened(value: object) -> str:
     return printable(str(value), 60)
 
 

@@ -92,20 +92,19 @@ class Collection:
 
 def case_of(suite: str, benchmark: str, parameters: Mapping[str, str]) -> Case:
     """Return the case of a benchmark with these parameters; parameters named like an axis set that axis."""
-    axes: dict[str, Any] = {}
+    variant = Variant()
     further = {}
     for name, value in parameters.items():
         if name in _TEXT_AXES and value:
-            axes[name] = value
+            variant = structs.replace(variant, **{name: value})
         elif name == "dynamic" and value in _BOOLEANS:
-            axes[name] = _BOOLEANS[value]
+            variant = structs.replace(variant, dynamic=_BOOLEANS[value])
         elif name == "batch_size" and _COUNT.match(value):
-            axes[name] = int(value)
+            variant = structs.replace(variant, batch_size=int(value))
         else:
             further[name] = value
-    return Case(
-        benchmark, Probe.PERFORMANCE.value, suite, Variant(**axes, further=tuple(sorted(further.items())))
-    )
+    variant = structs.replace(variant, further=tuple(sorted(further.items())))
+    return Case(benchmark, Probe.PERFORMANCE.value, suite, variant)
 
 
 def name_of(entry: Fields, field: str) -> str:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import Probe
@@ -86,8 +85,7 @@ def read_ci_name(path: str, probe: str) -> CiName:
     """
     name = os.path.basename(path)
     if found := _NAME.fullmatch(name):
-        said: dict[str, Any] = found.groupdict()
-        return CiName(**said) if found["probe"] == probe else CiName()
+        return convert(found.groupdict(), CiName) if found["probe"] == probe else CiName()
     return _read_smoke_test_name(name) if probe == Probe.PERFORMANCE else CiName()
 
 

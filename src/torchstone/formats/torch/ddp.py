@@ -94,8 +94,8 @@ def _read_round(entry: Fields, model: str, size: int, link: JsonObject | None) -
         raise entry.error(f"more than {MOST_RANKS} ranks", "ranks")
     samples = entry.numbers("measurements")
     if not samples or min(samples) < _SHORTEST or max(samples) > _LONGEST:
-        told = f"expected seconds, each from {_SHORTEST:g} to {_LONGEST:g}"
-        raise entry.error(told, "measurements")
+        problem = f"expected seconds, each from {_SHORTEST:g} to {_LONGEST:g}"
+        raise entry.error(problem, "measurements")
     listed = () if ranks == list(range(len(ranks))) else (("rank_list", " ".join(map(str, ranks))),)
     strategy = NONE if link is None else DDP
     further = (*listed, ("ranks", str(len(ranks))), ("strategy", strategy))
@@ -150,7 +150,7 @@ def write(run: Run) -> str:
         )
     rounds = reports[0][1].outcomes if reports else ()
     groups = group_by_model(structs.replace(run, outcomes=rounds))
-    _refuse_namesakes(groups)
+    _refuse_duplicates(groups)
     results: list[JsonObject] = []
     for model, size, outcomes in groups:
         result = [{"ranks": ranks_of(o.case), "measurements": _samples(o)} for o in outcomes]
@@ -182,16 +182,16 @@ def split(run: Run) -> list[tuple[dict[str, str], Run]]:
 def left_out(run: Run) -> list[str]:
     """Return the scaling rounds that fit in no report, each with the reason."""
     rounds = [outcome for outcome in run.outcomes if outcome.case.probe == Probe.SCALING]
-    told = []
+    reasons = []
     if others := [outcome for outcome in rounds if not _has_place(outcome)]:
         ways = " and ".join(sorted({strategy_of(outcome.case) for outcome in others}))
-        told.append(f"{count_of(len(others), 'round')} with {ways}: a DDP report cannot hold them")
+        reasons.append(f"{count_of(len(others), 'round')} with {ways}: a DDP report cannot hold them")
     failed = [outcome for outcome in rounds if _has_place(outcome) and not _samples(outcome)]
-    told += [f"{_told(outcome.case)}: {outcome.status}" for outcome in failed]
+    reasons += [f"{_describe_round(outcome.case)}: {outcome.status}" for outcome in failed]
     kept = {outcome.case for outcome in _in_order(run)}
     alone = [o for o in rounds if _has_place(o) and _samples(o) and o.case not in kept]
     why = "its model has no result without DDP, which has to be the first"
-    return told + [f"{_told(outcome.case)}: {why}" for outcome in alone]
+    return reasons + [f"{_describe_round(outcome.case)}: {why}" for outcome in alone]
 
 
 def as_in_report(case: Case) -> Case | None:
@@ -203,7 +203,7 @@ def as_in_report(case: Case) -> Case | None:
     return Case(case.benchmark, case.probe, variant=Variant(batch_size=variant.batch_size, further=further))
 
 
-def _told(case: Case) -> str:
+def _describe_round(case: Case) -> str:
     ranks = count_of(count_ranks(case), "rank")
     return f"{case.name} on {ranks}" + (" without DDP" if strategy_of(case) == NONE else "")
 
@@ -267,7 +267,7 @@ def _several(reports: list[dict[str, str]]) -> UsageError:
     )
 
 
-def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
+def _refuse_duplicates(groups: list[tuple[str, int, list[Outcome]]]) -> None:
     """Refuse models of two suites that a report could not distinguish."""
     suites: dict[tuple[str, int], str] = {}
     for model, size, outcomes in groups:

@@ -44,7 +44,7 @@ def _result(path: str, line: int, cells: Sequence[str]) -> Measurement:
 def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
     value = table.read_positive(path, line, "expected", cells[2])
     if value == 0:
-        advice = "a margin relative to 0 means nothing: remove the row, and add it anew with 'torchstone accept --add-new'"
+        advice = "a margin relative to 0 means nothing: remove the row, and add it again with 'torchstone accept --add-new'"
         raise InputError("an expected value of 0", path=path, line=line, column="expected", advice=advice)
     margin = table.read_number(path, line, "margin", cells[3])
     if not 0 <= margin < 1:
@@ -146,7 +146,7 @@ def write_records(outcome: Outcome) -> str:
 
 
 def _record(outcome: Outcome, measurement: Measurement) -> JsonObject:
-    case, said = outcome.case, outcome.extra or {}
+    case, stated = outcome.case, outcome.extra or {}
     counter = (measurement.extra or {}).get(COUNTER, ORIGINAL_COUNTER)
     further = {} if counter == ORIGINAL_COUNTER else {COUNTER: counter}
     return {
@@ -156,13 +156,13 @@ def _record(outcome: Outcome, measurement: Measurement) -> JsonObject:
             "extra_info": {
                 "is_dynamic": case.variant.dynamic,
                 "device": case.variant.device,
-                "description": said.get("description", ""),
+                "description": stated.get("description", ""),
                 **further,
             },
         },
         "model": {
             "name": case.benchmark,
-            "type": said.get("category", ""),
+            "type": stated.get("category", ""),
             "backend": case.variant.backend,
         },
         "metric": {"name": measurement.metric, "benchmark_values": [smallest(measurement)]},

@@ -118,8 +118,8 @@ def _split(group: _Group) -> list[_Group]:
 
 def _ways(benchmark: Fields) -> dict[str, str]:
     """Return the counter and the definition of compile time; records of the original use the hardware counter."""
-    told = object_at(benchmark.value, "extra_info")
-    stated = {key: way for key in _STATED if (way := text_at(told, key))}
+    extra = object_at(benchmark.value, "extra_info")
+    stated = {key: way for key in _STATED if (way := text_at(extra, key))}
     if COUNTER not in stated and benchmark.value.get("name") == RECORDS:
         stated[COUNTER] = ORIGINAL_COUNTER
     return stated
@@ -277,7 +277,7 @@ def _records(run: Run, outcome: Outcome) -> list[JsonObject]:
 
 
 def _is_bare_failure(outcome: Outcome) -> bool:
-    """Return whether a case failed without measurements; it needs a record, or nobody would miss it."""
+    """Return whether a case failed without measurements; without a record, it would go unnoticed."""
     return outcome.status not in {PASSED, SKIPPED, ""} and not outcome.measurements
 
 

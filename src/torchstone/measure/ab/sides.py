@@ -24,7 +24,7 @@ from torchstone.measure.session import Session
 from torchstone.measure.targets import hash_file
 from torchstone.worker import worker_environment
 from torchstone.worker.machine.external_programs import ask
-from torchstone.worker.process_tree import undisturbed
+from torchstone.worker.process_tree import ignoring_interrupts
 from torchstone.worker.protocol.jobs import CodeTree, MeasureJob, PairPart
 from torchstone.worker.scratch import Scratch, make_scratch
 from torchstone.worker.worker_environment import World
@@ -177,7 +177,7 @@ class Side:
 
     def forget(self, number: int) -> None:
         """Remove what was compiled for a case."""
-        worker_environment.drop_case_folder(self.session.scratch, number)
+        worker_environment.remove_case_folder(self.session.scratch, number)
 
 
 @contextlib.contextmanager
@@ -239,7 +239,7 @@ def _closed_undisturbed() -> Iterator[contextlib.ExitStack]:
     try:
         yield stack
     finally:
-        with undisturbed():
+        with ignoring_interrupts():
             stack.close()
 
 

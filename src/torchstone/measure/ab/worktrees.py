@@ -8,8 +8,8 @@ import shutil
 import time
 
 from torchstone.measure.code.git import ask_git
-from torchstone.worker.process_tree import undisturbed
-from torchstone.worker.scratch import is_ours, remove_entry, remove_scratch, take_dead, worktree_of
+from torchstone.worker.process_tree import ignoring_interrupts
+from torchstone.worker.scratch import is_ours, lock_abandoned, remove_entry, remove_scratch, worktree_of
 
 GIT_TIMEOUT = 300.0
 _LEFT_ALONE = 24 * 3600.0
@@ -23,7 +23,7 @@ def worktree_name(scratch: str, commit: str) -> str:
 
 def remove_worktree(root: str, path: str) -> None:
     """Remove a worktree, also one that git was stopped while making."""
-    with undisturbed():
+    with ignoring_interrupts():
         if ask_git(["worktree", "remove", "--force", "--force", path], root, GIT_TIMEOUT).code == 0:
             return
         shutil.rmtree(path, ignore_errors=True)
@@ -44,7 +44,7 @@ def _sweep_entry(entry: str) -> None:
     if not scratch or not os.path.lexists(scratch):
         if time.time() - os.stat(entry).st_mtime > _LEFT_ALONE:
             remove_entry(entry)
-    elif is_ours(os.path.basename(scratch)) and (lock := take_dead(scratch)) is not None:
+    elif is_ours(os.path.basename(scratch)) and (lock := lock_abandoned(scratch)) is not None:
         remove_scratch(scratch)
         os.close(lock)
 

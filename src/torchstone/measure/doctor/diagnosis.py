@@ -318,12 +318,14 @@ def _counters(facts: Facts) -> Iterator[Finding]:
     what = f"the instructions probe counts with the {taken} counter"
     what += f"; on request: {', '.join(others)}" if others else ""
     for counter, problem in facts.counters.items():
-        why, _, advice = problem.partition("; ")
         if problem and order.index(counter) < order.index(taken):
             matters = f"{_GOOD_FOR.get(counter, '')} {_LESS_GOOD.get(taken, '')}".strip()
-            yield _note("counters", f"the {counter} counter cannot be used: {why}", matters, advice)
+            yield _note(
+                "counters", f"the {counter} counter cannot be used: {problem.reason}", matters, problem.advice
+            )
         elif problem:
-            what += f"; not here: {counter} ({why}{f': {advice}' if advice else ''})"
+            advice = f": {problem.advice}" if problem.advice else ""
+            what += f"; not here: {counter} ({problem.reason}{advice})"
     yield _ok("counters", what)
 
 

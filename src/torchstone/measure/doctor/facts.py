@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from torchstone.worker.probes.counting.perf_events import CounterProblem
+
 GIB = 1 << 30
 
 
@@ -50,7 +52,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """A machine as a diagnosis sees it. Bytes, seconds and shares are plain numbers.
 
     ``cores`` are those that may be used; ``load`` is how many of them other work used while we looked, ``stolen`` the share of time that the
-    hypervisor withheld. ``counters`` are those of the instructions probe, the best first, each with why it cannot be used, or nothing if it can;
+    hypervisor withheld. ``counters`` are those of the instructions probe, the best first, each with the problem that prevents its use, if any;
     ``counter`` is the one that is taken unless another is asked for. ``turbo_switch`` is the file that turns turbo off.
     """
 
@@ -77,7 +79,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     disk_left: int | None = None
     peak_can_be_reset: bool = False
     can_fork: bool = False
-    counters: dict[str, str] = {}
+    counters: dict[str, CounterProblem | None] = {}
     counter: str = ""
     clock_step: float = 1e-9
     clock_source: str | None = None

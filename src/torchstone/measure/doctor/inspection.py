@@ -36,8 +36,9 @@ except Exception as error:
     raise
 seconds = time.perf_counter() - began
 from torchstone.worker.machine.recorded_environment import probe_environment
+from torchstone.worker.protocol.codec import to_json
 device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
-print("\\n" + json.dumps({"seconds": seconds, "environment": probe_environment((), device)}))
+print("\\n" + json.dumps({"seconds": seconds, "environment": to_json(probe_environment((), device))}))
 """
 _SOURCE = "#include <Python.h>\n#include <vector>\nint main() { return 0; }\n"
 _SLOWED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "too hot", 0x80: "power brake"}
@@ -51,7 +52,7 @@ def inspect_machine(python: str = sys.executable) -> Facts:
     accelerators = list_accelerators(environment.get("accelerators", []))
     noise, load = watch(SECONDS_OF_NOISE)  # after everything that starts other processes
     cores = hardware.read_cores()
-    allowed, quota = cores["allowed"] or 1, cores["quota"]
+    allowed, quota = cores.allowed or 1, cores.quota
     folder = tempfile.gettempdir()
     counters = find_counters()
     return Facts(
@@ -131,7 +132,7 @@ def ask_compiler() -> tuple[str | None, str]:
 
 def list_accelerators(seen: list[dict[str, Any]]) -> tuple[Accelerator, ...]:
     """The devices that torch sees, and those that only the vendor's tool lists."""
-    listed = {facts["uuid"]: facts for facts in read_nvidia()}
+    listed = {facts.uuid: facts for facts in read_nvidia()}
     if not listed:
         return tuple(Accelerator(each["index"], each["name"], memory=each["memory"]) for each in seen)
     processes, reasons = read_nvidia_processes(), read_nvidia_reasons()
@@ -139,15 +140,15 @@ def list_accelerators(seen: list[dict[str, Any]]) -> tuple[Accelerator, ...]:
     found = []
     for number, (uuid, facts) in enumerate(listed.items()):
         bits = reasons.get(uuid, 0)
-        clock = facts.get("sm_clock_max_mhz")
+        clock = facts.sm_clock_max_mhz
         found.append(
             Accelerator(
                 usable.get(uuid, {}).get("index", number),
-                str(facts.get("name", "NVIDIA device")),
+                str(facts.name or "NVIDIA device"),
                 uuid in usable,
                 usable.get(uuid, {}).get("memory"),
                 tuple(f"{printable(name)} (process {pid})" for on, pid, name in processes if on == uuid),
-                facts["persistence"] == "Enabled" if "persistence" in facts else None,
+                facts.persistence == "Enabled" if facts.persistence is not None else None,
                 clock if isinstance(clock, int) else None,
                 bool(bits & _CLOCK_SET),
                 tuple(dict.fromkeys(why for bit, why in _SLOWED.items() if bits & bit)),

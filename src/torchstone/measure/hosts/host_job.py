@@ -131,7 +131,7 @@ def follow(job: Job, session: Session, limits: Limits, watcher: Watcher) -> None
     """Do this host's part of every round, until the first host says that it is over."""
     number = 0
     while (order := job.line.next_order(number)) is not None:
-        number = int(order.pop("number"))
+        number = int(str(order.pop("number")))
         ordered, part = _decode_round(order)
         if job.place.index < part.hosts:
             own, outcome = _do_part(number, ordered, part, job, session, limits, watcher)

@@ -12,7 +12,7 @@ from torchstone.reporting.html.case_table import status_badge
 from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, join, long_text
 from torchstone.reporting.html.links import link_row, link_rows
 from torchstone.reporting.svg.drawing import draw_parts
-from torchstone.reporting.views.caches import WARM, cache_figures, format_percent, split_metric
+from torchstone.reporting.views.caches import WARM, cache_figures, format_percent
 from torchstone.reporting.views.case_row import CaseFinding, CaseRow, format_metric, format_ratio
 from torchstone.reporting.views.facts_of_files import FileFacts
 from torchstone.reporting.views.page_view import Gate, Page
@@ -384,10 +384,9 @@ def _metric_meanings(names: Sequence[str]) -> dict[str, str]:
     words = {}
     for name in names:
         if name in METRICS:
-            split, meaning = split_metric(name), METRICS[name].meaning
-            word = f"\u2026_{split[1]}" if split else name
-            meaning = meaning.partition(": ")[2] if split else meaning
-            words[word] = f"{meaning} [{METRICS[name].unit}]"
+            metric = METRICS[name]
+            word = f"\u2026_{metric.quantity}" if metric.quantity else name
+            words[word] = f"{metric.quantity_meaning or metric.meaning} [{metric.unit}]"
     return words
 
 

@@ -113,10 +113,9 @@ class MissingStart(Struct, frozen=True):
 
 
 def split_metric(metric: str) -> tuple[str, str] | None:
-    """Split a metric of the compile_cache probe into scenario and quantity; None for any other metric."""
-    scenario, _, quantity = metric.partition("_")
+    """Return the scenario and the quantity of a metric of the compile_cache probe; None for other metrics."""
     known = METRICS.get(metric)
-    return (scenario, quantity) if known and known.probes == (Probe.COMPILE_CACHE,) else None
+    return (known.scenario, known.quantity) if known and known.scenario else None
 
 
 def read_starts(outcome: Outcome) -> tuple[Start, ...]:

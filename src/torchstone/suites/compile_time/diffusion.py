@@ -146,8 +146,8 @@ def make_block_class(shared: bool) -> type[nn.Module]:
             )
             seen = self.project(normalized(image) * (1 + scale) + shift).chunk(3, dim=-1)
             image = image + gate * self.merge(attend(*seen))
-            told = self.project_text(text).chunk(2, dim=-1)
-            image = image + self.merge_text(attend(self.ask_text(normalized(image)), *told))
+            projected = self.project_text(text).chunk(2, dim=-1)
+            image = image + self.merge_text(attend(self.ask_text(normalized(image)), *projected))
             result: Tensor = image + last_gate * self.network(
                 normalized(image) * (1 + last_scale) + last_shift
             )

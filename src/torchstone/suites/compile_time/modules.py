@@ -159,7 +159,7 @@ class GuardEvaluation(Counted):
         self.guards: Any = _debug_get_cache_entry_list(code)[0].guard_manager
         self.variables = {"self": module, "value": value}
         if not self.guards.check(self.variables):
-            raise RuntimeError("the guards refuse what they were made for")
+            raise RuntimeError("the guards reject the input they were made for")
 
     def work(self) -> None:
         """Check the guards."""

@@ -189,7 +189,7 @@ def cumulative_time(module: str, report: str) -> float:
         columns = line.removeprefix("import time:").split("|")
         if len(columns) == 3 and columns[2].strip() == module:
             return float(columns[1])
-    raise RuntimeError(f"python did not say how long the import of {module} took")
+    raise RuntimeError(f"python did not report the import time of {module}")
 
 
 def collect() -> Sequence[Counted]:
@@ -209,11 +209,11 @@ def collect() -> Sequence[Counted]:
 
 def _overheads() -> list[Counted]:
     """Return every kind of call, with static and dynamic sizes; and one on a CPU without generated code."""
-    told = "a call of a compiled addition"
-    kinds: list[tuple[str, str, dict[str, Any]]] = [
-        ("", told, {}),
-        ("_inference_mode", f"{told} in inference mode", {"inferring": True}),
-        ("_requires_grad", f"{told} that records a gradient", {"trained": True}),
+    call = "a call of a compiled addition"
+    kinds: list[tuple[str, str, dict[str, bool]]] = [
+        ("", call, {}),
+        ("_inference_mode", f"{call} in inference mode", {"inferring": True}),
+        ("_requires_grad", f"{call} that records a gradient", {"trained": True}),
         (
             "_requires_grad_backward",
             "backward of a compiled addition",
@@ -225,7 +225,7 @@ def _overheads() -> list[Counted]:
             "runtime_overhead_eager_cpu",
             backend="eager",
             device="cpu",
-            description=f"{told}, run by eager torch",
+            description=f"{call}, run by eager torch",
         )
     ]
     for kind, description, attributes in kinds:

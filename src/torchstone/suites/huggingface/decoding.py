@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin, EncoderDecoderCache
 
 from torchstone.define.benchmarks import Work
-from torchstone.suites.huggingface.llm import Shape
+from torchstone.suites.huggingface.llm_shapes import Shape
 from torchstone.suites.huggingface.models import configure, find_class, random_tokens
 
 SMALL_PROMPT = 48
@@ -95,7 +95,7 @@ class Slot(nn.Module, CacheLayerMixin):  # type: ignore[no-untyped-call]  # the 
         self,
         key_states: Tensor,
         value_states: Tensor,
-        *args: Any,  # noqa: ANN401, ARG002  (what else models give, nobody here needs)
+        *args: Any,  # noqa: ANN401, ARG002  (models pass more, which is not needed here)
         **kwargs: Any,  # noqa: ANN401, ARG002  (transformers' own signature)
     ) -> tuple[Tensor, Tensor]:
         """Store the new token's keys and values; return all visible ones."""

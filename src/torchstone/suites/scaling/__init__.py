@@ -38,7 +38,7 @@ def collect() -> Sequence[Benchmark]:
     ]
 
 
-def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
+def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (all checks share one signature)
     """Return the accuracy settings: batch norm over few images makes deep models unstable."""
     return Check(4e-2 if name in OF_TORCHVISION else 1e-3 if dtype == "float32" else 1e-2)
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchstone.define.benchmarks import Work
-from torchstone.suites.scaling import OF_TORCHVISION
 from torchstone.suites.smoke.networks import Attention, Convnet, Mlp
 
 IMAGE_SIDES = {"full": 224, "small": 64}
@@ -48,7 +47,7 @@ class SmallTransformer(nn.Module):
 
 def build(name: str, batch_size: int, size: str) -> Work:
     """Return a model with random weights and inputs; ``small`` means smaller images or narrower layers."""
-    if name in OF_TORCHVISION:
+    if name not in SMALL_MODELS:
         side = IMAGE_SIDES[size]
         model = _from_torchvision(name)
         return Work(model, (torch.randn(batch_size, 3, side, side),), loss=cross_entropy)

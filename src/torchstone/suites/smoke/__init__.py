@@ -25,7 +25,7 @@ def collect() -> Sequence[Benchmark]:
     return [Benchmark(name, partial(_build, name), size, check=check) for name, size in BATCH_SIZES.items()]
 
 
-def check(mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
+def check(mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (all checks share one signature)
     """Return tight accuracy settings: the networks are shallow, so compiled results stay close."""
     tolerance = 1e-3 if mode == "training" or dtype != "float32" else 1e-4
     return Check(tolerance, optimizer="sgd" if mode == "training" else "")

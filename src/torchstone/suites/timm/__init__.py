@@ -47,7 +47,7 @@ def collect() -> Sequence[Benchmark]:
     ]
 
 
-def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (every rule is asked the same way)
+def check(name: str, mode: str, dtype: str, device: str) -> Check:  # noqa: ARG001  (all checks share one signature)
     """Return the accuracy settings of a model: batch norm over few images makes training unstable."""
     if mode == "training":
         optimizer = "" if device.startswith("cpu") else "sgd"

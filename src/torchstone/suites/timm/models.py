@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import timm
@@ -26,7 +27,7 @@ SMALL_IMAGES = {
 CURRENT_NAMES = {"adv_inception_v3": "inception_v3.tf_adv_in1k"}
 """timm's current names of models, by the old names in common use."""
 
-# These leave out something at random in training: as good as never here, so that results can be compared; but the code for it still runs.
+# Rates of dropout in training: so small that results can be compared, but not zero, so that its code still runs.
 NEARLY_NO_DROPOUT = {
     "ghostnet_100": {"drop_rate": 1e-30},
     "swin_base_patch4_window7_224": {"drop_path_rate": 1e-30},
@@ -41,10 +42,9 @@ def build(name: str, batch_size: int, size: str) -> Work:
     if not timm.is_model(current):
         raise NotImplementedError(f"timm {timm.__version__} has no {current}")
     side = SMALL_IMAGES.get(name, SMALL_IMAGE) if size == "small" else None
-    told: dict[str, Any] = dict(NEARLY_NO_DROPOUT.get(name, {}))
-    if side and name.startswith(FIXED_IMAGE):
-        told["img_size"] = side
-    model: Any = timm.create_model(current, pretrained=False, **told)
+    image = {"img_size": side} if side and name.startswith(FIXED_IMAGE) else {}
+    create: Callable[..., Any] = timm.create_model
+    model = create(current, pretrained=False, **NEARLY_NO_DROPOUT.get(name, {}), **image)
     channels, height, width = model.pretrained_cfg["input_size"]
     shape = (channels, side or height, side or width)
     fit_batch_norms(model, torch.randn(FITTING_IMAGES[size], *shape))

@@ -1,1 +1,1 @@
-"""Facts about this machine: hardware, accelerators, installed software, environment variables."""
+"""Read facts about this machine: hardware, accelerators, installed software, environment variables."""

@@ -1,4 +1,4 @@
-"""Accelerators: what torch says of them, and what the vendor's own tool adds. Nothing here raises.
+"""Read facts about accelerators, from torch and from the vendor's own tool. Nothing here raises.
 
 Standard library and torch only: it also runs inside workers. torch is imported inside functions.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torchstone.worker.machine.external_programs import ask
@@ -26,22 +27,58 @@ _NVIDIA_FIELDS = {
     "utilization_percent": "utilization.gpu",
 }
 
+VendorValue = str | float | None
+"""A number if the tool printed one, else its text; None if it stated nothing."""
 
-def read_accelerators(device: str) -> list[dict[str, Any]]:
-    """The accelerators of the kind that ``device`` names, as torch sees them; none for the CPU, which is left untouched.
+
+@dataclass(frozen=True)
+class VendorFacts:
+    """What the vendor's tool states about one device."""
+
+    uuid: str = ""
+    name: VendorValue = None
+    driver: VendorValue = None
+    memory_mib: VendorValue = None
+    persistence: VendorValue = None
+    power_limit_w: VendorValue = None
+    sm_clock_mhz: VendorValue = None
+    sm_clock_max_mhz: VendorValue = None
+    memory_clock_max_mhz: VendorValue = None
+    temperature_c: VendorValue = None
+    utilization_percent: VendorValue = None
+
+
+@dataclass(frozen=True)
+class AcceleratorFound:
+    """What torch and the vendor's tool state about one device; ``memory`` is in bytes."""
+
+    index: int
+    name: str
+    memory: int | None
+    units: int | str | None = None
+    architecture: int | str | None = None
+    capability: str | None = None
+    uuid: str | None = None
+    driver: VendorValue = None
+    power_limit_w: VendorValue = None
+    sm_clock_max_mhz: VendorValue = None
+    memory_clock_max_mhz: VendorValue = None
+    persistence: VendorValue = None
+
+
+def read_accelerators(device: str) -> list[AcceleratorFound]:
+    """Return the accelerators of the kind that ``device`` names, as torch sees them; none for the CPU.
 
     This starts the device's driver in the calling process.
     """
     kind = device.partition(":")[0]
     if kind in _NO_ACCELERATOR:
         return []
-    with contextlib.suppress(Exception):  # a device that cannot be asked is a device nothing is known of
+    with contextlib.suppress(Exception):  # nothing is known about a device that cannot be queried
         import torch  # noqa: PLC0415  (importing this module must not load torch)
 
         module = torch.get_device_module(kind)
-        found = [_describe(module, number) for number in range(_count(module, kind))]
-        _add_vendor_facts(found)
-        return found
+        return _with_vendor_facts([_describe(module, number) for number in range(_count(module, kind))])
     return []
 
 
@@ -54,45 +91,65 @@ def _count(module: Any, kind: str) -> int:  # noqa: ANN401  (a device's module)
     return int(module.device_count()) if module.is_available() else 0
 
 
-def _describe(module: Any, number: int) -> dict[str, Any]:  # noqa: ANN401  (torch.cuda or a module with the same interface)
-    """What a device's own module says of one device; each module offers other parts of this."""
-    facts: dict[str, Any] = {"index": number, "name": None, "memory": None}
+def _describe(module: Any, number: int) -> AcceleratorFound:  # noqa: ANN401  (torch.cuda or a module with the same interface)
+    """Return what a device's own module states; each module offers other parts of this."""
+    name = ""
+    found = AcceleratorFound(number, "", None)
     with contextlib.suppress(Exception):
-        facts["name"] = str(module.get_device_name(number))
+        name = str(module.get_device_name(number))
     with contextlib.suppress(Exception):
         properties = module.get_device_properties(number)
-        facts["name"] = facts["name"] or str(properties.name)
-        facts["memory"] = int(properties.total_memory)
-        for fact, attribute in (("units", "multi_processor_count"), ("architecture", "gcnArchName")):
-            value = getattr(properties, attribute, None)
-            if value and value != facts["name"]:  # which NVIDIA devices repeat as their architecture
-                facts[fact] = value if isinstance(value, int) else str(value)
+        name = name or str(properties.name)
+        found = replace(found, memory=int(properties.total_memory))
+        found = replace(
+            found,
+            units=_stated(properties, "multi_processor_count", name),
+            architecture=_stated(properties, "gcnArchName", name),
+        )
         if hasattr(properties, "major"):
-            facts["capability"] = f"{properties.major}.{properties.minor}"
+            found = replace(found, capability=f"{properties.major}.{properties.minor}")
         if uuid := getattr(properties, "uuid", None):
-            facts["uuid"] = str(uuid).removeprefix("GPU-")
-    if facts["memory"] is None:
+            found = replace(found, uuid=str(uuid).removeprefix("GPU-"))
+    if found.memory is None:
         with contextlib.suppress(Exception):
-            facts["memory"] = int(module.mem_get_info(number)[1])
-    facts["name"] = facts["name"] or module.__name__.rpartition(".")[2]
-    return facts
+            found = replace(found, memory=int(module.mem_get_info(number)[1]))
+    return replace(found, name=name or module.__name__.rpartition(".")[2])
 
 
-def _add_vendor_facts(found: list[dict[str, Any]]) -> None:
-    """Lay what the vendor's tool says over what torch said: by uuid, or by position where both list as many."""
+def _stated(properties: object, attribute: str, name: str) -> int | str | None:
+    """Return a property; None if it only repeats the name, as NVIDIA devices do with their architecture."""
+    value = getattr(properties, attribute, None)
+    if not value or value == name:
+        return None
+    return value if isinstance(value, int) else str(value)
+
+
+def _with_vendor_facts(found: list[AcceleratorFound]) -> list[AcceleratorFound]:
+    """Add the vendor's facts: matched by uuid, or by position if both list the same number of devices."""
     listed = read_nvidia() or read_rocm()
-    by_uuid = {facts["uuid"]: facts for facts in listed if "uuid" in facts}
-    for number, facts in enumerate(found):
-        vendor = by_uuid.get(facts.get("uuid", ""))
-        if vendor is None and len(listed) == len(found) and "uuid" not in facts:
+    by_uuid = {facts.uuid: facts for facts in listed if facts.uuid}
+    complete = []
+    for number, each in enumerate(found):
+        vendor = by_uuid.get(each.uuid or "")
+        if vendor is None and len(listed) == len(found) and not each.uuid:
             vendor = listed[number]
-        for name in ("driver", "power_limit_w", "sm_clock_max_mhz", "memory_clock_max_mhz", "persistence"):
-            if vendor and name in vendor:
-                facts[name] = vendor[name]
+        complete.append(_merge(each, vendor) if vendor else each)
+    return complete
 
 
-def read_nvidia() -> list[dict[str, Any]]:
-    """What ``nvidia-smi`` says of each device, with numbers as numbers; nothing where there is no such tool."""
+def _merge(found: AcceleratorFound, vendor: VendorFacts) -> AcceleratorFound:
+    return replace(
+        found,
+        driver=vendor.driver,
+        power_limit_w=vendor.power_limit_w,
+        sm_clock_max_mhz=vendor.sm_clock_max_mhz,
+        memory_clock_max_mhz=vendor.memory_clock_max_mhz,
+        persistence=vendor.persistence,
+    )
+
+
+def read_nvidia() -> list[VendorFacts]:
+    """Return what ``nvidia-smi`` states about each device; nothing if there is no such tool."""
     fields = list(_NVIDIA_FIELDS.values())
     query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     answer = ask(query)
@@ -101,14 +158,14 @@ def read_nvidia() -> list[dict[str, Any]]:
         values = [value.strip() for value in line.split(",")]
         if len(values) == len(fields):
             stated = zip(_NVIDIA_FIELDS, values, strict=True)
-            facts = {name: _value(value) for name, value in stated if not value.startswith("[")}
-            facts["uuid"] = str(facts.get("uuid", "")).removeprefix("GPU-")
-            found.append(facts)
+            facts = {name: value for name, value in stated if not value.startswith("[")}
+            uuid = facts.pop("uuid", "").removeprefix("GPU-")
+            found.append(VendorFacts(uuid, **{name: _value(value) for name, value in facts.items()}))
     return found
 
 
 def read_nvidia_processes() -> list[tuple[str, int, str]]:
-    """The processes on NVIDIA devices: uuid of the device, process id, name."""
+    """Return the processes on NVIDIA devices: uuid of the device, process id, name."""
     fields = "gpu_uuid,pid,process_name"
     answer = ask(["nvidia-smi", f"--query-compute-apps={fields}", "--format=csv,noheader"])
     found = []
@@ -120,7 +177,7 @@ def read_nvidia_processes() -> list[tuple[str, int, str]]:
 
 
 def read_nvidia_reasons() -> dict[str, int]:
-    """Why each NVIDIA device does not run at its highest clock, as the bits that the driver gives, by uuid."""
+    """Return, by uuid, the driver's bits for why an NVIDIA device does not run at its highest clock."""
     for field in (
         "clocks_event_reasons.active",
         "clocks_throttle_reasons.active",
@@ -136,7 +193,7 @@ def read_nvidia_reasons() -> dict[str, int]:
     return {}
 
 
-def _value(text: str) -> str | float | int:
+def _value(text: str) -> str | float:
     try:
         number = float(text)
     except ValueError:
@@ -144,8 +201,8 @@ def _value(text: str) -> str | float | int:
     return int(number) if number == int(number) else number
 
 
-def read_rocm() -> list[dict[str, Any]]:
-    """What ``rocm-smi`` says of each device; nothing where there is no such tool."""
+def read_rocm() -> list[VendorFacts]:
+    """Return what ``rocm-smi`` states about each device; nothing if there is no such tool."""
     answer = ask(["rocm-smi", "--showdriverversion", "--showmaxpower", "--json"])
     try:
         stated = json.loads(answer.out) if answer.code == 0 else {}
@@ -158,9 +215,8 @@ def read_rocm() -> list[dict[str, Any]]:
     return [_rocm_card(card, driver) for card in cards if isinstance(card, dict)]
 
 
-def _rocm_card(card: dict[str, Any], driver: object) -> dict[str, Any]:
-    facts: dict[str, Any] = {"driver": str(driver)} if driver else {}
-    for name, value in card.items():
-        if name.startswith("Max Graphics Package Power"):
-            facts["power_limit_w"] = _value(str(value))
-    return facts
+def _rocm_card(card: dict[str, object], driver: object) -> VendorFacts:
+    powers = [value for name, value in card.items() if name.startswith("Max Graphics Package Power")]
+    return VendorFacts(
+        driver=str(driver) if driver else None, power_limit_w=_value(str(powers[-1])) if powers else None
+    )

@@ -1,4 +1,4 @@
-"""Asking other programs, which may be absent, broken or slow. Standard library only: it also runs inside workers."""
+"""Run other programs, which may be absent, broken or slow. Standard library only: it also runs inside workers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _OF_A_HOOK = {
     "GIT_COMMON_DIR",
 }
 _ONLY_LOCAL = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-"""A partial clone fetches what it lacks, by a program that the repository's configuration names."""
+"""A partial clone would fetch missing objects with a program that the repository's configuration names."""
 
 
 class Answer(NamedTuple):
-    """What a command printed and how it ended; ``code`` is None if it could not be started or took too long."""
+    """Output and exit code of a command; ``code`` is None if it could not be started or timed out."""
 
     code: int | None
     out: str
@@ -58,9 +58,10 @@ def ask(
 
 
 def _environment_for(program: str, git_config: Sequence[tuple[str, str]]) -> dict[str, str] | None:
-    """The variables of a program; None for all that this process has. Git is to fetch nothing.
+    """Return the variables of a program; None to inherit all of this process. Git must not fetch anything.
 
-    A hook of git has the index of the commit that is being made. To git itself, asked about another tree, it would be that tree's.
+    In a git hook, variables name the index of the commit that is being made. Git would use it for any other
+    tree too, so they are removed.
     """
     if program != "git":
         return None
@@ -76,6 +77,6 @@ def _environment_for(program: str, git_config: Sequence[tuple[str, str]]) -> dic
 
 
 def first_line(command: Sequence[str], timeout: float = 5.0) -> str:
-    """The first line that a command prints; empty where it is not there, fails, or takes too long."""
+    """Return the first line that a command prints; empty if it is absent, fails, or times out."""
     answer = ask(command, timeout)
     return answer.out.strip().partition("\n")[0].strip() if answer.code == 0 else ""

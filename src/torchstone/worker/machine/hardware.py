@@ -1,6 +1,6 @@
-"""The machine, read from ``/proc`` and ``/sys``. What cannot be known is None, and nothing here raises.
+"""Read facts about the machine from ``/proc`` and ``/sys``. Unknown facts are None; nothing here raises.
 
-Standard library only: it also runs inside workers. ``root`` is for tests, which bring their own ``/proc`` and ``/sys``.
+Standard library only: it also runs inside workers. Tests pass a ``root`` with their own ``/proc`` and ``/sys``.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torchstone.worker.machine.external_programs import ask, first_line
 
@@ -19,30 +19,75 @@ _UNLIMITED = 1 << 60  # how version 1 of control groups writes "no limit"
 _NO_RANDOMIZE = 0x0040000  # the personality that `setarch -R` gives
 
 
-def read_machine(root: Path = ROOT) -> dict[str, Any]:
-    """All that is known of the machine; bytes and counts are plain numbers."""
-    return {
-        "host": platform.node(),
-        "os": read_os(root),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpu": {
-            "model": read_cpu_model(root),
-            "family": read_cpu_family(root),
-            "governor": read_governor(root),
-            "turbo": read_turbo(root),
-            "smt": read_smt(root),
-            "numa_nodes": count_numbered(root / "sys/devices/system/node", "node") or None,
-        },
-        "cores": read_cores(root),
-        "memory": {"total": read_meminfo(root).get("MemTotal"), "limit": memory_limit(root)},
-        "virtual_machine": read_virtual_machine(root),
-        "container": read_container(root),
-    }
+@dataclass(frozen=True)
+class ProcessorFound:
+    """Facts about the processor and its clock settings."""
+
+    model: str | None
+    family: str | None
+    governor: str | None
+    turbo: bool | None
+    smt: bool | None
+    numa_nodes: int | None
+
+
+@dataclass(frozen=True)
+class CoresFound:
+    """Number of physical and logical cores, of those that affinity allows, and of cores that the quota is worth."""
+
+    physical: int | None
+    logical: int | None
+    allowed: int | None
+    quota: float | None
+
+
+@dataclass(frozen=True)
+class MemoryFound:
+    """Bytes of memory, and the limit of the control groups."""
+
+    total: int | None
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class MachineFound:
+    """Facts about the machine."""
+
+    host: str
+    os: str
+    kernel: str
+    architecture: str
+    cpu: ProcessorFound
+    cores: CoresFound
+    memory: MemoryFound
+    virtual_machine: str | None
+    container: str | None
+
+
+def read_machine(root: Path = ROOT) -> MachineFound:
+    """Return all facts about the machine."""
+    return MachineFound(
+        host=platform.node(),
+        os=read_os(root),
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        cpu=ProcessorFound(
+            model=read_cpu_model(root),
+            family=read_cpu_family(root),
+            governor=read_governor(root),
+            turbo=read_turbo(root),
+            smt=read_smt(root),
+            numa_nodes=count_numbered(root / "sys/devices/system/node", "node") or None,
+        ),
+        cores=read_cores(root),
+        memory=MemoryFound(read_meminfo(root).get("MemTotal"), memory_limit(root)),
+        virtual_machine=read_virtual_machine(root),
+        container=read_container(root),
+    )
 
 
 def read(path: Path) -> str:
-    """A small file's text, without the space around it; empty where there is none or it may not be read."""
+    """Return the text of a small file, stripped; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0\n \t")
     except (OSError, ValueError):
@@ -50,7 +95,7 @@ def read(path: Path) -> str:
 
 
 def read_number(path: Path) -> int | None:
-    """The whole number that a file holds."""
+    """Return the whole number in a file; None if there is none."""
     text = read(path)
     return int(text) if text.removeprefix("-").isdecimal() else None
 
@@ -61,7 +106,7 @@ def _switch(path: Path) -> bool | None:
 
 
 def read_os(root: Path = ROOT) -> str:
-    """The system's name as it calls itself."""
+    """Return the name of the operating system."""
     for line in read(root / "etc/os-release").splitlines():
         key, _, value = line.partition("=")
         if key == "PRETTY_NAME" and value:
@@ -72,14 +117,14 @@ def read_os(root: Path = ROOT) -> str:
 
 
 def _cpuinfo(root: Path) -> dict[str, str]:
-    """What ``/proc/cpuinfo`` says of the first processor."""
+    """Return the fields of the first processor in ``/proc/cpuinfo``."""
     first = read(root / "proc/cpuinfo").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def read_cpu_model(root: Path = ROOT) -> str | None:
-    """The processor's name. ARM kernels do not state it, but lscpu knows most."""
+    """Return the processor's name. ARM kernels do not state it, but lscpu knows most."""
     stated = _cpuinfo(root).get("model name")
     if stated:
         return stated
@@ -93,7 +138,7 @@ def read_cpu_model(root: Path = ROOT) -> str | None:
 
 
 def read_cpu_family(root: Path = ROOT) -> str | None:
-    """Vendor, family and model number: many virtual machines call different processors by one name."""
+    """Return vendor, family and model number: virtual machines often give different processors the same name."""
     info = _cpuinfo(root)
     if "cpu family" in info:
         return f"{info.get('vendor_id', '')} {info['cpu family']}.{info.get('model', '')}".strip()
@@ -103,35 +148,35 @@ def read_cpu_family(root: Path = ROOT) -> str | None:
 
 
 def read_governor(root: Path = ROOT) -> str | None:
-    """The frequency governor of all cores; several, joined with commas, if they differ."""
+    """Return the frequency governor of all cores; several, joined with commas, if they differ."""
     found = {read(path / "cpufreq/scaling_governor") for path in numbered(root / _CPU, "cpu")} - {""}
     return ", ".join(sorted(found)) or None
 
 
 def read_turbo(root: Path = ROOT) -> bool | None:
-    """Whether cores may clock above their base frequency."""
+    """Return whether cores may clock above their base frequency."""
     path = turbo_switch(root)
     return None if path is None else _switch(path) is not path.name.startswith("no_")
 
 
 def turbo_switch(root: Path = ROOT) -> Path | None:
-    """The file that turns turbo on and off; one that is called ``no_turbo`` does it the other way round."""
+    """Return the file that turns turbo on and off; ``no_turbo`` has the inverse meaning."""
     names = ("intel_pstate/no_turbo", "cpufreq/boost", "cpufreq/policy0/boost")
     return next((path for name in names if _switch(path := root / _CPU / name) is not None), None)
 
 
 def read_smt(root: Path = ROOT) -> bool | None:
-    """Whether several threads share a core."""
+    """Return whether several threads share a core."""
     return _switch(root / _CPU / "smt/active")
 
 
 def read_clock_source(root: Path = ROOT) -> str | None:
-    """What the kernel reads the time from."""
+    """Return the kernel's clock source."""
     return read(root / "sys/devices/system/clocksource/clocksource0/current_clocksource") or None
 
 
 def read_randomized(root: Path = ROOT) -> bool | None:
-    """Whether this process and its children get a random address space layout each."""
+    """Return whether this process and its children each get a random address space layout."""
     chosen = read_number(root / "proc/sys/kernel/randomize_va_space")
     if chosen is None:
         return None
@@ -143,7 +188,7 @@ def read_randomized(root: Path = ROOT) -> bool | None:
 
 
 def numbered(folder: Path, prefix: str) -> list[Path]:
-    """The entries of a folder that are a prefix and a number."""
+    """Return the entries of a folder whose names are this prefix and a number."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -152,24 +197,24 @@ def numbered(folder: Path, prefix: str) -> list[Path]:
 
 
 def count_numbered(folder: Path, prefix: str) -> int:
-    """How many entries of a folder are a prefix and a number."""
+    """Return the number of entries whose names are this prefix and a number."""
     return len(numbered(folder, prefix))
 
 
-def read_cores(root: Path = ROOT) -> dict[str, Any]:
-    """Physical cores, logical ones, those that affinity allows, and how many the quota is worth."""
+def read_cores(root: Path = ROOT) -> CoresFound:
+    """Return the number of cores."""
     siblings = {read(path / "topology/thread_siblings_list") for path in numbered(root / _CPU, "cpu")} - {""}
     affinity = getattr(os, "sched_getaffinity", None)
-    return {
-        "physical": len(siblings) or None,
-        "logical": os.cpu_count(),
-        "allowed": len(affinity(0)) if affinity else os.cpu_count(),
-        "quota": cpu_quota(root),
-    }
+    return CoresFound(
+        physical=len(siblings) or None,
+        logical=os.cpu_count(),
+        allowed=len(affinity(0)) if affinity else os.cpu_count(),
+        quota=cpu_quota(root),
+    )
 
 
 def read_meminfo(root: Path = ROOT) -> dict[str, int]:
-    """``/proc/meminfo`` in bytes; elsewhere at least the total, where the system tells."""
+    """Return ``/proc/meminfo`` in bytes; on other systems at least the total, if known."""
     found = {}
     for line in read(root / "proc/meminfo").splitlines():
         key, _, value = line.partition(":")
@@ -185,13 +230,13 @@ def read_meminfo(root: Path = ROOT) -> dict[str, int]:
 
 
 def swap_used(root: Path = ROOT) -> int | None:
-    """The bytes of swap in use."""
+    """Return the bytes of swap in use."""
     known = read_meminfo(root)
     return known["SwapTotal"] - known["SwapFree"] if {"SwapTotal", "SwapFree"} <= set(known) else None
 
 
 def read_virtual_machine(root: Path = ROOT) -> str | None:
-    """A hint that this is a virtual machine: what its firmware calls itself, or that the processor says so."""
+    """Return the firmware's name if the processor says that this is a virtual machine; None if it is not."""
     info = _cpuinfo(root)
     if "hypervisor" not in info.get("flags", "").split():
         return None
@@ -200,7 +245,7 @@ def read_virtual_machine(root: Path = ROOT) -> str | None:
 
 
 def read_container(root: Path = ROOT) -> str | None:
-    """A hint that this is a container."""
+    """Return the kind of container this probably is; None if it is not one."""
     for name, kind in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
         if (root / name).exists():
             return kind
@@ -209,7 +254,7 @@ def read_container(root: Path = ROOT) -> str | None:
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """The folders of this process's control group and of all those around it, for one controller; either version."""
+    """Yield the folders of this process's control group and its parents, for one controller, in either version."""
     base = root / "sys/fs/cgroup"
     for line in read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -226,7 +271,7 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """How many cores' time the control groups allow, or None where they set no limit."""
+    """Return how many cores the control groups' quota is worth; None if they set no limit."""
     quotas = []
     for folder in cgroup_folders("cpu", root):
         share = read(folder / "cpu.max").split()
@@ -238,7 +283,7 @@ def cpu_quota(root: Path = ROOT) -> float | None:
 
 
 def memory_limit(root: Path = ROOT) -> int | None:
-    """The bytes that the control groups allow, or None where they set no limit."""
+    """Return the memory limit of the control groups in bytes; None if they set none."""
     limits = [
         read_number(folder / name)
         for folder in cgroup_folders("memory", root)
@@ -248,7 +293,7 @@ def memory_limit(root: Path = ROOT) -> int | None:
 
 
 def memory_left(root: Path = ROOT) -> int | None:
-    """The bytes that can still be had: of the machine, and of the control groups' limits."""
+    """Return the bytes still available, of the machine's memory and within the control groups' limits."""
     left = [read_meminfo(root).get("MemAvailable")]
     for folder in cgroup_folders("memory", root):
         for limit, used in (
@@ -257,18 +302,18 @@ def memory_left(root: Path = ROOT) -> int | None:
         ):
             most, now = read_number(folder / limit), read_number(folder / used)
             if most is not None and now is not None and most < _UNLIMITED:
-                left.append(max(most - now + _given_back_on_demand(folder), 0))
+                left.append(max(most - now + _reclaimable(folder), 0))
     return min((amount for amount in left if amount is not None), default=None)
 
 
-def _given_back_on_demand(folder: Path) -> int:
-    """The bytes of a control group that only keep copies of files."""
+def _reclaimable(folder: Path) -> int:
+    """Return the bytes of a control group that only cache files."""
     pairs = (line.partition(" ") for line in read(folder / "memory.stat").splitlines())
     return next((int(value) for key, _, value in pairs if key == "inactive_file" and value.isdecimal()), 0)
 
 
 def times_throttled(root: Path = ROOT) -> int | None:
-    """How often this process's control group had used up its quota and had to wait."""
+    """Return how often this process's control group was throttled because its quota was used up."""
     for folder in cgroup_folders("cpu", root):
         for line in read(folder / "cpu.stat").splitlines():
             key, _, value = line.partition(" ")

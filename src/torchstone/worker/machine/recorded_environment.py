@@ -1,8 +1,8 @@
-"""The environment of a run: machine, accelerators, software, variables, threads, as plain dictionaries.
+"""Read the environment of a run: machine, accelerators, software, variables, threads.
 
-Standard library and torch only (torch inside functions): it runs inside a worker, where nothing else may be installed. A fact
-that cannot be had is None or left out; no fact is worth failing for. ``torchstone.core.fingerprint`` says which of them decide
-whether times may be compared.
+Standard library and torch only (torch inside functions): it runs inside a worker, where nothing else may be
+installed. An unknown fact is None or left out; no fact makes a run fail. ``torchstone.core.fingerprint``
+defines which facts decide whether times may be compared.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from torchstone.core.environment_variables import KNOWN, shown_value
 from torchstone.worker.machine.accelerators import read_accelerators
 from torchstone.worker.machine.external_programs import first_line
 from torchstone.worker.machine.hardware import read_machine
+from torchstone.worker.protocol.codec import to_json
+from torchstone.worker.protocol.replies import EnvironmentFound
 
 _ALWAYS = ("numpy", "triton")
 _DISTRIBUTIONS = {"triton": ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu")}
@@ -30,20 +32,21 @@ _OWN_PREFIXES = (
     "TORCHSTONE",
     "TORCHELASTIC_",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-)  # the others are what torchrun sets
+)  # set by torchstone and by torchrun
 
 
-def probe_environment(libraries: Sequence[str], device: str, own: Collection[str] = ()) -> dict[str, Any]:
-    """All facts of this process's environment, ready for JSON.
+def probe_environment(libraries: Sequence[str], device: str, own: Collection[str] = ()) -> EnvironmentFound:
+    """Return all facts of this process's environment.
 
-    ``libraries`` are the modules whose versions matter besides torch; ``device`` is what is measured on (accelerators are only looked at,
-    and their driver only started, if it is one); ``own`` names variables that the harness itself has set.
+    ``libraries`` are the modules whose versions matter besides torch. ``device`` is the device to measure on;
+    accelerators are queried, and their driver started, only if it is one. ``own`` names variables that
+    torchstone itself has set.
     """
-    return {
-        "machine": _attempt(read_machine, {}),
-        "device": device,
-        "accelerators": read_accelerators(device),
-        "software": {
+    return EnvironmentFound(
+        machine=_attempt(lambda: to_json(read_machine()), {}),
+        device=device,
+        accelerators=tuple(map(to_json, read_accelerators(device))),
+        software={
             "python": {
                 "version": platform.python_version(),
                 "implementation": platform.python_implementation(),
@@ -52,21 +55,21 @@ def probe_environment(libraries: Sequence[str], device: str, own: Collection[str
             "compiler": _attempt(read_compiler, None),
             "libc": _attempt(lambda: " ".join(platform.libc_ver()).strip() or None, None),
         },
-        "versions": read_versions(("torch", *libraries)),
-        "variables": read_variables(own),
-        "threads": _attempt(_count_threads, None),
-    }
+        versions=read_versions(("torch", *libraries)),
+        variables=read_variables(own),
+        threads=_attempt(_count_threads, None),
+    )
 
 
 def _attempt(function: Callable[[], Any], otherwise: Any) -> Any:  # noqa: ANN401  (facts are anything)
     try:
         return function()
-    except Exception:  # noqa: BLE001  (no fact is worth losing a run for)
+    except Exception:  # noqa: BLE001  (a fact that cannot be read must not fail a run)
         return otherwise
 
 
-def _read_torch() -> dict[str, Any]:
-    """What torch was built from and for."""
+def _read_torch() -> dict[str, str | bool | None]:
+    """Return torch's version, its source and what it was built for."""
     import torch  # noqa: PLC0415  (importing this module must not load torch)
 
     return {
@@ -86,7 +89,7 @@ def _count_threads() -> int:
 
 
 def compiler_command() -> list[str]:
-    """The C++ compiler that inductor would call: ``$CXX``, or the system's own."""
+    """Return the command of the C++ compiler that inductor would call: ``$CXX``, or the system's own."""
     default = "clang++" if sys.platform == "darwin" else "g++"
     try:
         return shlex.split(os.environ.get("CXX", "")) or [default]
@@ -95,18 +98,18 @@ def compiler_command() -> list[str]:
 
 
 def read_compiler() -> str | None:
-    """The C++ compiler's own description, or None where there is none."""
+    """Return the C++ compiler's description of itself; None if there is no compiler."""
     return first_line([*compiler_command(), "--version"]) or None
 
 
 def read_versions(libraries: Sequence[str]) -> dict[str, str]:
-    """The versions of these modules, and of numpy and triton, as far as they are installed."""
+    """Return the versions of these modules, and of numpy and triton, if installed."""
     found = {name: _version(name) for name in dict.fromkeys((*libraries, *_ALWAYS))}
     return {name: version for name, version in found.items() if version}
 
 
 def _version(name: str) -> str | None:
-    """A module's version: its own word if it is imported, else that of its distribution."""
+    """Return a module's version: the one it states if it is imported, else that of its distribution."""
     stated = getattr(sys.modules.get(name), "__version__", None)
     if stated:
         return str(stated)
@@ -119,7 +122,7 @@ def _version(name: str) -> str | None:
 
 
 def read_variables(own: Collection[str] = ()) -> dict[str, str]:
-    """The environment variables that may change a measurement, by name; what they hold, only where that is known to be a setting."""
+    """Return the environment variables that may change a measurement; values are hidden unless known to be settings."""
     return {
         name: shown_value(name, value)
         for name, value in sorted(os.environ.items())

@@ -13,20 +13,19 @@ import torch
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
-from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.batch import find_batch_dependence
 from torchstone.worker.probes.outputs.precision import reproducible
-from torchstone.worker.probes.outputs.saved_outputs import find_kept_difference, keep_outputs
+from torchstone.worker.probes.outputs.saved_outputs import find_saved_difference, save_outputs
 from torchstone.worker.probes.outputs.similarity import (
     OutputComparison,
     find_bitwise_difference,
-    find_stranger,
+    find_unrelated,
 )
-from torchstone.worker.probes.outputs.values import take_apart, tensors_in
+from torchstone.worker.probes.outputs.values import Outputs, take_apart, tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
-    NO_COMPILER,
     Origin,
     Target,
     default_loss,
@@ -37,16 +36,16 @@ from torchstone.worker.probes.subject import (
     read_random_state,
     seed_everything,
 )
+from torchstone.worker.protocol.jobs import NO_COMPILER
 
 STEPS = 2
 LEARNING_RATE = 0.01
 NOTHING = "nothing was compared: no tensor and no number came out of the model, and it changed no input and no buffer"
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-Outputs = dict[str, Any]
 
 
 @dataclass
-class Ran:
+class RunResults:
     """Results of one run by name: the outputs of the model, and what it wrote into its inputs and buffers.
 
     ``written`` names the latter; ``unwritten`` are the inputs and buffers it left alone, because the other
@@ -84,7 +83,7 @@ def measure_accuracy(
     identity: dict[str, str],
 ) -> None:
     """Compare, and add to ``result``; a case that ends early raises ``Stopped`` with its status."""
-    told = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
+    details = result.extra["accuracy"] = {"tolerance": check.tolerance, "cosine": check.cosine}
     with gradient_mode(target.mode), reproducible():
         if check.uncompared:
             _run_uncompared(origin, target, check, clock, result, identity)
@@ -95,14 +94,14 @@ def measure_accuracy(
             eager = _run_eager(origin, target, check)
         finally:
             if origin.rebuilt:
-                told["rebuilt"] = origin.rebuilt
+                details["rebuilt"] = origin.rebuilt
         if reference is not None:
-            why = _find_stranger(reference, eager, origin, target, check)
+            why = _find_unrelated(reference, eager, origin, target, check)
             reference = None if why else reference
-        told["reference"] = "none" if reference is None else "float64"
+        details["reference"] = "none" if reference is None else "float64"
         if reference is None and not check.cosine:
             check = replace(check, cosine=True)
-            told |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
+            details |= {"cosine": True, "why_cosine": f"no float64 reference: {why}"}
             result.caution(CautionKind.NO_REFERENCE, why=why)
         clock.enter("compile")
         compiled = _run_compiled(origin, target, check, eager)
@@ -113,7 +112,7 @@ def measure_accuracy(
         _judge(
             comparison, eager.outputs, compiled, lambda: _run_compiled(origin, target, check, eager), result
         )
-        _compare_with_kept(plan, compiled, result)
+        _compare_with_saved(plan, compiled, result)
         if plan.batch_invariant:
             _check_batches(origin, target, result)
 
@@ -136,16 +135,18 @@ def _run_uncompared(
     result.status, result.message = "pass_due_to_skip", check.uncompared
 
 
-def _find_stranger(reference: Outputs, eager: Ran, origin: Origin, target: Target, check: Check) -> str:
+def _find_unrelated(
+    reference: Outputs, eager: RunResults, origin: Origin, target: Target, check: Check
+) -> str:
     """Return why float64 computes something else than eager in float32; empty if it does not.
 
     Low-precision dtypes may differ a lot by rounding alone, so for them this is only checked if the model
     draws random numbers, with a separate run in float32.
     """
     if target.dtype == "float32":
-        return find_stranger(reference, eager.outputs, check.tolerance)
+        return find_unrelated(reference, eager.outputs, check.tolerance)
     plain, _ = _run_in("float32", origin, target, check) if eager.drew else (None, "")
-    return find_stranger(reference, plain, check.tolerance) if plain else ""
+    return find_unrelated(reference, plain, check.tolerance) if plain else ""
 
 
 def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[Outputs | None, str]:
@@ -157,7 +158,7 @@ def _run_in(dtype: str, origin: Origin, target: Target, check: Check) -> tuple[O
         return None, f"{tell(error).partition(chr(10))[0]:.200}"
 
 
-def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
+def _run_eager(origin: Origin, target: Target, check: Check) -> RunResults:
     """Run eager twice: a model that does not agree with itself cannot be compared with anything."""
     with ending_as("eager_1st_run_fail", "eager_1st_run_OOM", is_out_of_memory):
         work = origin.copy()
@@ -176,7 +177,7 @@ def _run_eager(origin: Origin, target: Target, check: Check) -> Ran:
     return first
 
 
-def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
+def _without_own_model(ran: RunResults, origin: Origin, target: Target) -> RunResults:
     """Replace unchanged tensors of the run's model by the origin's, so that the copy can be freed."""
     theirs = {
         name: each for name, each in _writable(origin.work, target.mode) if not name.startswith("input")
@@ -185,7 +186,7 @@ def _without_own_model(ran: Ran, origin: Origin, target: Target) -> Ran:
     return replace(ran, unwritten=kept)
 
 
-def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> Outputs:
+def _run_compiled(origin: Origin, target: Target, check: Check, eager: RunResults) -> Outputs:
     """Return the compiled results. Tensors that either side wrote to are among the results of both."""
     with ending_as("fail_to_run", "OOM", is_out_of_memory):
         reset_capture()
@@ -196,12 +197,12 @@ def _run_compiled(origin: Origin, target: Target, check: Check, eager: Ran) -> O
         return compiled.outputs
 
 
-def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> Ran:
+def _run(work: Work, target: Target, model: Callable[..., Any], check: Check) -> RunResults:
     """Run some steps of the work with ``model`` in place of its own, and return everything they produced, by name."""
     seed_everything()
     chance = read_random_state(target.device.device)
     before = {name: (tensor, _version(tensor)) for name, tensor in _writable(work, target.mode)}
-    ran = Ran(
+    ran = RunResults(
         _train(work, target, model, check) if target.mode == "training" else _infer(work, target, model)
     )
     for name, tensor in _writable(work, target.mode):
@@ -301,11 +302,11 @@ def _judge(
         result.status, result.message = "pass_due_to_skip", NOTHING
 
 
-def _compare_with_kept(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:
+def _compare_with_saved(plan: AccuracyPlan, compiled: Outputs, result: Result) -> None:
     """Compare bit by bit with the outputs saved by an earlier run, and save these."""
-    if plan.compare_with and (difference := find_kept_difference(plan.compare_with, compiled)):
+    if plan.compare_with and (difference := find_saved_difference(plan.compare_with, compiled)):
         raise Stopped("not_bitwise_equivalent", difference)
-    if plan.save_to and (problem := keep_outputs(plan.save_to, compiled)):
+    if plan.save_to and (problem := save_outputs(plan.save_to, compiled)):
         result.caution(CautionKind.OUTPUTS_NOT_SAVED, problem=problem)
 
 

@@ -13,17 +13,17 @@ from typing import Any
 import torch
 
 DEEPEST = 6
-Holding = torch.nn.Module | torch.Tensor
+Captured = torch.nn.Module | torch.Tensor
 
 
-def find_holdings(function: Callable[..., Any]) -> dict[str, Holding]:
+def find_captured(function: Callable[..., Any]) -> dict[str, Captured]:
     """Return the modules and tensors a callable captures, by a name that is the same for every copy.
 
     A module is listed under an empty name. Global variables are ignored: they are shared by everyone.
     """
     if isinstance(function, torch.nn.Module):
         return {"": function}
-    found: dict[str, Holding] = {}
+    found: dict[str, Captured] = {}
     seen: set[int] = set()
     for name, each in _held(function, "", 0):
         if id(each) not in seen:
@@ -50,7 +50,7 @@ def closes_over_state(function: object, depth: int = 0) -> bool:
     )
 
 
-def _held(value: object, name: str, depth: int) -> Iterator[tuple[str, Holding]]:
+def _held(value: object, name: str, depth: int) -> Iterator[tuple[str, Captured]]:
     if isinstance(value, torch.nn.Module | torch.Tensor):
         yield name, value
     elif depth <= DEEPEST:

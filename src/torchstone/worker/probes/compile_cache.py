@@ -15,17 +15,16 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Check, Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.cache_events import listening, read_look_ups
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
 from torchstone.worker.probes.compiler.compile_phases import read_phases
 from torchstone.worker.probes.compiler.own_artifacts import is_made_here, note_made
-from torchstone.worker.probes.device import is_out_of_memory
-from torchstone.worker.probes.outputs.saved_outputs import keep_outputs, load_outputs, on_cpu
+from torchstone.worker.probes.outputs.saved_outputs import load_outputs, on_cpu, save_outputs
 from torchstone.worker.probes.outputs.similarity import OutputComparison, find_bitwise_difference
-from torchstone.worker.probes.outputs.values import take_apart
+from torchstone.worker.probes.outputs.values import Outputs, take_apart
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
 from torchstone.worker.probes.subject import (
-    NO_COMPILER,
     Target,
     find_trained,
     gradient_mode,
@@ -33,15 +32,16 @@ from torchstone.worker.probes.subject import (
     seed_everything,
 )
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
-from torchstone.worker.protocol.jobs import Scenario
+from torchstone.worker.protocol.codec import to_json
+from torchstone.worker.protocol.jobs import NO_COMPILER, Scenario
 
 
 @dataclass(frozen=True)
-class _First:
+class _FirstCall:
     """The first compiled call: the time of its result, by the monotonic clock, and the result."""
 
     at: float
-    values: dict[str, Any]
+    values: Outputs
 
 
 def find_offers() -> dict[str, str]:
@@ -86,7 +86,7 @@ def measure_scenario(
     _settle_values(scenario, first.values, check)
 
 
-def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _First:
+def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Result) -> _FirstCall:
     """Make the first compiled calls, and record what torch reports about them."""
     reset_capture()
     _forget_artifacts()
@@ -98,7 +98,7 @@ def _call_compiled(work: Work, target: Target, scenario: Scenario, result: Resul
         first = _first_calls(work, target)
     _add_seconds(result)
     result.extra["look_ups"] = read_look_ups()
-    result.extra["events"] = events.seen
+    result.extra["events"] = [to_json(each) for each in events.seen]
     if events.more:
         result.caution(CautionKind.LOOK_UPS_NOT_LISTED, more=events.more)
     return first
@@ -117,20 +117,20 @@ def _add_seconds(result: Result) -> None:
         result.add(f"{phase}_seconds", spent)
 
 
-def _first_calls(work: Work, target: Target) -> _First:
+def _first_calls(work: Work, target: Target) -> _FirstCall:
     """Make as many compiled calls as the performance probe's warm-up: a later one may compile again."""
     seed_everything()
     call = make_call(work, target, target.compile(work.model))
     value = call()
     target.device.synchronize()
-    first = _First(time.monotonic(), _first_values(value, work, target))
+    first = _FirstCall(time.monotonic(), _first_values(value, work, target))
     for _ in range(WARM_UP_CALLS - 1):
         call()
     target.device.synchronize()
     return first
 
 
-def _first_values(value: Any, work: Work, target: Target) -> dict[str, Any]:  # noqa: ANN401  (whatever the model returns)
+def _first_values(value: Any, work: Work, target: Target) -> Outputs:  # noqa: ANN401  (whatever the model returns)
     """Return the results of the first call; in training, the gradients too."""
     values = on_cpu(dict(take_apart(value)))
     if target.mode == "training":
@@ -202,9 +202,9 @@ def _save_artifacts(path: str, made_here: str, result: Result) -> None:
     }
 
 
-def _settle_values(scenario: Scenario, values: dict[str, Any], check: Check) -> None:
+def _settle_values(scenario: Scenario, values: Outputs, check: Check) -> None:
     """Save the first result for later scenarios, or compare it with the saved one."""
-    if scenario.keep and (problem := keep_outputs(scenario.keep, values)):
+    if scenario.keep and (problem := save_outputs(scenario.keep, values)):
         raise Stopped("fail_to_run", f"the first result cannot be kept: {problem}")
     if not scenario.expected:
         return

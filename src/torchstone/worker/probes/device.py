@@ -1,4 +1,4 @@
-"""Wrap one device for the probes: synchronisation, peak memory, out-of-memory errors.
+"""Wrap one device for the probes: synchronisation and peak memory.
 
 Everything goes through PyTorch's accelerator API or the device's own module, so nothing is specific to a
 vendor.
@@ -12,18 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-
-from torchstone.worker.probes.reply import tell
-
-_OUT_OF_MEMORY = (
-    "out of memory",
-    "can't allocate memory",
-    "cannot allocate memory",
-    "not enough memory",
-    "status_alloc_failed",  # messages of CUDA's libraries if their workspace does not fit
-    "bad_alloc",
-    "bad allocation",
-)
 
 
 class Device:
@@ -94,29 +82,6 @@ def _process_peak() -> int | None:
     except OSError:
         return None
     return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, or its cause, says that memory ran out, on any device."""
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        found = waiting.pop()
-        if found is None or id(found) in seen:
-            continue
-        seen.add(id(found))
-        if isinstance(found, MemoryError | torch.OutOfMemoryError):
-            return True
-        text = tell(found).lower()
-        if isinstance(found, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY):
-            return True
-        inner = getattr(found, "inner_exception", None)  # a backend's error, wrapped by torch
-        waiting += [
-            found.__cause__,
-            found.__context__,
-            inner if isinstance(inner, BaseException) else None,
-        ]
-    return False
 
 
 def find_problem(name: str) -> str:

@@ -14,11 +14,13 @@ import torch
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.counted import Counted
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import open_counter
 from torchstone.worker.probes.counting.perf_events import CounterError
-from torchstone.worker.probes.device import is_out_of_memory
+from torchstone.worker.probes.counting.profile import record_profile
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as
+from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CountPlan
 
 ITERATIONS = {"hardware": 5, "simulated": 5, "python": 3, "cpu_time": 5}
@@ -55,9 +57,7 @@ def measure_instructions(counted: Counted, plan: CountPlan, clock: PhaseClock, r
         with ending_as("fail_to_run", "OOM", is_out_of_memory), alone:
             _count(counting, plan, result)
             if plan.profile:
-                from torchstone.worker.probes.counting.profile import record_profile  # noqa: PLC0415  (only on request)
-
-                result.extra["profile"] = record_profile(counting)
+                result.extra["profile"] = to_json(record_profile(counting))
         clock.enter("compare")
     finally:
         with contextlib.suppress(Exception):

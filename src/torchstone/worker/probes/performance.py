@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torchstone.analyze.ratio import CONFIDENCE
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import add_capture, read_capture, reset_capture
-from torchstone.worker.probes.device import is_out_of_memory
 from torchstone.worker.probes.outputs.values import tensors_in
 from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
-from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import Pairs, StopRule, Strain, time_pairs
 from torchstone.worker.probes.warm_up import WarmUp, WarmUpDifference, compare_warm_ups, warm_up
+from torchstone.worker.protocol.jobs import NO_COMPILER
 
 NANOSECONDS_A_MILLISECOND = 1e6
 BYTES_A_GIGABYTE = 1e9
@@ -98,12 +98,14 @@ def _add_difference(result: Result, difference: WarmUpDifference, identity: dict
 def _add_times(result: Result, pairs: Pairs) -> None:
     """Add the samples in order, and the speedup with its interval."""
     ratio = pairs.ratio()
-    stated: dict[str, Any] = {"pairs": len(pairs.eager), "stopped": pairs.stopped}
+    count = len(pairs.eager)
     if ratio.low is not None and ratio.high is not None and math.isfinite(ratio.high):
-        stated |= {"interval": [ratio.low, ratio.high], "confidence": CONFIDENCE, "method": METHOD}
+        interval = (ratio.low, ratio.high)
+        how = {"confidence": CONFIDENCE, "method": METHOD}
+        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped, interval=interval, **how)
     else:
-        result.caution(CautionKind.FEW_PAIRS, pairs=len(pairs.eager))
-    result.add("speedup", ratio.value, **stated)
+        result.caution(CautionKind.FEW_PAIRS, pairs=count)
+        result.add("speedup", ratio.value, pairs=count, stopped=pairs.stopped)
     eager_block, compiled_block = pairs.blocks
     for metric, times, block in (
         ("abs_latency", pairs.compiled, compiled_block),

@@ -11,6 +11,11 @@ from typing import Any, Protocol
 from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
 from torchstone.core.clock import monotonic
 from torchstone.core.vocabulary import LEFT_OUT
+from torchstone.worker.protocol.jobs import Order
+from torchstone.worker.protocol.replies import Measured, MeasurementDetails, TurnReady, TurnTaken
+
+Exchange = Callable[[TurnReady | TurnTaken], Order]
+"""Sends a reply to the parent, and returns the order that it answers with."""
 
 
 class Reporter(Protocol):
@@ -41,19 +46,20 @@ class Result:
     """The result so far: complete when the probe returns, and still useful if it does not."""
 
     status: str = "pass"
-    measurements: list[dict[str, Any]] = field(default_factory=list)
+    measurements: list[Measured] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     message: str = ""
     cautions: list[CautionMessage] = field(default_factory=list)
 
-    def add(self, metric: str, samples: Sequence[float] | float, **extra: Any) -> None:  # noqa: ANN401  (JSON values)
-        """Add a measurement; samples that are not finite are dropped."""
+    def add(self, metric: str, samples: Sequence[float] | float, **details: Any) -> None:  # noqa: ANN401  (fields of MeasurementDetails)
+        """Add a measurement, with the fields of ``MeasurementDetails``; samples that are not finite are dropped."""
         taken = [samples] if isinstance(samples, int | float) else [_plain_number(each) for each in samples]
         if not taken or not all(map(math.isfinite, taken)):
             self.caution(CautionKind.NOT_MEASURED, metric=metric)
             return
-        entry: dict[str, Any] = {"metric": metric, "samples": taken}
-        self.measurements.append({**entry, "extra": extra} if extra else entry)
+        self.measurements.append(
+            Measured(metric, tuple(taken), MeasurementDetails(**details) if details else None)
+        )
 
     def leave_out(self, metric: str, why: str) -> None:
         """Record that a metric is deliberately absent, and why."""

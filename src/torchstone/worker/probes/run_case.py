@@ -9,13 +9,12 @@ from torchstone.define.counted import Counted
 from torchstone.worker.probes.accuracy import AccuracyPlan, measure_accuracy
 from torchstone.worker.probes.compile_cache import measure_scenario
 from torchstone.worker.probes.counting.compiled_model import CompiledModel
-from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.performance import measure_performance
-from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
-from torchstone.worker.probes.subject import Origin, Target, build
+from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, Stopped
+from torchstone.worker.probes.subject import Origin, build, read_target
 from torchstone.worker.probes.timing import StopRule
-from torchstone.worker.probes.turns import Exchange, look_at_code, pin, scatter_memory, take_turns
+from torchstone.worker.probes.turns import look_at_code, pin, scatter_memory, take_turns
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, MeasureOptions, PairPart
 
 
@@ -63,20 +62,6 @@ def run_case(
     if pair.tree:
         found = look_at_code(pair.tree)
         result.extra["code"] = {"strays": found.strays, "imported": found.imported}
-
-
-def read_target(axes: CaseAxes) -> Target:
-    """Convert the axes of a case for the probes."""
-    return Target(
-        Device(axes.device),
-        axes.mode,
-        axes.dtype,
-        axes.backend,
-        axes.dynamic,
-        axes.compile_mode,
-        axes.fullgraph,
-        axes.options,
-    )
 
 
 def _check(benchmark: Benchmark, axes: CaseAxes) -> Check:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,11 +16,14 @@ import torch.distributed as dist
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
 from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
-from torchstone.define.benchmarks import Work
-from torchstone.worker.probes.device import Device, is_out_of_memory
+from torchstone.define.benchmarks import Benchmark, Work
+from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.reply import Stopped, ending_as, tell
-from torchstone.worker.probes.subject import NO_COMPILER, Target, default_loss, find_trained
-from torchstone.worker.protocol.jobs import RoundPlan
+from torchstone.worker.probes.subject import Target, build, default_loss, find_trained, read_target
+from torchstone.worker.protocol.jobs import NO_COMPILER, CaseAxes, RoundPlan
+from torchstone.worker.protocol.rank_report import RankReport
+from torchstone.worker.ranks.progress import TellProgress
 
 PROFILED = 10
 """Profiled iterations, after the timed ones: profiling slows them down."""
@@ -45,11 +49,27 @@ class Trained:
     cautions: tuple[CautionMessage, ...] = ()
 
 
-Tell = Callable[[str, int], None]
-"""Called with the phase and its number of finished iterations."""
+def train_rank(
+    benchmark: Benchmark, axes: CaseAxes, plan: RoundPlan, rank: int, tell_progress: TellProgress
+) -> RankReport:
+    """Build the benchmark on the rank's device, train it, and return the report."""
+    target = read_target(axes)
+    target.device.activate()
+    make = partial(build, benchmark, target, axes.batch_size, axes.size)
+    trained = train(make, target, plan, tell_progress)
+    return RankReport(
+        rank,
+        "pass",
+        device=axes.device,
+        samples=tuple(trained.samples),
+        peak=trained.peak,
+        own=tuple(trained.own),
+        communication=tuple(trained.communication),
+        cautions=tuple(trained.cautions),
+    )
 
 
-def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progress: Tell) -> Trained:
+def train(make: Callable[[], Work], target: Target, plan: RoundPlan, tell_progress: TellProgress) -> Trained:
     """Train as planned, in this rank; all ranks of a round do the same at the same time."""
     tell_progress("load", 0)
     work = make()
@@ -190,7 +210,7 @@ def _agree_on_count(seconds: float, device: Device, plan: RoundPlan) -> int:
 
 
 def time_iterations(
-    step: Callable[[], None], device: Device, plan: RoundPlan, count: int, tell_progress: Tell
+    step: Callable[[], None], device: Device, plan: RoundPlan, count: int, tell_progress: TellProgress
 ) -> Trained:
     """Time each iteration until the device has finished; all ranks begin together."""
     has_peak = device.reset_peak()

@@ -14,14 +14,14 @@ from typing import Any, cast
 import torch
 
 from torchstone.define.benchmarks import Benchmark, Work
-from torchstone.worker.probes.captured_state import Holding, closes_over_state, find_holdings
-from torchstone.worker.probes.device import Device, is_out_of_memory
+from torchstone.worker.failures import is_out_of_memory
+from torchstone.worker.probes.captured_state import Captured, closes_over_state, find_captured
+from torchstone.worker.probes.device import Device
 from torchstone.worker.probes.outputs.values import NotMeasurableError, map_parts, modules_in, tensors_in
 from torchstone.worker.probes.reply import tell
+from torchstone.worker.protocol.jobs import NO_COMPILER, CaseAxes
 
 SEED = 1337
-NO_COMPILER = "none"
-"""The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,20 @@ class Target:
         if self.dtype != "amp":
             return contextlib.nullcontext()
         return cast("contextlib.AbstractContextManager[None]", torch.autocast(self.device.type))
+
+
+def read_target(axes: CaseAxes) -> Target:
+    """Convert the axes of a case for the probes."""
+    return Target(
+        Device(axes.device),
+        axes.mode,
+        axes.dtype,
+        axes.backend,
+        axes.dynamic,
+        axes.compile_mode,
+        axes.fullgraph,
+        axes.options,
+    )
 
 
 def seed_everything(seed: int = SEED) -> None:
@@ -97,7 +111,7 @@ def place(work: Work, device: torch.device, dtype: torch.dtype | None, mode: str
     Tensors that are passed twice, or are the model's own parameters, stay shared.
     """
     convert = functools.partial(_convert, device=device, dtype=dtype)
-    holdings = find_work_holdings(work)
+    holdings = find_captured_by_work(work)
     for held in holdings.values():
         if isinstance(held, torch.nn.Module):
             _convert_module(held, device, dtype)
@@ -115,22 +129,22 @@ def place(work: Work, device: torch.device, dtype: torch.dtype | None, mode: str
     return replace(work, args=args, kwargs=kwargs)
 
 
-def find_work_holdings(work: Work) -> dict[str, Holding]:
+def find_captured_by_work(work: Work) -> dict[str, Captured]:
     """Return everything the work computes with besides input tensors, by name.
 
     That is what model and loss capture, and modules among the inputs.
     """
     inputs = enumerate(modules_in((work.args, dict(work.kwargs))))
     named = [
-        *find_holdings(work.model).items(),
-        *((f"loss.{name}", each) for name, each in (find_holdings(work.loss) if work.loss else {}).items()),
+        *find_captured(work.model).items(),
+        *((f"loss.{name}", each) for name, each in (find_captured(work.loss) if work.loss else {}).items()),
         *((f"input module {number}", each) for number, each in inputs),
     ]
     first = {id(each): name for name, each in reversed(named)}
     return {name: each for name, each in named if first[id(each)] == name}
 
 
-def _owned(holdings: Mapping[str, Holding]) -> Iterator[Holding]:
+def _owned(holdings: Mapping[str, Captured]) -> Iterator[Captured]:
     for held in holdings.values():
         yield held
         if isinstance(held, torch.nn.Module):
@@ -191,8 +205,8 @@ class Origin:
     def copy_apart(self) -> Work:
         """Return work that may be changed entirely, even in type; refuse if every build returns the same model."""
         own = self.copy()
-        mine = {id(each) for each in find_work_holdings(self.work).values()}
-        if any(id(each) in mine for each in find_work_holdings(own).values()):
+        mine = {id(each) for each in find_captured_by_work(self.work).values()}
+        if any(id(each) in mine for each in find_captured_by_work(own).values()):
             raise NotMeasurableError("the function that builds it returns the same model every time")
         return own
 
@@ -205,7 +219,7 @@ def clone(work: Work) -> Work:
 
 def _with_own_inputs(work: Work) -> Work:
     """Copy the inputs, if possible: a builder may return the same tensors every time."""
-    memo: dict[int, Any] = {id(each): each for each in _owned(find_work_holdings(work))}
+    memo: dict[int, Any] = {id(each): each for each in _owned(find_captured_by_work(work))}
     with contextlib.suppress(Exception):
         args, kwargs = copy.deepcopy((work.args, dict(work.kwargs)), memo)
         return replace(work, args=args, kwargs=kwargs)
@@ -265,7 +279,7 @@ def find_trained(work: Work) -> dict[str, torch.Tensor]:
 def find_state(work: Work, buffers: bool = False) -> dict[str, torch.Tensor]:
     """Return parameters and captured tensors by name; with buffers if asked for."""
     found: dict[str, torch.Tensor] = {}
-    for name, held in find_work_holdings(work).items():
+    for name, held in find_captured_by_work(work).items():
         if isinstance(held, torch.Tensor):
             found[name] = held
             continue

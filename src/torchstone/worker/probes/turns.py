@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.define.benchmarks import Work
+from torchstone.worker.failures import is_out_of_memory
 from torchstone.worker.probes.compiler.capture import read_capture, reset_capture
-from torchstone.worker.probes.device import is_out_of_memory
-from torchstone.worker.probes.reply import PhaseClock, Result, ending_as
+from torchstone.worker.probes.reply import Exchange, PhaseClock, Result, ending_as
 from torchstone.worker.probes.slowing import slow_down
 from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
 from torchstone.worker.probes.timing import TASKS, Call, choose_block, time_block
 from torchstone.worker.probes.warm_up import WARM_UP_CALLS
-from torchstone.worker.protocol.jobs import CodeTree, MakeCalls, Order, PairPart
+from torchstone.worker.protocol.jobs import CodeTree, MakeCalls, PairPart
 from torchstone.worker.protocol.replies import CodeFound, TurnReady, TurnTaken
-
-Exchange = Callable[[TurnReady | TurnTaken], Order]
-"""Sends a reply to the parent, and returns the order that it answers with."""
 
 _BLOCKS = 400
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -53,12 +50,12 @@ def take_turns(
             _, each = choose_block(call, target.device.synchronize)
             code = look_at_code(pair.tree) if pair.tree else None
             ready = TurnReady(each, code.strays, code.imported) if code else TurnReady(each)
-            _play(call, target.device.synchronize, exchange, ready)
+            _time_turns(call, target.device.synchronize, exchange, ready)
         if read_capture().has_compiled_since(captured):
             result.caution(CautionKind.RECOMPILED_WHILE_TIMED)
 
 
-def _play(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
+def _time_turns(call: Call, synchronize: Callable[[], None], exchange: Exchange, ready: TurnReady) -> None:
     """Answer each turn with nanoseconds per call. Garbage is collected while neither side is timed."""
     gc.freeze()  # a full collection takes half a second and frees almost nothing
     gc.disable()

@@ -1,1 +1,1 @@
-"""The protocol between the parent and its workers: typed jobs, orders and replies, encoded to JSON and validated once where they arrive."""
+"""The protocol between the parent and its workers: jobs, orders and replies, sent as JSON and validated on arrival."""

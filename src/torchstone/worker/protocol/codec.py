@@ -1,4 +1,4 @@
-"""Encode the records of the protocol as JSON, and decode JSON into them, naming the first part that does not fit."""
+"""Encode the records of the protocol as JSON, and decode and validate them."""
 
 from __future__ import annotations
 
@@ -17,36 +17,39 @@ LARGEST_NUMBER = 1e100
 """No measured number is larger, and sums and products of numbers below it stay finite."""
 
 DEEPEST = 20
-"""How deeply lists and objects may be nested where a field takes any JSON."""
+"""How deeply lists and objects may be nested in a field of any JSON."""
 
 Json = Any
 """Any JSON value."""
+
+Message = dict[str, object]
+"""A JSON object, as it is sent between processes."""
 
 Check = Callable[[object, str], Any]
 Record = TypeVar("Record")
 
 
 class MalformedError(ValueError):
-    """A message that does not fit the protocol; says which part, what was expected there, and what was found."""
+    """Raised for a message that does not fit the protocol: the field, what was expected, and what was found."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AtLeast:
-    """Annotates a number that must not be smaller than this."""
+    """Annotation for the minimum of a number."""
 
     least: float
 
 
 @dataclasses.dataclass(frozen=True)
 class AtMost:
-    """Annotates a number that must not be larger than this."""
+    """Annotation for the maximum of a number."""
 
     most: float
 
 
 @dataclasses.dataclass(frozen=True)
 class OneLine:
-    """Annotates a name: not empty, and without control characters."""
+    """Annotation for a name: not empty, and without control characters."""
 
 
 Count = Annotated[int, AtLeast(0)]
@@ -54,9 +57,9 @@ Seconds = Annotated[float, AtLeast(0)]
 Name = Annotated[str, OneLine()]
 
 
-def to_json(record: Any) -> dict[str, Any]:  # noqa: ANN401  (any dataclass)
-    """A record as a JSON object. Fields that have their default value are left out."""
-    found = {}
+def to_json(record: Any) -> Message:  # noqa: ANN401  (any dataclass)
+    """Convert a record to a JSON object, without the fields that have their default value."""
+    found: Message = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if field.default is dataclasses.MISSING or value != field.default:
@@ -75,14 +78,14 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
 
 
 def from_json(kind: type[Record], value: object, place: str = "") -> Record:
-    """A JSON object as a record of this kind; MalformedError names what does not fit."""
+    """Convert a JSON object to a record; raise a MalformedError that names the first field that does not fit."""
     check: Check = _check_of(kind)  # type: ignore[arg-type]
     record: Record = check(value, place or kind.__name__)
     return record
 
 
 def shown(value: object) -> str:
-    """A foreign value on one line, no longer than anyone reads."""
+    """Return a short one-line description of a value, for error messages."""
     if isinstance(value, dict):
         return f"an object with {len(value)} fields" if value else "an empty object"
     if isinstance(value, list):
@@ -97,7 +100,7 @@ def _wrong(place: str, expected: str, value: object) -> MalformedError:
 
 @cache
 def _check_of(kind: Any) -> Check:  # noqa: ANN401  (any annotation)
-    """The function that validates values of a type."""
+    """Return the function that validates values of a type."""
     if dataclasses.is_dataclass(kind):
         return _record_check(kind)
     if simple := _SIMPLE.get(kind):
@@ -163,7 +166,7 @@ def _list_check(arguments: tuple[Any, ...]) -> Check:
 
 
 def _object_check(each_check: Check) -> Check:
-    def check(value: object, place: str) -> dict[str, Any]:
+    def check(value: object, place: str) -> Message:
         if not isinstance(value, dict):
             raise _wrong(place, "an object", value)
         return {
@@ -228,7 +231,7 @@ def _integer(value: object, place: str) -> int:
 
 
 def _number(value: object, place: str) -> float:
-    """A finite number that is not huge; an integer stays one."""
+    """Check for a finite number that is not huge; an integer stays one."""
     if isinstance(value, int):
         return _integer(value, place)
     if not isinstance(value, float) or not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
@@ -248,7 +251,7 @@ def _nothing(value: object, place: str) -> None:
 
 
 def _any_json(value: object, place: str, depth: int = 0) -> Any:  # noqa: ANN401  (any value)
-    """Any JSON that can be written to a file and read again."""
+    """Check for any JSON that can be written to a file and read again."""
     if depth > DEEPEST:
         raise MalformedError(f"{place}: lists and objects are nested too deeply")
     if isinstance(value, dict):

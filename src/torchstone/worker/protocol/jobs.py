@@ -1,14 +1,16 @@
-"""Jobs: what the parent asks one worker to do, and the orders that it sends while the worker is at it."""
+"""Jobs that the parent gives to a worker, and orders that it sends meanwhile."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from torchstone.worker.protocol.codec import Count, Json, MalformedError, from_json, to_json
+from torchstone.worker.protocol.codec import Count, Json, MalformedError, Message, from_json, to_json
 
 Source = dict[str, str]
 """``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
+
+NO_COMPILER = "none"
+"""The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class PrimeJob:
 
 @dataclass(frozen=True)
 class CaseAxes:
-    """The axes of a case, and what ``torch.compile`` is told beyond them."""
+    """The axes of a case, and further options of ``torch.compile``."""
 
     device: str
     backend: str
@@ -62,7 +64,7 @@ class CaseAxes:
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """How a case is measured. None leaves it to the probe; an empty path means that nothing is written or read."""
+    """How to measure a case. None means the probe's default; an empty path means that nothing is written or read."""
 
     threads: int | None = None
     compile_threads: int | None = None
@@ -119,7 +121,7 @@ class RoundPlan:
 class RoundPart:
     """One host's part of a round. ``first`` is its first rank, ``files`` the folder for the reports of its ranks.
 
-    Where several hosts take part, they meet at ``endpoint``, and ``address`` is this host's own.
+    If there are several hosts, ``endpoint`` is their rendezvous and ``address`` this host's own address.
     """
 
     id: str
@@ -146,7 +148,8 @@ class CodeTree:
 class PairPart:
     """One worker's part in a pair of ``ab``.
 
-    ``layout`` seeds the random layout of memory. ``slow_down`` is the share of extra work that is added to each call; None leaves calls as they are.
+    ``layout`` seeds the random memory layout. ``slow_down`` is the share of extra work added to each call; None
+    leaves calls unchanged.
     """
 
     takes_turns: bool = False
@@ -158,7 +161,7 @@ class PairPart:
 
 @dataclass(frozen=True)
 class MeasureJob:
-    """Measure one case. ``environment`` are the variables of the worker; ``start`` and ``cache`` identify what a compile time means."""
+    """Measure one case. ``environment`` has the worker's variables; ``start`` and ``cache`` distinguish compile times."""
 
     source: Source
     benchmark: str
@@ -177,13 +180,13 @@ class MeasureJob:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What makes two compile times two different metrics."""
+        """Return what distinguishes compile times that must not be compared."""
         stated = {"start": self.start, "cache": self.cache}
         return {name: value for name, value in stated.items() if value}
 
     @property
     def is_simulated(self) -> bool:
-        """Whether its worker has to run under valgrind."""
+        """Return whether its worker has to run under valgrind."""
         return self.probe == "instructions" and self.counting.counter == "simulated"
 
 
@@ -192,14 +195,14 @@ Job = SurveyJob | PrimeJob | MeasureJob
 _JOBS: dict[str, type[Job]] = {"survey": SurveyJob, "prime": PrimeJob, "measure": MeasureJob}
 
 
-def encode_job(job: Job) -> dict[str, Any]:
-    """A job as a message."""
+def encode_job(job: Job) -> Message:
+    """Encode a job as a message."""
     name = next(name for name, kind in _JOBS.items() if isinstance(job, kind))
     return {"job": name, **to_json(job)}
 
 
-def decode_job(message: dict[str, Any]) -> Job:
-    """A message as a job; MalformedError names what does not fit."""
+def decode_job(message: Message) -> Job:
+    """Decode a job; raise a MalformedError if it does not fit."""
     fields = dict(message)
     name = fields.pop("job", None)
     if not isinstance(name, str) or name not in _JOBS:
@@ -209,14 +212,14 @@ def decode_job(message: dict[str, Any]) -> Job:
 
 @dataclass(frozen=True)
 class GiveTurn:
-    """No other worker is timing now."""
+    """The worker may time: no other worker is timing."""
 
     turn: bool = True
 
 
 @dataclass(frozen=True)
 class MakeCalls:
-    """Time this many calls; none means that the worker may finish."""
+    """Time this many calls; 0 means that the worker may finish."""
 
     go: Count
 
@@ -224,12 +227,12 @@ class MakeCalls:
 Order = GiveTurn | MakeCalls
 
 
-def encode_order(order: Order) -> dict[str, Any]:
-    """An order as a message."""
+def encode_order(order: Order) -> Message:
+    """Encode an order as a message."""
     return {"turn": True} if isinstance(order, GiveTurn) else {"go": order.go}
 
 
-def decode_order(message: dict[str, Any]) -> Order:
-    """A message as an order; MalformedError names what does not fit."""
+def decode_order(message: Message) -> Order:
+    """Decode an order; raise a MalformedError if it does not fit."""
     kind: type[Order] = MakeCalls if "go" in message else GiveTurn
     return from_json(kind, message, "order")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from torchstone.worker.protocol.codec import MalformedError, Seconds, from_json, to_json
+from torchstone.worker.protocol.codec import MalformedError, Message, Seconds, from_json, to_json
 from torchstone.worker.protocol.jobs import Source
 
 
 @dataclass(frozen=True)
 class KeeperSetup:
-    """What a keeper is told first. ``lock`` is an inherited descriptor that keeps the scratch folder's lock.
+    """The first message to a keeper. ``lock`` is an inherited descriptor that holds the scratch folder's lock.
 
-    ``repeatable`` takes away what makes simulated counts differ from run to run.
+    ``repeatable`` removes what makes simulated counts differ from run to run.
     """
 
     template: str = ""
@@ -27,7 +26,7 @@ class KeeperSetup:
 
 @dataclass(frozen=True)
 class StartWorker:
-    """Start a worker; its channel and its log come with this message."""
+    """Start a worker; the descriptors of its channel and log are sent with this message."""
 
     start: int = 1
 
@@ -41,7 +40,7 @@ class PreloadLibraries:
 
 @dataclass(frozen=True)
 class KeeperReady:
-    """The keeper is ready, after so many seconds; ``blocked`` says why it cannot fork."""
+    """The keeper is ready; ``ready`` is how many seconds that took, ``blocked`` why it cannot fork, if so."""
 
     ready: Seconds
     blocked: str = ""
@@ -57,14 +56,14 @@ class KeeperBroken:
 
 @dataclass(frozen=True)
 class LibrariesPreloaded:
-    """The modules have been imported, unless there is a problem."""
+    """The modules have been imported, or ``preloaded`` says why not."""
 
     preloaded: str
 
 
 @dataclass(frozen=True)
 class WorkerStarted:
-    """A worker runs under this process id."""
+    """A worker was started with this process id."""
 
     started: int
 
@@ -78,7 +77,7 @@ class StartFailed:
 
 @dataclass(frozen=True)
 class WorkerExited:
-    """A worker has ended with this exit code; below zero for a signal."""
+    """A worker has exited with this exit code; negative for a signal."""
 
     exited: int
     status: int
@@ -98,26 +97,26 @@ _REPLIES: dict[str, type[KeeperReply]] = {
 }
 
 
-def encode_keeper_message(message: KeeperSetup | KeeperOrder | KeeperReply) -> dict[str, Any]:
-    """A record as a message; an order always has the field that names it."""
+def encode_keeper_message(message: KeeperSetup | KeeperOrder | KeeperReply) -> Message:
+    """Encode a record as a message; an order always has the field that names it."""
     return {"start": 1} if isinstance(message, StartWorker) else to_json(message)
 
 
-def decode_keeper_setup(message: dict[str, Any]) -> KeeperSetup:
-    """The first message to a keeper."""
+def decode_keeper_setup(message: Message) -> KeeperSetup:
+    """Decode the first message to a keeper."""
     return from_json(KeeperSetup, message, "setup")
 
 
-def decode_keeper_order(message: dict[str, Any]) -> KeeperOrder:
-    """A later message to a keeper."""
+def decode_keeper_order(message: Message) -> KeeperOrder:
+    """Decode a later message to a keeper."""
     for key, kind in _ORDERS.items():
         if key in message:
             return from_json(kind, message, key)
-    raise MalformedError("no such order")
+    raise MalformedError("unknown order")
 
 
-def decode_keeper_reply(message: dict[str, Any]) -> KeeperReply | None:
-    """What a keeper says; None where it makes no sense."""
+def decode_keeper_reply(message: Message) -> KeeperReply | None:
+    """Decode a reply of a keeper; None if it does not fit."""
     for key, kind in _REPLIES.items():
         if key in message:
             try:

@@ -1,4 +1,4 @@
-"""Reports of ranks: what each rank of a round leaves in the round's folder, and what a host tells of its ranks."""
+"""Reports of ranks: each rank of a round leaves one in the round's folder, and each host sends those of its ranks."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class RankReport:
 
     def __post_init__(self) -> None:
         if not is_known_status(self.status):
-            raise MalformedError(f"status: no such status: {self.status[:60]!r}")
+            raise MalformedError(f"status: unknown status: {self.status[:60]!r}")
         if self.status == "pass" and not self.samples:
-            raise MalformedError("samples: expected at least one, for the rank has passed")
+            raise MalformedError("samples: expected at least one, because the rank passed")
 
 
 def report_path(folder: str, rank: int) -> str:
-    """Where a rank leaves its report."""
+    """Return the path of a rank's report."""
     return os.path.join(folder, f"rank-{rank}.json")
 
 
 def write_report(folder: str, report: RankReport) -> None:
-    """Write a report whole, or not at all."""
+    """Write a report atomically."""
     path = report_path(folder, report.rank)
     with open(f"{path}.part", "w") as file:
         json.dump(to_json(report), file)
@@ -59,8 +59,8 @@ def write_report(folder: str, report: RankReport) -> None:
 
 
 def decode_report(value: Any, rank: int) -> RankReport:  # noqa: ANN401  (any JSON value)
-    """The report of this rank; MalformedError names what does not fit."""
+    """Decode the report of this rank; raise a MalformedError if it does not fit."""
     report = from_json(RankReport, value, f"the report of rank {rank}")
     if report.rank != rank:
-        raise MalformedError(f"the report of rank {rank}: says that it is of rank {report.rank}")
+        raise MalformedError(f"the report of rank {rank}: it states rank {report.rank}")
     return report

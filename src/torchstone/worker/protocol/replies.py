@@ -1,10 +1,10 @@
-"""Replies: what a worker tells the parent, each validated once, where it arrives."""
+"""Replies of a worker to the parent, each validated once, on arrival."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
@@ -15,6 +15,7 @@ from torchstone.worker.protocol.codec import (
     Count,
     Json,
     MalformedError,
+    Message,
     Name,
     Seconds,
     from_json,
@@ -48,7 +49,7 @@ class PhaseReply:
 
 @dataclass(frozen=True)
 class TurnWanted:
-    """The worker waits until no other one is timing."""
+    """The worker waits until no other worker is timing."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class TurnEnded:
 
 @dataclass(frozen=True)
 class LookingAt:
-    """The survey is about to import this file; empty after the last."""
+    """The survey is about to import this file; empty after the last one."""
 
     path: str
 
@@ -67,7 +68,7 @@ class LookingAt:
 class TurnReady:
     """A worker of a pair is ready for its first turn: a call takes ``each`` nanoseconds.
 
-    ``strays`` and ``imported`` say where its code comes from; None where that does not matter.
+    ``strays`` and ``imported`` say where its code comes from; None if that does not matter.
     """
 
     each: CallTime
@@ -77,14 +78,14 @@ class TurnReady:
 
 @dataclass(frozen=True)
 class TurnTaken:
-    """A turn is over: nanoseconds of a call."""
+    """A turn is over; a call took ``took`` nanoseconds."""
 
     took: CallTime
 
 
 @dataclass(frozen=True)
 class CodeFound:
-    """Where a worker's code comes from: modules from outside the worktree, and the worktree's files that it imported."""
+    """Where a worker's code comes from: modules from outside the worktree, and imported files of the worktree."""
 
     strays: tuple[str, ...]
     imported: tuple[str, ...]
@@ -92,7 +93,7 @@ class CodeFound:
 
 @dataclass(frozen=True)
 class GraphBreakFound:
-    """One reason why capture stopped, how often, and where."""
+    """One reason for graph breaks, with its count and place."""
 
     reason: str
     count: Count
@@ -146,7 +147,7 @@ class CaseDetails:
 
 @dataclass(frozen=True)
 class MeasurementDetails:
-    """How the samples of a metric were taken; None where that is not said."""
+    """How the samples of a metric were taken; None if not stated."""
 
     start: str | None = None
     cache: str | None = None
@@ -174,7 +175,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class FailureReport:
-    """Where a case failed, and how."""
+    """The phase in which a case failed, the message and the traceback."""
 
     phase: str = ""
     message: str = ""
@@ -183,7 +184,7 @@ class FailureReport:
 
 @dataclass(frozen=True)
 class CaseReply:
-    """How a case ended: the last reply of a worker that measures."""
+    """The result of a case: the last reply of a worker that measures."""
 
     status: str
     measurements: tuple[Measured, ...]
@@ -193,7 +194,7 @@ class CaseReply:
 
     def __post_init__(self) -> None:
         if not is_known_status(self.status):
-            raise MalformedError(f"result.status: no such status: {self.status[:60]!r}")
+            raise MalformedError(f"result.status: unknown status: {self.status[:60]!r}")
         seen: set[str] = set()
         for each in self.measurements:
             if each.metric in seen:
@@ -203,9 +204,9 @@ class CaseReply:
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """The job could not be done at all; ``path``, ``line`` and ``column`` say where, if that is known.
+    """The job failed as a whole; ``path``, ``line`` and ``column`` say where, if known.
 
-    ``is_of_torch``: torch itself cannot be loaded.
+    ``is_of_torch`` is set if torch itself cannot be loaded.
     """
 
     message: str
@@ -218,7 +219,7 @@ class ErrorReply:
 
 @dataclass(frozen=True)
 class BenchmarkFound:
-    """What a plan needs to know of a benchmark."""
+    """A benchmark, as far as a plan needs to know it."""
 
     name: Name
     batch_size: BatchSize | None = None
@@ -230,7 +231,7 @@ class BenchmarkFound:
 
 @dataclass(frozen=True)
 class CountedFound:
-    """What a plan needs to know of counted work."""
+    """Counted work, as far as a plan needs to know it."""
 
     name: Name
     device: Name
@@ -242,7 +243,7 @@ class CountedFound:
 
 @dataclass(frozen=True)
 class SourceFound:
-    """What a source defines, or why it cannot be used; ``empty`` says why it defines no benchmark."""
+    """The benchmarks of a source, or why it cannot be used; ``empty`` says why it defines none."""
 
     source: Source
     benchmarks: tuple[BenchmarkFound, ...] = ()
@@ -254,7 +255,7 @@ class SourceFound:
 
 @dataclass(frozen=True)
 class CollectivesFound:
-    """The collective backends of this torch, the default one of the device, and the number of ranks that fit."""
+    """The collective backends of this torch, the device's default one, and the number of ranks that fit (``rooms``)."""
 
     available: tuple[str, ...] = ()
     default: str = ""
@@ -263,7 +264,7 @@ class CollectivesFound:
 
 @dataclass(frozen=True)
 class EnvironmentFound:
-    """Facts of the worker's environment; see ``worker.machine.recorded_environment``."""
+    """The environment of the worker; see ``worker.machine.recorded_environment``."""
 
     machine: dict[str, Json]
     device: str
@@ -276,7 +277,7 @@ class EnvironmentFound:
 
 @dataclass(frozen=True)
 class SurveyReply:
-    """What a worker has found; all that torch knows is missing where it was told not to load torch."""
+    """The result of a survey; without torch, if the job says so, everything that torch knows is missing."""
 
     sources: tuple[SourceFound, ...]
     files: tuple[str, ...]
@@ -324,7 +325,7 @@ Reply = (
     | Malformed
 )
 
-# Replies that are one record under one key, those that are one value under it, and those whose fields are the message itself.
+# Replies that are one record under a key, one value under a key, only a key, or a record whose fields are the message.
 _WRAPPED: dict[str, type[Reply]] = {"result": CaseReply, "error": ErrorReply, "survey": SurveyReply}
 _SINGLE: dict[str, tuple[type[Reply], str]] = {
     "ready": (Ready, "pid"),
@@ -336,8 +337,8 @@ _BARE: dict[str, type[TurnWanted | TurnEnded]] = {"want": TurnWanted, "done": Tu
 _FLAT: dict[str, type[Reply]] = {"each": TurnReady, "took": TurnTaken}
 
 
-def encode_reply(reply: Reply) -> dict[str, Any]:
-    """A reply as a message."""
+def encode_reply(reply: Reply) -> Message:
+    """Encode a reply as a message."""
     fields = to_json(reply)
     for key, kind in _WRAPPED.items():
         if isinstance(reply, kind):
@@ -351,8 +352,8 @@ def encode_reply(reply: Reply) -> dict[str, Any]:
     return fields
 
 
-def decode_reply(message: dict[str, Any]) -> Reply | None:
-    """A message as a reply; ``Malformed`` where it does not fit, None where it is no reply at all: a model may write to the channel."""
+def decode_reply(message: Message) -> Reply | None:
+    """Decode a reply: ``Malformed`` if it does not fit, None if it is no reply, because a model wrote to the channel."""
     key = next((key for key in message if key in _KEYS), None)
     if key is None:
         return None

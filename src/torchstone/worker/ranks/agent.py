@@ -1,4 +1,4 @@
-"""The worker of a round: torch's own elastic launcher (torchrun), which starts this host's ranks, watches over them, and says how they ended."""
+"""The worker of a round: torch's elastic launcher (torchrun), which starts and monitors the ranks of this host."""
 
 from __future__ import annotations
 
@@ -20,34 +20,32 @@ _WATCHING = 0.2
 
 
 def run_round(job: MeasureJob, part: RoundPart, clock: PhaseClock, result: Result) -> None:
-    """Start the ranks of a round that belong to this host, and wait for their end; what they measured is in their reports."""
+    """Start this host's ranks of a round, and wait for them; their measurements are in their reports."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415  (importing this module must not load torch)
     from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415  (importing this module must not load torch)
 
     folder = part.files
     with open(os.path.join(folder, JOB), "w") as file:
         json.dump(encode_job(job), file)
-    logging.getLogger("torch.distributed.elastic").setLevel(
-        logging.ERROR
-    )  # what it tells, the reports tell better
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.ERROR)  # the reports say more
     with clock.turn(), _following(folder, part.first, clock):
         try:
             elastic_launch(_config(part), sys.executable)("-P", "-m", "torchstone.worker.ranks.rank", folder)
         except ChildFailedError as error:
             result.status = "fail_to_run"
             result.extra["exits"] = {str(rank): each.exitcode for rank, each in error.failures.items()}
-        except Exception as error:  # noqa: BLE001  (the ranks never met: the message says why)
+        except Exception as error:  # noqa: BLE001  (the rendezvous failed: the message says why)
             result.status = "worker_died"
             result.extra["unmet"] = f"{type(error).__name__}: {error}"[:2000]
 
 
 def _config(part: RoundPart) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
-    """What torchrun is told: this many ranks here, no second try, and where hosts meet."""
+    """Return torchrun's configuration: the ranks of this host, no restarts, and the rendezvous of the hosts."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415  (importing this module must not load torch)
     from torch.distributed.launcher.api import LaunchConfig  # noqa: PLC0415  (importing this module must not load torch)
 
     alone = part.hosts == 1
-    own: dict[str, Any] = {"timeout": max(1, round(part.plan.timeout))}
+    own: dict[str, int] = {"timeout": max(1, round(part.plan.timeout))}
     return LaunchConfig(
         min_nodes=part.hosts,
         max_nodes=part.hosts,
@@ -65,7 +63,7 @@ def _config(part: RoundPart) -> Any:  # noqa: ANN401  (torch's LaunchConfig)
 
 @contextlib.contextmanager
 def _following(folder: str, rank: int, clock: PhaseClock) -> Iterator[None]:
-    """Meanwhile, tell the parent which phase this host's first rank is in."""
+    """Report the phase of this host's first rank to the parent within this context."""
     over = threading.Event()
 
     def follow() -> None:

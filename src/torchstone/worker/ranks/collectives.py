@@ -1,4 +1,4 @@
-"""What ranks can talk to each other with here, and how many of them there is room for."""
+"""Find the collective backends of this torch, and the number of ranks that fit on a device."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torchstone.worker.protocol.replies import CollectivesFound
 
 
 def find_collectives(device: str) -> CollectivesFound:
-    """The collective backends that this torch has, the one that belongs to a device, and how many ranks the device has room for."""
+    """Return the collective backends of this torch, the device's default one, and the number of ranks that fit."""
     kind, _, index = device.partition(":")
     if not dist.is_available():
         return CollectivesFound()
-    available = sorted(name for name in dist.Backend.backend_list if _is_there(name))
+    available = sorted(name for name in dist.Backend.backend_list if _is_available(name))
     own = dist.Backend.default_device_backend_map.get(kind, "gloo")
     rooms = 1 if index else _count(kind)
     return CollectivesFound(tuple(available), own, rooms)
 
 
-def _is_there(name: str) -> bool:
-    """Whether a backend was built into this torch; one that somebody registered is there by that."""
+def _is_available(name: str) -> bool:
+    """Return whether a backend was built into this torch, or registered by the user."""
     if name in {dist.Backend.UNDEFINED, "fake", "threaded"}:
         return False
     known = getattr(dist, f"is_{name}_available", None)

@@ -1,4 +1,4 @@
-"""One rank of a round, as torchrun starts it: trains its part, and leaves a report in the round's folder."""
+"""Run one rank of a round, as started by torchrun: train, and leave a report in the round's folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import re
 import signal
 import sys
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 from torchstone.define.benchmarks import Benchmark
@@ -22,6 +21,7 @@ from torchstone.worker.protocol.jobs import MeasureJob, decode_job
 from torchstone.worker.protocol.rank_report import RankReport, write_report
 from torchstone.worker.ranks.progress import ProgressFile
 from torchstone.worker.sources import SourceError
+from torchstone.worker.torch_code import train_rank
 
 JOB = "job.json"
 _LOST = re.compile(
@@ -31,17 +31,19 @@ _LATE = re.compile(r"timed? ?out", re.IGNORECASE)
 
 
 def main() -> None:
-    """Be the rank that torchrun's variables say, of the round in this folder."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch's profiler would print when it starts and stops
+    """Run the rank given by torchrun's variables, of the round in the folder on the command line."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch's profiler would print messages
     die_with_parent()
     faulthandler.enable(all_threads=True)
-    with contextlib.suppress(AttributeError, ValueError):  # shows where a rank hung that torchrun ends
+    with contextlib.suppress(
+        AttributeError, ValueError
+    ):  # shows where a rank hung when torchrun terminates it
         faulthandler.register(signal.SIGTERM, all_threads=True, chain=True)
     folder = sys.argv[1]
     with open(os.path.join(folder, JOB)) as file:
         job = decode_job(json.load(file))
     if not isinstance(job, MeasureJob) or job.round is None:
-        raise TypeError("the job is no round")
+        raise TypeError("the job is not a round")
     rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     progress = ProgressFile(folder, rank)
     try:
@@ -52,53 +54,34 @@ def main() -> None:
     write_report(folder, report)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0 if report.status == "pass" else 1)  # threads of a group that has failed may never end
+    os._exit(0 if report.status == "pass" else 1)  # threads of a failed process group may never end
 
 
 def _train(job: MeasureJob, rank: int, local: int, progress: ProgressFile) -> RankReport:
     progress.tell("load", 0)
     benchmark = load_measured(job)
     if not isinstance(benchmark, Benchmark):
-        raise Stopped(
-            "model_fail_to_load", "it is made to be counted, and has no model that could be trained"
-        )
-    from torchstone.worker.probes.run_case import read_target  # noqa: PLC0415  (imports torch)
-    from torchstone.worker.probes.scaling import train  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
-    from torchstone.worker.probes.subject import build  # noqa: PLC0415  (after the rank has set up its process: it loads torch)
-
+        raise Stopped("model_fail_to_load", "it is counted work, and has no model to train")
     if job.round is None:
-        raise TypeError("the job is no round")
+        raise TypeError("the job is not a round")
     axes = job.axes
     kind, _, index = axes.device.partition(":")
     own = kind if kind == "cpu" else f"{kind}:{int(index or 0) + local}"
-    target = read_target(replace(axes, device=own))
-    target.device.activate()
-    make = partial(build, benchmark, target, axes.batch_size, axes.size)
-    trained = train(make, target, job.round.plan, progress.tell)
-    return RankReport(
-        rank,
-        "pass",
-        device=own,
-        samples=tuple(trained.samples),
-        peak=trained.peak,
-        own=tuple(trained.own),
-        communication=tuple(trained.communication),
-        cautions=tuple(trained.cautions),
-    )
+    return train_rank(benchmark, replace(axes, device=own), job.round.plan, rank, progress.tell)
 
 
 def describe_failure(error: BaseException, rank: int, phase: str, iteration: int) -> RankReport:
-    """The report of a rank that failed. Its ``cause`` tells whether it failed itself, or waited for another, or lost it."""
-    message, told = tell(error), error
+    """Return the report of a failed rank; ``cause`` says whether it failed itself, waited for another rank, or lost it."""
+    message, behind = tell(error), error
     cause: Literal["own", "waited", "lost"] = "own"
     if isinstance(error, SourceError):
         status, message = "model_fail_to_load", error.message
     elif isinstance(error, Stopped):
-        told = error.error or error
-        status, message = error.status, error.message or tell(told)
+        behind = error.error or error
+        status, message = error.status, error.message or tell(behind)
     else:
         status = status_of(error, phase, "scaling")
-    if status not in {"OOM", "model_fail_to_load", "not_available"} and _is_of_torch(told):
+    if status not in {"OOM", "model_fail_to_load", "not_available"} and _is_of_torch(behind):
         if _LATE.search(message):
             status, cause = "timeout", "waited"
         elif _LOST.search(message):
@@ -110,12 +93,12 @@ def describe_failure(error: BaseException, rank: int, phase: str, iteration: int
         phase=phase,
         iteration=iteration,
         message=message,
-        traceback=trace_of(told),
+        traceback=trace_of(behind),
     )
 
 
 def _is_of_torch(error: BaseException) -> bool:
-    """Whether collectives may have raised it: these raise plain ``RuntimeError`` and errors of ``torch.distributed``."""
+    """Return whether collectives may have raised it: they raise plain ``RuntimeError`` and errors of ``torch.distributed``."""
     return type(error) in {RuntimeError, ConnectionError} or type(error).__module__.startswith("torch")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from torch._dynamo import utils
 
 from torchstone.core.vocabulary import HIT, KERNEL_CACHE, LOOK_UPS, MISS
+from torchstone.worker.protocol.replies import CacheLookUp
 
 MOST_EVENTS = 2_000
 MOST_PARTS = 2_000
@@ -40,39 +40,40 @@ _ALSO_MISSES = ("guard_miss", "error")
 class CacheEvents:
     """The look-ups reported while listening, in order; ``more`` counts those that were dropped."""
 
-    seen: list[dict[str, Any]] = field(default_factory=list)
+    seen: list[CacheLookUp] = field(default_factory=list)
     more: int = 0
     _text: int = 0
 
-    def add(self, metadata: dict[str, Any], payload: str) -> None:
+    def add(self, metadata: Mapping[str, object], payload: str) -> None:
         """Record a structured log record of torch, if it is about a cache."""
-        name, _, state = str((metadata.get("artifact") or {}).get("name", "")).rpartition("_")
+        artifact = metadata.get("artifact")
+        name, _, state = str(artifact.get("name", "") if isinstance(artifact, dict) else "").rpartition("_")
         if name not in _REPORTED or state not in LOOK_UPS:
             return  # about something else
         if len(self.seen) >= MOST_EVENTS:
             self.more += 1
             return
-        told = json.loads(payload) if payload else {}
-        parts = _parts(told.get("components"), LONGEST_PART if self._text < MOST_TEXT else 0)
+        reported = json.loads(payload) if payload else {}
+        parts = _parts(reported.get("components"), LONGEST_PART if self._text < MOST_TEXT else 0)
         self._text += sum(map(len, parts.values()))
         frame, attempt = metadata.get("frame_id", "?"), metadata.get("frame_compile_id", 0)
         self.seen.append(
-            {
-                "cache": _REPORTED[name],
-                "state": state,
-                "graph": f"{frame}/{attempt}",
-                "key": str(told.get("key") or "")[:LONGEST_NAME],
-                "reason": str(told.get("cache_bypass_reason") or "")[:LONGEST_REASON],
-                "unsaved": "",
-                "parts": parts,
-            }
+            CacheLookUp(
+                cache=_REPORTED[name],
+                state=state,
+                graph=f"{frame}/{attempt}",
+                key=str(reported.get("key") or "")[:LONGEST_NAME],
+                reason=str(reported.get("cache_bypass_reason") or "")[:LONGEST_REASON],
+                unsaved="",
+                parts=parts,
+            )
         )
 
     def add_unsaved(self, cache: str, reason: str) -> None:
         """Note that the graph last looked up in a cache was compiled but could not be saved."""
-        last = next((event for event in reversed(self.seen) if event["cache"] == cache), None)
-        if last is not None and last["state"] == MISS and not last["unsaved"]:
-            last["unsaved"] = reason[:LONGEST_REASON]
+        at = max((index for index, event in enumerate(self.seen) if event.cache == cache), default=None)
+        if at is not None and self.seen[at].state == MISS and not self.seen[at].unsaved:
+            self.seen[at] = replace(self.seen[at], unsaved=reason[:LONGEST_REASON])
 
 
 class _Listener(logging.Handler):

@@ -16,6 +16,8 @@ from torch._dynamo import utils
 
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.worker.probes.reply import Result
+from torchstone.worker.protocol.codec import to_json
+from torchstone.worker.protocol.replies import GraphBreakFound
 
 MOST_REASONS = 50
 LONGEST_REASON = 2_000
@@ -35,7 +37,7 @@ class Capture:
 
     counts: dict[str, int]
     seconds: float
-    graph_breaks: list[dict[str, Any]]
+    graph_breaks: list[GraphBreakFound]
     recompile_reasons: list[str]
 
     def has_compiled_since(self, before: Capture) -> bool:
@@ -49,7 +51,7 @@ def add_capture(result: Result, captured: Capture, identity: dict[str, str]) -> 
     for metric, count in captured.counts.items():
         result.add(metric, count)
     if captured.graph_breaks:
-        result.extra["graph_breaks"] = captured.graph_breaks
+        result.extra["graph_breaks"] = [to_json(each) for each in captured.graph_breaks]
     if captured.recompile_reasons:
         result.extra["recompile_reasons"] = captured.recompile_reasons
 
@@ -108,22 +110,23 @@ def _recompiles() -> list[str]:
         compile_id = str(getattr(metrics, "compile_id", "") or "")
         number = compile_id.rpartition("/")[2].partition("_")[0]
         if number.isdigit() and int(number) > 0:
-            reason = _told(str(getattr(metrics, "recompile_reason", "") or ""))
+            reason = _cleaned(str(getattr(metrics, "recompile_reason", "") or ""))
             reasons[compile_id] = reason or reasons.get(compile_id, "")
     return list(reasons.values())
 
 
-def _graph_breaks() -> list[dict[str, Any]]:
+def _graph_breaks() -> list[GraphBreakFound]:
     """Return each reason and location once, with its count and source line, most frequent first.
 
     A break in a loop or in a ``with`` makes torch skip the whole frame; torch does not count this as a break,
     but the reason is the same.
     """
-    found = Counter((*_located(reason.user_stack), _told(str(reason.reason)), False) for reason in _breaks())
+    found = Counter(
+        (*_located(reason.user_stack), _cleaned(str(reason.reason)), False) for reason in _breaks()
+    )
     found.update(_fallbacks())
     return [
-        {"reason": reason, "count": count, "place": place, "source": source}
-        | ({"fallback": True} if is_fallback else {})
+        GraphBreakFound(reason, count, place, source, is_fallback)
         for (place, source, reason, is_fallback), count in found.most_common(MOST_REASONS)
     ]
 
@@ -139,7 +142,7 @@ def _fallbacks() -> Iterator[tuple[str, str, str, bool]]:
             line = getattr(metrics, "fail_user_frame_lineno", None) or getattr(
                 metrics, "co_firstlineno", None
             )
-            yield *_place(file, line), f"left to eager as a whole: {_told(str(reason))}", True
+            yield *_place(file, line), f"left to eager as a whole: {_cleaned(str(reason))}", True
 
 
 def _located(stack: Sequence[FrameSummary] | None) -> tuple[str, str]:
@@ -156,7 +159,7 @@ def _place(file: str | None, line: int | None) -> tuple[str, str]:
     return f"{file}:{line}", linecache.getline(file, line or 0).strip()
 
 
-def _told(text: str) -> str:
+def _cleaned(text: str) -> str:
     """Remove addresses, which differ between processes, and shorten the text."""
     plain = _ADDRESS.sub("", text)
     return plain if len(plain) <= LONGEST_REASON else f"{plain[:LONGEST_REASON]} ..."

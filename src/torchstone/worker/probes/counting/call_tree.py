@@ -67,10 +67,10 @@ class CallTree:
         """Return the number of calls."""
         return _sums(self._root)[id(self._root)]
 
-    def told(self, name: str) -> list[Any]:
+    def as_lists(self, name: str) -> list[Any]:
         """Return ``[name, own, children]``, most calls first, with small children merged."""
         sums = _sums(self._root)
-        return _told(self._root, name, sums, LEAST_SHARE * sums[id(self._root)])
+        return _as_lists(self._root, name, sums, LEAST_SHARE * sums[id(self._root)])
 
 
 def _sums(root: _Node) -> dict[int, int]:
@@ -87,11 +87,11 @@ def _sums(root: _Node) -> dict[int, int]:
     return sums
 
 
-def _told(node: _Node, name: str, sums: dict[int, int], least: float) -> list[Any]:
+def _as_lists(node: _Node, name: str, sums: dict[int, int], least: float) -> list[Any]:
     large = [(key, each) for key, each in node.below.items() if sums[id(each)] >= least]
     large.sort(key=lambda item: (-sums[id(item[1])], _name(item[0])))
     rest = sum(sums[id(each)] for each in node.below.values()) - sum(sums[id(each)] for _, each in large)
-    below = [_told(each, _name(key), sums, least) for key, each in large]
+    below = [_as_lists(each, _name(key), sums, least) for key, each in large]
     return [name, node.own, [*below, *([["(rest)", rest, []]] if rest else [])]]
 
 

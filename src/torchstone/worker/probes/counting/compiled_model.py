@@ -11,7 +11,8 @@ from torch._inductor import utils as inductor
 
 from torchstone.define.benchmarks import Work
 from torchstone.define.counted import Counted
-from torchstone.worker.probes.subject import NO_COMPILER, Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.probes.subject import Target, gradient_mode, make_call, seed_everything
+from torchstone.worker.protocol.jobs import NO_COMPILER
 
 
 class CompiledModel(Counted):

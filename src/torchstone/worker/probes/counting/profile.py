@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from torch._dynamo import utils as dynamo
-from torch._functorch._aot_autograd import graph_compile
 
 from torchstone.worker.probes.counting.call_tree import CallTree
 from torchstone.worker.probes.counting.callgrind import read_elsewhere
@@ -38,18 +38,54 @@ _PHASE_OF = {
 _PARTITIONS = "_partition_joint_graph_into_fw_bw"
 
 
-def record_profile(counting: Counting) -> dict[str, Any]:
+@dataclass(frozen=True)
+class PhaseCounts:
+    """The total of a count, the phases that add up to it, and the functions that add up to the phases.
+
+    A function is ``[phase, library, name, amount]``.
+    """
+
+    total: float
+    phases: dict[str, float]
+    functions: list[list[str | float]]
+
+
+@dataclass(frozen=True)
+class RecordedStacks:
+    """All Python calls by the stack they were made from; see ``CallTree.as_lists``."""
+
+    unit: str
+    total: int
+    tree: list[Any]
+
+
+@dataclass(frozen=True)
+class RecordedProfile:
+    """The breakdown of a count, as a run file keeps it."""
+
+    counter: str
+    unit: str
+    total: float
+    phases: dict[str, float]
+    functions: list[list[str | float]]
+    stacks: RecordedStacks
+
+
+def record_profile(counting: Counting) -> RecordedProfile:
     """Run two more iterations: one that reads the counter at every phase change, one that records every call."""
     phases = _record_phases(counting)
     counting.counted.prepare()
     tree = CallTree()
     counting.run(tree.start, tree.stop)
-    return {
-        "counter": counting.counter.name,
-        "unit": counting.counter.unit,
-        **phases.told(),
-        "stacks": {"unit": "calls", "total": tree.total(), "tree": tree.told("work")},
-    }
+    counts = phases.counts()
+    return RecordedProfile(
+        counting.counter.name,
+        counting.counter.unit,
+        counts.total,
+        counts.phases,
+        counts.functions,
+        RecordedStacks("calls", tree.total(), tree.as_lists("work")),
+    )
 
 
 def _record_phases(counting: Counting) -> Phases:
@@ -107,8 +143,8 @@ class Phases:
         found = iter(read_elsewhere(files))
         self._laps = [(phase, Lap(lap.amount, next(found)) if lap.file else lap) for phase, lap in self._laps]
 
-    def told(self) -> dict[str, Any]:
-        """Return the total, the phases that add up to it, and the functions that add up to the phases."""
+    def counts(self) -> PhaseCounts:
+        """Add up the counts by phase and function."""
         phases: dict[str, float] = {}
         functions: dict[tuple[str, str, str], float] = {}
         for phase, lap in self._laps:
@@ -116,21 +152,26 @@ class Phases:
             for (library, name), amount in lap.functions.items():
                 key = (phase, library, name)
                 functions[key] = functions.get(key, 0) + amount
-        return {
-            "total": sum(phases.values()),
-            "phases": {phase: amount for phase, amount in phases.items() if amount},
-            "functions": _largest(functions, phases) if functions else [],
-        }
+        return PhaseCounts(
+            sum(phases.values()),
+            {phase: amount for phase, amount in phases.items() if amount},
+            _largest(functions, phases) if functions else [],
+        )
 
 
-def _largest(functions: dict[tuple[str, str, str], float], phases: dict[str, float]) -> list[list[Any]]:
+def _largest(
+    functions: dict[tuple[str, str, str], float], phases: dict[str, float]
+) -> list[list[str | float]]:
     """Return the largest functions, then the remainder of each phase."""
     ordered = sorted(functions.items(), key=lambda item: (-item[1], item[0]))[:KEPT]
     left = dict(phases)
     for (phase, _, _), amount in ordered:
         left[phase] -= amount
-    rest = [[phase, "", "(rest)", amount] for phase, amount in left.items() if amount > 0]
-    return [[*key, amount] for key, amount in ordered if amount] + rest
+    rest: list[list[str | float]] = [
+        [phase, "", "(rest)", amount] for phase, amount in left.items() if amount > 0
+    ]
+    largest: list[list[str | float]] = [[*key, amount] for key, amount in ordered if amount]
+    return largest + rest
 
 
 @contextlib.contextmanager
@@ -158,6 +199,8 @@ def _watching(enter: Callable[[str], None], leave: Callable[[str], None]) -> Ite
 
 @contextlib.contextmanager
 def _watching_partitions(enter: Callable[[str], None], leave: Callable[[str], None]) -> Iterator[None]:
+    from torch._functorch._aot_autograd import graph_compile  # noqa: PLC0415  (a zygote must not load the compiler: it may touch a device)
+
     partition = getattr(graph_compile, _PARTITIONS, None)
     if partition is None:  # this torch has another name for it
         yield

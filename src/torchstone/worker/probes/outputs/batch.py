@@ -44,7 +44,7 @@ def find_batch_dependence(origin: Origin, target: Target) -> tuple[str, str]:
     return "", ""
 
 
-def _inputs(work: Work) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _inputs(work: Work) -> tuple[tuple[Any, ...], dict[str, object]]:
     return work.args, dict(work.kwargs)
 
 

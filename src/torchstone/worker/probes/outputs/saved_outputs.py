@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.worker.probes.outputs.similarity import find_bitwise_difference
+from torchstone.worker.probes.outputs.values import Outputs
 from torchstone.worker.probes.reply import tell
 
 
-def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
+def save_outputs(path: str, outputs: Outputs) -> str:
     """Write the outputs atomically; return why that failed, if it did."""
     written = f"{path}.{os.getpid()}.part"
     try:
@@ -26,13 +26,13 @@ def keep_outputs(path: str, outputs: dict[str, Any]) -> str:
     return ""
 
 
-def find_kept_difference(path: str, outputs: dict[str, Any]) -> str:
+def find_saved_difference(path: str, outputs: Outputs) -> str:
     """Return the first difference from the saved outputs; also if the file is missing or unreadable."""
     kept, problem = load_outputs(path)
     return problem or find_bitwise_difference(kept, on_cpu(outputs))
 
 
-def load_outputs(path: str) -> tuple[dict[str, Any], str]:
+def load_outputs(path: str) -> tuple[Outputs, str]:
     """Return the outputs in a file, or why there are none."""
     if not os.path.exists(path):
         return {}, f"no outputs were kept for this case in {path}"
@@ -47,7 +47,7 @@ def load_outputs(path: str) -> tuple[dict[str, Any], str]:
     return kept, ""
 
 
-def on_cpu(outputs: dict[str, Any]) -> dict[str, Any]:
+def on_cpu(outputs: Outputs) -> Outputs:
     """Move all tensors to the CPU."""
     return {
         name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()

@@ -135,7 +135,7 @@ class OutputComparison:
         return 3.0 if coarse or eager.numel() < SMALL_TENSOR or single_pixel else 2.0
 
 
-def find_stranger(reference: Values, eager: Values, tolerance: float) -> str:
+def find_unrelated(reference: Values, eager: Values, tolerance: float) -> str:
     """Return which eager result is too far from its float64 counterpart for rounding; empty if none is.
 
     Random numbers that a model draws depend on the dtype: float64 is then another computation, and no
@@ -150,9 +150,7 @@ def find_stranger(reference: Values, eager: Values, tolerance: float) -> str:
         within = ~_is_beyond(exact, value.dtype)
         size, error = _root_mean_square(exact[within]), _rmse(exact[within], value[within])
         if error > ANOTHER_COMPUTATION * size + tolerance:
-            return (
-                f"{name} of eager is {error / size if size else float('inf'):.0%} off, which is no rounding"
-            )
+            return f"{name} of eager is {error / size if size else float('inf'):.0%} off, which rounding cannot explain"
     return ""
 
 

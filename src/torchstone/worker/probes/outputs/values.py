@@ -15,6 +15,9 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 DEEPEST = 32
+
+Outputs = dict[str, object]
+"""Results of a run by name: tensors, numbers, texts and None."""
 _PLAIN = (int, float, complex, str, bytes, type(None))
 _TOLD_AS_TEXT = (torch.dtype, torch.device, torch.layout, torch.memory_format, Enum, range, slice)
 
