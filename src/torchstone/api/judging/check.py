@@ -21,8 +21,8 @@ from torchstone.core.records import Reading
 from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import Results, merge, no_match, require_results
-from torchstone.gate import checking
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
+from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Judgement, RoundTable, Row
@@ -236,9 +236,9 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     if conditions.policy.is_upstream and rounds:
         return Report(Judgement(conditions.policy, [], [], rounds=rounds), context)
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
-    judgement = checking.check_results(results, Baseline(selected, expected, dtypes), conditions)
+    judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
     if conditions.policy.is_upstream and judgement.counts.red:
-        from torchstone.gate.near_misses import tell_not_deterministic  # noqa: PLC0415  (start-up: most checks are green)
+        from torchstone.gate.checking.near_misses import tell_not_deterministic  # noqa: PLC0415  (start-up: most checks are green)
 
         told = tell_not_deterministic(judgement.rows, conditions.policy.upstream_version)
         judgement = structs.replace(judgement, cautions=[*judgement.cautions, *told])
@@ -250,7 +250,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
 def _look_back(judgement: Judgement, results: Results, request: CheckRequest) -> Judgement:
     """The judgement with cautions about what has drifted since the runs in ``history``."""
     from torchstone.api.judging.past_runs import read_past  # noqa: PLC0415  (start-up: most checks look at no history)
-    from torchstone.gate.near_misses import tell_drifts  # noqa: PLC0415  (start-up: most checks look at no history)
+    from torchstone.gate.checking.near_misses import tell_drifts  # noqa: PLC0415  (start-up: most checks look at no history)
 
     past = read_past(
         "--history",

@@ -20,10 +20,7 @@ from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED,
 from torchstone.formats.merge import is_same_run
 from torchstone.gate.baseline import has_ended_well, has_numbers
 from torchstone.gate.comparable import Apart, Comparability
-from torchstone.gate.criteria import CompareSettings, Criteria, Standard
-from torchstone.gate.judge import judge_together
-from torchstone.gate.rules import decide_status
-from torchstone.gate.trials_of_sides import (
+from torchstone.gate.comparing.side_files import (
     MIXED,
     Files,
     Gathered,
@@ -31,6 +28,9 @@ from torchstone.gate.trials_of_sides import (
     find_contradictions,
     is_count,
 )
+from torchstone.gate.criteria import CompareSettings, Criteria, Standard
+from torchstone.gate.judge import judge_together
+from torchstone.gate.rules import decide_status
 from torchstone.gate.verdicts import Conditions, Judgement, MetricMean, Overview, Remarks, Row, Ruling
 from torchstone.gate.weigh import are_paired, evidence_of, weigh
 

@@ -21,6 +21,7 @@ from torchstone.core.vocabulary import (
 )
 from torchstone.formats.merge import Results
 from torchstone.gate.baseline import Baseline, ExpectedRow, expects_status, has_numbers, main_metric
+from torchstone.gate.checking.tally import Tally, counted_instead, measurement_of, told_by
 from torchstone.gate.comparable import Apart, Comparability
 from torchstone.gate.judge import find_near_edge, judge
 from torchstone.gate.policy import UPSTREAM_COUNTS, upstream_metrics
@@ -35,14 +36,13 @@ from torchstone.gate.rules import (
     use_own_margin,
 )
 from torchstone.gate.sanity import contradictions
-from torchstone.gate.tally import Tally, counted_instead, measurement_of, told_by
 from torchstone.gate.verdicts import QUIET, Conditions, Judgement, Row
 from torchstone.gate.weigh import value_of, weigh
 
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 
 
-def check_results(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
+def check_against_baseline(results: Results, baseline: Baseline, conditions: Conditions) -> Judgement:
     """Judge plan, baseline and results together, so that nothing can vanish and stay green."""
     judging = _Checking(results, baseline, conditions)
     tally = judging.tally
@@ -355,7 +355,7 @@ class _Checking:
         """The cautions about values that passed, but only just."""
         if not self._near:
             return []
-        from torchstone.gate.near_misses import tell_near  # noqa: PLC0415  (most values are nowhere near)
+        from torchstone.gate.checking.near_misses import tell_near  # noqa: PLC0415  (most values are nowhere near)
 
         return tell_near(self._near)
 
