@@ -25,7 +25,7 @@ from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Run
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.comparing.compare_files import compare_files
-from torchstone.gate.comparing.side_files import Files
+from torchstone.gate.comparing.side_files import SideFiles
 from torchstone.gate.criteria import CompareSettings
 from torchstone.gate.policy import comparison_policy
 from torchstone.gate.rules import RuleBook
@@ -51,7 +51,7 @@ def compare(base: Run, new: Run) -> Judgement:
     settings = CompareSettings(
         comparison_policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True
     )
-    sides = Files([reading_of("base.jsonl", base)]), Files([reading_of("new.jsonl", new)])
+    sides = SideFiles([reading_of("base.jsonl", base)]), SideFiles([reading_of("new.jsonl", new)])
     return compare_files(*sides, settings)
 
 

@@ -11,7 +11,7 @@ from junitparser import JUnitXml
 
 from torchstone.api.measuring.ab_request import AbRequest, make_ab_policy
 from torchstone.core.records import Case, Failure, FilePlace, Outcome, QuarantineEntry
-from torchstone.gate.checking.tally import Exemptions
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import AbSettings, Contest

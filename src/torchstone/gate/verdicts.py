@@ -82,6 +82,12 @@ class Row(Struct, frozen=True, gc=False):
         return self.ruling.blocks
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to show: it passed, and does not block."""
+        ruling = self.ruling
+        return not ruling.blocks and ruling.verdict in QUIET
+
+    @property
     def detail(self) -> str:
         """Why the verdict is what it is, where the numbers do not say it."""
         return self.ruling.detail

@@ -238,9 +238,9 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
     dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
     judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
     if conditions.policy.is_upstream and judgement.counts.red:
-        from torchstone.gate.checking.near_misses import tell_not_deterministic  # noqa: PLC0415  (start-up: most checks are green)
+        from torchstone.gate.checking.upstream_cautions import nondeterminism_cautions  # noqa: PLC0415  (start-up: most checks are green)
 
-        told = tell_not_deterministic(judgement.rows, conditions.policy.upstream_version)
+        told = nondeterminism_cautions(judgement.rows, conditions.policy.upstream_version)
         judgement = structs.replace(judgement, cautions=[*judgement.cautions, *told])
     if request.history:
         judgement = _look_back(judgement, results, request)
@@ -250,7 +250,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
 def _look_back(judgement: Judgement, results: Results, request: CheckRequest) -> Judgement:
     """The judgement with cautions about what has drifted since the runs in ``history``."""
     from torchstone.api.judging.past_runs import read_past  # noqa: PLC0415  (start-up: most checks look at no history)
-    from torchstone.gate.checking.near_misses import tell_drifts  # noqa: PLC0415  (start-up: most checks look at no history)
+    from torchstone.gate.checking.drift_cautions import drift_cautions  # noqa: PLC0415  (start-up: most checks look at no history)
 
     past = read_past(
         "--history",
@@ -261,7 +261,7 @@ def _look_back(judgement: Judgement, results: Results, request: CheckRequest) ->
         request.axes,
     )
     apart = {} if request.cross_environment else past.apart
-    told = tell_drifts(judgement.rows, results, past.readings, apart)
+    told = drift_cautions(judgement.rows, results, past.readings, apart)
     left_out = past.tell_apart("times and memory are ") if apart else []
     if not past.cases & {outcome.case for _, _, outcome in results}:
         left_out.append(make_caution(CautionKind.NO_COMMON_PAST))

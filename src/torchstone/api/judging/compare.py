@@ -16,7 +16,7 @@ from torchstone.core.config import POLICIES, load_settings
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
 from torchstone.gate.comparing.compare_files import compare_files
-from torchstone.gate.comparing.side_files import gather
+from torchstone.gate.comparing.side_files import make_sides
 from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.rules import RuleBook
@@ -202,7 +202,7 @@ def _check(request: CompareRequest) -> None:
 def _compare(
     base: Sequence[Reading], new: Sequence[Reading], only: tuple[str, ...], settings: CompareSettings
 ) -> Judgement:
-    sides = gather(base, new, only)
+    sides = make_sides(base, new, only)
     compared = compare_files(*sides, settings)
     if not are_ddp((*base, *new)):
         return compared

@@ -30,7 +30,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import FilePlace, axis_text
 from torchstone.core.text.units import clock_text
-from torchstone.gate.checking.tally import Exemptions
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest

@@ -19,7 +19,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.vocabulary import Probe, Verdict
-from torchstone.gate.checking.tally import Exemptions
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.side_spec import Spec

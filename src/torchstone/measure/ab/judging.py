@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from torchstone.core.cautions import Caution
 from torchstone.core.records import NOWHERE, Case, FilePlace, QuarantineEntry
 from torchstone.core.vocabulary import ACCURACY, Verdict
-from torchstone.gate.checking.tally import Exemptions
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy
 from torchstone.gate.verdicts import Judgement, Overview, Remarks, Row, Ruling
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
