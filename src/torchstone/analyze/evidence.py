@@ -1,4 +1,4 @@
-"""What two sides know about one number, and what holding them against each other gives: records only. Standard library and msgspec."""
+"""Evidence of two sides about one number, and their comparison: records only. Standard library and msgspec."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 from msgspec import Struct
 
 VALUE, EXACT, WELCH, PAIRED = "value", "exact", "Welch's t", "paired"
-"""How two sides were compared: value against value, count against count, as independent trials, as pairs of trials that took turns."""
+"""How two sides were compared: single values, counts, independent trials, or pairs of trials that took turns."""
 
 TRIALS, REPEATING, COUNT = "trials", "repeating", "count"
-"""What numbers are like: trials that scatter, trials that may agree to the last digit (memory), counts, of which one trial says all."""
+"""Kinds of numbers: trials with noise, trials that may agree to the last digit (memory), counts, for which one trial is enough."""
 
 
 class Evidence(Struct, frozen=True, gc=False):
-    """What one side knows about a number: one value per trial, and how many samples these stand for.
+    """What one side knows about a number: one value per trial, and the number of samples behind them.
 
-    ``kind`` says what the values are like: a single ``VALUE`` of unknown spread, ``TRIALS``, ``REPEATING`` or ``COUNT``. ``trials`` are the
+    ``kind`` is the kind of the values: a single ``VALUE`` of unknown spread, ``TRIALS``, ``REPEATING`` or ``COUNT``. ``trials`` are the
     samples of each trial, given where each took turns with the trial of the other side that has the same index.
     """
 
@@ -27,7 +27,7 @@ class Evidence(Struct, frozen=True, gc=False):
 
     @property
     def middle(self) -> float:
-        """The one number that stands for the side: the geometric mean of its trials, or the plain mean where one is 0."""
+        """The number that represents the side: the geometric mean of its trials, or the arithmetic mean if one is not positive."""
         if min(self.values) <= 0:
             return math.fsum(value / len(self.values) for value in self.values)
         if min(self.values) == max(self.values):
@@ -38,8 +38,8 @@ class Evidence(Struct, frozen=True, gc=False):
 class Comparison(Struct, frozen=True, gc=False):
     """Effect, interval and certainty, without a judgement.
 
-    ``ratio`` is new / base, and ``low`` and ``high`` are its confidence limits: 0 and infinity where nothing is known. ``p_value`` is None where nothing
-    was tested, and ``obstacle`` says why. ``logs`` are the log ratios of pairs.
+    ``ratio`` is new / base, and ``low`` and ``high`` are its confidence limits: 0 and infinity if unknown. ``p_value`` is None if nothing
+    was tested; ``obstacle`` says why not. ``logs`` are the log ratios of pairs.
     """
 
     base: Evidence
