@@ -180,8 +180,8 @@ class Baseline:
                 return None
             if expected.variant == _ANY_VARIANT and not expected.suite:
                 return BaselineMatch(row)
-        elif case in self._by_case:
-            return BaselineMatch(self._row(self._by_case[case]))
+        elif (number := self._by_case.get(case)) is not None:
+            return BaselineMatch(self._row(number))
         numbers = self._candidates(case, found) if isinstance(found, list) else [found]
         rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
         if by_name_only and len(rows) == 1:

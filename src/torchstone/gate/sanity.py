@@ -32,7 +32,8 @@ _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
 def find_inconsistencies(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
     """Yield the metrics whose values cannot be right, and why."""
     for measurement in measurements:
-        least = min(measurement.samples)
+        samples = measurement.samples
+        least = samples[0] if len(samples) == 1 else min(samples)
         if least > 0:
             continue
         metric = measurement.metric
