@@ -20,8 +20,9 @@ from torchstone.cli.main import run as run_command
 from torchstone.core.errors import InputError
 from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_file import encode_run
-from torchstone.gate import baseline, comparing
+from torchstone.gate import baseline
 from torchstone.gate.baseline import Baseline
+from torchstone.gate.comparing import compare_files
 
 FEW, MANY = 200, 800
 MOST_GROWTH = 5.0
@@ -164,7 +165,7 @@ def test_comparing_copies_no_set_of_all_cases_for_each_of_them(
         def __or__(self, other: Any) -> Any:  # noqa: ANN401
             return Counting(super().__or__(other))
 
-    monkeypatch.setattr(comparing, "frozenset", Counting, raising=False)
+    monkeypatch.setattr(compare_files, "frozenset", Counting, raising=False)
     found = []
     for number in (FEW, MANY):
         touched = 0

@@ -138,7 +138,7 @@ def test_a_file_is_the_same_whatever_it_is_called(torchstone: Command, tmp_path:
         write_run(tmp_path, name, [passed("a", times(5))])
     ran = torchstone("compare", "base.jsonl", "new.jsonl", "--base", "./base.jsonl")
     assert ran.code == 2
-    assert "named twice" in ran.err
+    assert "given twice for one side" in ran.err
 
 
 def test_another_batch_size_of_a_case_that_both_have_is_new(compare: Compare) -> None:

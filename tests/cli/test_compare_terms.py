@@ -91,10 +91,10 @@ def test_a_pattern_that_means_a_case_of_one_side_means_the_one_it_is_compared_wi
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--only", "fresh"], "no case can be compared: none stands in both"),
+        (["--only", "fresh"], "no case can be compared: the sides have none in common"),
         (
             ["--metric", "speedup"],
-            "in 2 common cases no metric that is compared stands on both sides; only NEW has speedup",
+            "in 2 common cases no compared metric is on both sides; only NEW has speedup",
         ),
         (["--metric", "seconds"], "neither BASE nor NEW has such a metric"),
     ],

@@ -24,11 +24,11 @@ from record_strategies import (
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Run
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, Verdict
-from torchstone.gate.comparing import compare_files
+from torchstone.gate.comparing.compare_files import compare_files
+from torchstone.gate.comparing.side_files import SideFiles
 from torchstone.gate.criteria import CompareSettings
 from torchstone.gate.policy import comparison_policy
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.trials_of_sides import Files
 from torchstone.gate.verdicts import Judgement
 from torchstone.reporting.dialects.github_annotations import render_github
 from torchstone.reporting.dialects.json_report import render_json
@@ -51,7 +51,7 @@ def compare(base: Run, new: Run) -> Judgement:
     settings = CompareSettings(
         comparison_policy(), RuleBook(), metrics=("*",), compare_anyway=True, cross_environment=True
     )
-    sides = Files([reading_of("base.jsonl", base)]), Files([reading_of("new.jsonl", new)])
+    sides = SideFiles([reading_of("base.jsonl", base)]), SideFiles([reading_of("new.jsonl", new)])
     return compare_files(*sides, settings)
 
 

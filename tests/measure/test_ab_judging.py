@@ -11,8 +11,8 @@ from junitparser import JUnitXml
 
 from torchstone.api.measuring.ab_request import AbRequest, make_ab_policy
 from torchstone.core.records import Case, Failure, FilePlace, Outcome, QuarantineEntry
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy, comparison_policy
-from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.judging import Unmatched, judge_contests

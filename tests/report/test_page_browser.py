@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from torchstone.core.records import Reading, Run
 from torchstone.formats.merge import merge
 from torchstone.gate.baseline import Baseline
-from torchstone.gate.checking import check_results
+from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
@@ -84,7 +84,9 @@ def html_of(run: Run, baseline: Run | None = None) -> str:
         return render_page(make_page(results))
     old = Reading("old.jsonl", "run", baseline, range(2, 2 + len(baseline.outcomes)))
     rules = RuleBook()
-    judgement = check_results(results, Baseline([old]), Conditions(make_policy("strict", (), ()), rules))
+    judgement = check_against_baseline(
+        results, Baseline([old]), Conditions(make_policy("strict", (), ()), rules)
+    )
     probes = {"old.jsonl": frozenset({"performance", "accuracy"})}
     context = Context(("run.jsonl",), probes, acceptance_for(results.readings, [old], rules))
     report = Report(judgement, context)

@@ -25,9 +25,9 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, Run, matches_metric
 from torchstone.core.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 from torchstone.gate.baseline import expects_status, has_numbers, main_metric, runs_to_its_end
-from torchstone.gate.comparable import WAYS, depends_on_environment
-from torchstone.gate.rules import SHARES, RuleBook, allowance, ended_alike, numbers_count
-from torchstone.gate.sanity import contradictions
+from torchstone.gate.comparable import METHOD_KEYS, depends_on_environment
+from torchstone.gate.rules import SHARES, RuleBook, allowance, numbers_count, statuses_agree
+from torchstone.gate.sanity import find_inconsistencies
 
 Value = TypeVar("Value", bound="str | Number")
 
@@ -77,7 +77,9 @@ def compare_row(
 ) -> Iterator[Change]:
     """Yield the changes to one expected row. If its status is held back, its numbers are too."""
     case, ending = expected.case, expected.status
-    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
+    if why := next(
+        (why for outcome in outcomes for _, why in find_inconsistencies(outcome.measurements)), ""
+    ):
         yield Change("hold", case, ACCURACY, None, None, f"contradicts itself: {why}", line)
         return
     if options.margins and (why := find_failed_repeat(outcomes)):
@@ -170,7 +172,7 @@ def _compare_metric(
 def _why_no_value(case: Case, outcomes: Sequence[Outcome], ending: str, options: AdoptionOptions) -> str:
     """Return why a number is not adopted, unless the status row already says so; empty if it is adopted."""
     failed = next((o.status for o in outcomes if o.status not in {PASSED, SKIPPED}), "")
-    if not failed or any(ended_alike(outcome.status, ending) for outcome in outcomes):
+    if not failed or any(statuses_agree(outcome.status, ending) for outcome in outcomes):
         return ""
     if case.probe not in {"", Probe.ACCURACY}:
         return f"no value: {failed}"
@@ -188,7 +190,7 @@ def uses_majority(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
 
 def _find_mixed_methods(found: Sequence[Measurement]) -> str:
     """Return how the files' methods of measuring differ; empty if they are the same."""
-    for way in WAYS:
+    for way in METHOD_KEYS:
         ways = sorted({str(said) for each in found if (said := (each.extra or {}).get(way))})
         if len(ways) > 1:
             return f"the files differ in {way}: {printable(', '.join(ways), 80)}"
@@ -207,7 +209,7 @@ def measurements_of(outcomes: Sequence[Outcome], metric: str, ending: str) -> li
 
     If the status is an early failure, only results that failed the same way count, if there are any.
     """
-    alike = [outcome for outcome in outcomes if ended_alike(outcome.status, ending)]
+    alike = [outcome for outcome in outcomes if statuses_agree(outcome.status, ending)]
     if runs_to_its_end(ending) or not alike:
         alike = [outcome for outcome in outcomes if has_numbers(outcome)]
     good = [outcome for outcome in alike if numbers_count(outcome, ending)]
@@ -243,7 +245,9 @@ def majority_of(values: Sequence[Value], options: AdoptionOptions) -> tuple[Valu
 def _changed_methods(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
     """Return the methods by which the new numbers were measured, where they differ from the old one's."""
     before, now = old.extra or {}, (found[-1].extra or {}) if found else {}
-    return {way: now[way] for way in WAYS if way in before and way in now and before[way] != now[way]} or None
+    return {
+        way: now[way] for way in METHOD_KEYS if way in before and way in now and before[way] != now[way]
+    } or None
 
 
 def _adopt_median(

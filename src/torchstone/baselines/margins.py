@@ -15,9 +15,9 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.text.units import count_of, truncate_digits
 from torchstone.core.vocabulary import METRICS, PASSED
-from torchstone.gate.comparable import counter_of, is_alike, other_counter
+from torchstone.gate.comparable import counter_difference, counter_of, have_same_method
 from torchstone.gate.rules import allowance, use_own_margin
-from torchstone.gate.sanity import is_sound
+from torchstone.gate.sanity import is_consistent
 
 LEAST_MARGIN = 0.001
 LEAST_MARGIN_OF_TIMES = 0.05
@@ -55,9 +55,9 @@ class PastMeasurements(Struct, frozen=True):
 
     def of(self, case: Case, like: Measurement) -> list[Measurement]:
         """Return the past measurements of a case by the same method as ``like``, as far as known."""
-        good = [outcome for outcome in self.outcomes.get(case, ()) if is_sound(outcome)]
+        good = [outcome for outcome in self.outcomes.get(case, ()) if is_consistent(outcome)]
         found = [m for outcome in good for m in outcome.measurements if m.metric == like.metric]
-        return [measurement for measurement in found if is_alike(measurement, like)]
+        return [measurement for measurement in found if have_same_method(measurement, like)]
 
 
 def learn_row(
@@ -196,6 +196,6 @@ def find_other_counter(old: Measurement | None, found: Sequence[Measurement]) ->
     counters = sorted({counter_of(measurement) for measurement in found} - {""})
     if len(counters) > 1:
         return f"the files were counted by different counters: {', '.join(map(printable, counters))}"
-    if old and old.extra and counters and (why := other_counter({"counter": counters[0]}, old.extra)):
+    if old and counters and (why := counter_difference(counters[0], counter_of(old))):
         return f"{why}: one row cannot mix counts of two counters"
     return ""

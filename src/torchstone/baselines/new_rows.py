@@ -27,7 +27,7 @@ from torchstone.core.vocabulary import ACCURACY, Probe
 from torchstone.gate.baseline import main_metric
 from torchstone.gate.comparable import depends_on_environment
 from torchstone.gate.rules import RuleBook, margin_of, numbers_count
-from torchstone.gate.sanity import contradictions
+from torchstone.gate.sanity import find_inconsistencies
 
 
 def wants_new_metric(metric: str, case: Case, rules: RuleBook, options: AdoptionOptions) -> bool:
@@ -67,7 +67,9 @@ def new_row(
 def _new_row_of(
     case: Case, outcomes: Sequence[Outcome], rules: RuleBook, options: AdoptionOptions, margin: float | None
 ) -> tuple[Change, Outcome]:
-    if why := next((why for outcome in outcomes for _, why in contradictions(outcome.measurements)), ""):
+    if why := next(
+        (why for outcome in outcomes for _, why in find_inconsistencies(outcome.measurements)), ""
+    ):
         raise _HeldBackError(f"it contradicts itself: {why}")
     if options.margins and (why := find_failed_repeat(outcomes)):
         raise _HeldBackError(why)

@@ -39,7 +39,7 @@ from torchstone.formats.merge import is_selected, no_match
 from torchstone.gate.baseline import Baseline, main_metric
 from torchstone.gate.comparable import depends_on_environment
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.sanity import contradictions
+from torchstone.gate.sanity import find_inconsistencies
 
 _FORMATS_WITH_VARIANTS = frozenset({"performance", "accuracy", "run", "v3", "ddp"})
 
@@ -223,7 +223,7 @@ def find_repeatable(baseline: Reading, reading: Reading, options: AdoptionOption
         if outcome.case in wanted
         and outcome.case.probe == Probe.INSTRUCTIONS
         and outcome.status == PASSED
-        and not any(contradictions(outcome.measurements))
+        and not any(find_inconsistencies(outcome.measurements))
     ]
 
 

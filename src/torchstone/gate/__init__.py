@@ -1,1 +1,1 @@
-"""The gate: results x baselines x rules x quarantine -> one verdict a row, under a policy that decides what blocks."""
+"""The gate: weigh results against a baseline or another run, judge each row by its rule, and decide what blocks."""

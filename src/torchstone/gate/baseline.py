@@ -1,4 +1,4 @@
-"""Baselines: which expected row is for which case, and what stands in the way of comparing the two."""
+"""Baselines: find the expected row for a case, and the axes on which the two differ."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from torchstone.core.errors import InputError, UsageError
-from torchstone.core.records import Case, FilePlace, Outcome, Reading, Variant
+from torchstone.core.records import Case, FilePlace, Measurement, Outcome, Reading, Variant
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe
 from torchstone.formats.merge import SETTABLE, is_selected, select
 
 _ANY_VARIANT = Variant()
+_WRONG_RESULTS = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
+"""How statuses of cases with wrong results begin; PyTorch's scripts append details to some of them."""
 MANY_ALIKE = 16
-"""Rows of one name that are looked at one by one; of more, an index is made."""
+"""The number of rows with one name that are searched one by one; more are indexed."""
 
 
 class ExpectedRow(Struct, frozen=True, gc=False):
-    """One expected outcome, the file it is from, and its number among all."""
+    """An expected outcome, its file, its index in the file, and its number among all expected rows."""
 
     outcome: Outcome
     reading: Reading
@@ -28,26 +30,53 @@ class ExpectedRow(Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> FilePlace:
-        """Where it was read."""
+        """The line it was read from."""
         return self.place_of("")
 
     def place_of(self, metric: str) -> FilePlace:
-        """Where a metric of it was read."""
+        """Return the line that a metric of it was read from."""
         return self.reading.place(self.index, metric)
 
 
-class Match(Struct, frozen=True):
-    """The expected row for a case, and how the two differ where they should not."""
+class AxisDifference(Struct, frozen=True, gc=False):
+    """An axis that a case and its expected row both state, with different values."""
+
+    axis: str
+    actual: str
+    expected: str
+
+    def against(self, side: str) -> str:
+        """Describe the difference; ``side`` names where the other value is from, such as ``expected``."""
+        return f"{self.axis} is {self.actual}, {side} {self.expected}"
+
+
+class BaselineMatch(Struct, frozen=True, gc=False):
+    """The expected row for a case, and the axes on which they differ."""
 
     row: ExpectedRow
-    differences: tuple[str, ...] = ()
+    differences: tuple[AxisDifference, ...] = ()
 
 
 def main_metric(outcome: Outcome) -> str:
-    """The metric that stands for a whole row: accuracy where a status is expected, else the first that is."""
+    """Return the metric that represents a whole row: accuracy if a status is expected, else the first one expected."""
     if outcome.case.probe == Probe.ACCURACY or not outcome.measurements:
         return ACCURACY
     return outcome.measurements[0].metric
+
+
+def measurement_of(outcome: Outcome | None, metric: str) -> Measurement | None:
+    """Return the measurement of a metric; None if there is none."""
+    if outcome is not None:
+        for measurement in outcome.measurements:
+            if measurement.metric == metric:
+                return measurement
+    return None
+
+
+def is_single_count(measurement: Measurement) -> bool:
+    """Whether a measurement is a single whole number without further information. Runs have the same ones many times."""
+    samples = measurement.samples
+    return measurement.extra is None and len(samples) == 1 and type(samples[0]) is int
 
 
 def has_ended_well(outcome: Outcome) -> bool:
@@ -57,17 +86,16 @@ def has_ended_well(outcome: Outcome) -> bool:
 
 def runs_to_its_end(status: str) -> bool:
     """Whether a case with this status ran to its end, though its results may be wrong."""
-    wrong = ("fail_accuracy", "not_bitwise_equivalent", "fail_batch_invariance")
-    return status in {PASSED, SKIPPED, ""} or status.startswith(wrong)
+    return status in {PASSED, SKIPPED, ""} or status.startswith(_WRONG_RESULTS)
 
 
 def has_numbers(outcome: Outcome) -> bool:
-    """Whether what was measured of a case means something by itself: it ran to its end."""
+    """Whether the numbers of an outcome mean something by themselves: the case ran to its end."""
     return runs_to_its_end(outcome.status)
 
 
 def require_common_probe(readings: Sequence[Reading], expected: Sequence[Reading]) -> None:
-    """Refuse results and a baseline that speak of different things: every row would be missing, and none of that is news."""
+    """Raise UsageError if results and baseline have no probe in common: every row would be missing."""
     measured = {case.probe for reading in readings for case in reading.run.plan}
     probes = {case.probe for reading in expected for case in reading.run.plan}
     if measured and probes and "" not in probes and not probes & measured:
@@ -78,16 +106,16 @@ def require_common_probe(readings: Sequence[Reading], expected: Sequence[Reading
 
 
 def expects_status(outcome: Outcome) -> bool:
-    """Whether the status itself is expected: always of accuracy, else only where a failure is."""
+    """Whether the status itself is expected: always for accuracy, otherwise only if it is a failure."""
     if outcome.case.probe in {"", Probe.ACCURACY}:
         return bool(outcome.status)
     return outcome.status not in {"", PASSED}
 
 
 class Baseline:
-    """All expected rows of one or several files, found by case; remembers which have been found.
+    """All expected rows of one or more files, found by case; remembers which were found.
 
-    ``whole`` are the files themselves, if ``readings`` is only a selection of their rows; ``dtypes`` are those that were measured.
+    ``whole`` are the complete files, if ``readings`` is a selection of their rows; ``dtypes`` are those that were measured.
     """
 
     def __init__(
@@ -100,7 +128,7 @@ class Baseline:
         names = (outcome.case.benchmark for reading in readings for outcome in reading.run.outcomes)
         self._by_name: dict[str, int | list[int]] = dict(zip(names, range(self.size), strict=True))
         self._by_case: dict[Case, int] = {}
-        self._alike: dict[str, _Alike] = {}
+        self._indexes: dict[str, _AxisIndex] = {}
         if len(self._by_name) < self.size:
             self._index_repeated_names()
         self._found_at = array("q", bytes(8 * self.size))
@@ -109,7 +137,7 @@ class Baseline:
         self._dtypes = set(dtypes)
 
     def _index_repeated_names(self) -> None:
-        """Index rows that share a name with another; two for the very same case are refused."""
+        """Index rows by name and by case. Raise InputError if two are for the same case."""
         self._by_name = {}
         cases = (outcome.case for reading in self.readings for outcome in reading.run.outcomes)
         for number, case in enumerate(cases):
@@ -140,8 +168,8 @@ class Baseline:
         reading, index = self.readings[file], number - self._starts[file]
         return ExpectedRow(reading.run.outcomes[index], reading, index, number)
 
-    def find(self, case: Case, *, by_name_only: bool = False) -> Match | None:
-        """The row that expects something of this case. ``by_name_only`` is how the original scripts look."""
+    def find(self, case: Case, *, by_name_only: bool = False) -> BaselineMatch | None:
+        """Return the expected row for a case. ``by_name_only`` is how PyTorch's own scripts search."""
         found = self._by_name.get(case.benchmark)
         if found is None:
             return None
@@ -151,14 +179,14 @@ class Baseline:
             if expected.probe not in {"", case.probe}:
                 return None
             if expected.variant == _ANY_VARIANT and not expected.suite:
-                return Match(row)
-        elif case in self._by_case:
-            return Match(self._row(self._by_case[case]))
+                return BaselineMatch(row)
+        elif (number := self._by_case.get(case)) is not None:
+            return BaselineMatch(self._row(number))
         numbers = self._candidates(case, found) if isinstance(found, list) else [found]
         rows = [row for row in map(self._row, numbers) if row.outcome.case.probe in {"", case.probe}]
         if by_name_only and len(rows) == 1:
-            return Match(rows[0])
-        matches = [Match(row, tuple(_differences(row.outcome.case, case))) for row in rows]
+            return BaselineMatch(rows[0])
+        matches = [BaselineMatch(row, tuple(_differences(row.outcome.case, case))) for row in rows]
         agreeing = [match for match in matches if not match.differences]
         if len(agreeing) > 1:
             agreeing = self._closest(agreeing, case)
@@ -169,18 +197,20 @@ class Baseline:
         )
 
     def _candidates(self, case: Case, numbers: Sequence[int]) -> Sequence[int]:
-        """The rows of a case's name that may be for it. Of many, as a sweep has them, those that agree with it; where none does, two of its probe, if there are as many: which is not one."""
+        """Return the rows of a case's name that may be for it.
+
+        If there are many, as in a sweep: those that agree with it, or else two of its probe, which is enough to see that there is more than one.
+        """
         if len(numbers) <= MANY_ALIKE:
             return numbers
-        alike = self._alike.get(case.benchmark)
-        if alike is None:
-            alike = self._alike[case.benchmark] = _Alike(
-                [(number, self._outcome(number).case) for number in numbers]
-            )
-        return alike.agreeing(case) or alike.some_of(case.probe)
+        index = self._indexes.get(case.benchmark)
+        if index is None:
+            cases = [(number, self._outcome(number).case) for number in numbers]
+            index = self._indexes[case.benchmark] = _AxisIndex(cases)
+        return index.agreeing(case) or index.two_of(case.probe)
 
-    def _closest(self, matches: list[Match], case: Case) -> list[Match]:
-        """Of several rows that agree with a case, the one that states most of it; it must be one."""
+    def _closest(self, matches: list[BaselineMatch], case: Case) -> list[BaselineMatch]:
+        """Return the row, of several that agree with a case, that states most of its axes. Raise InputError if two do."""
         closeness = [
             len(match.row.outcome.case.variant.axes().items() & case.variant.axes().items())
             for match in matches
@@ -193,7 +223,7 @@ class Baseline:
             )
             axis = next((axis for axis in SETTABLE if axis in axes), "dtype")
             raise InputError(
-                f"{case.name}: both {_told(first)} and {_told(second)} could be meant",
+                f"{case.name}: both {_describe(first)} and {_describe(second)} could be meant",
                 path=second.reading.path,
                 line=second.reading.lines[second.index],
                 column="name",
@@ -204,22 +234,22 @@ class Baseline:
         return closest
 
     def claim(self, row: ExpectedRow, number: int) -> int:
-        """Note that result ``number`` (from 1) is judged by this row; gives the number of the one before it, or 0."""
+        """Record that result ``number`` (from 1) is judged by this row; return the number of an earlier one, or 0."""
         before = self._found_at[row.number]
         self._found_at[row.number] = number
         return max(before, 0)
 
     def touch(self, row: ExpectedRow) -> None:
-        """Note that some result was held against this row, though it was not judged by it: the row is not missing."""
+        """Record that a result was found for this row, though it was not judged by it: the row is not missing."""
         self._found_at[row.number] = self._found_at[row.number] or -1
 
     @property
     def has_dtypes(self) -> bool:
-        """Whether some file has a column a dtype."""
+        """Whether some file has one column per dtype."""
         return any(reading.kind == "expected-by-dtype" for reading in self.readings)
 
     def unclaimed(self) -> Iterator[ExpectedRow]:
-        """The rows that no result was judged by. Of a table by dtype, only the dtypes that some result had."""
+        """Yield the rows that no result was found for. In a table with a column per dtype, only dtypes that some result has."""
         unmeasured = self.unmeasured_dtypes()
         for number, found in enumerate(self._found_at):
             if not found:
@@ -231,7 +261,7 @@ class Baseline:
                     yield row
 
     def unmeasured_dtypes(self) -> list[str]:
-        """The dtypes that a table has a column for, and no result has: such a table serves several runs."""
+        """Return the dtypes that a table has a column for, but no result has: such a table serves several runs."""
         if not self.has_dtypes:
             return []
         found: dict[str, bool] = {}
@@ -246,8 +276,8 @@ class Baseline:
 _Values = frozenset[tuple[str, str]]
 
 
-class _Alike:
-    """The rows of one name, found by the values of the axes that they and a case both state; each set of axes is indexed once."""
+class _AxisIndex:
+    """The rows of one name, by the values of the axes that they and a case both state; each set of axes is indexed once."""
 
     def __init__(self, cases: Iterable[tuple[int, Case]]) -> None:
         self._groups: dict[tuple[str, frozenset[str]], list[tuple[int, dict[str, str]]]] = {}
@@ -256,13 +286,13 @@ class _Alike:
             self._groups.setdefault((case.probe, frozenset(stated)), []).append((number, stated))
         self._indexes: dict[tuple[str, frozenset[str], frozenset[str]], dict[_Values, list[int]]] = {}
 
-    def some_of(self, probe: str) -> list[int]:
-        """The first rows that may speak of this probe: enough to tell whether there is just one."""
+    def two_of(self, probe: str) -> list[int]:
+        """Return the first two rows for this probe: enough to see whether there is only one."""
         groups = (rows for (of, _), rows in self._groups.items() if of in {"", probe})
         return sorted(number for rows in groups for number, _ in rows[:2])[:2]
 
     def agreeing(self, case: Case) -> list[int]:
-        """The rows that state nothing otherwise than this case does."""
+        """Return the rows that state no axis differently from this case."""
         stated, found = _stated(case), list[int]()
         for probe, axes in self._groups:
             if probe in {"", case.probe}:
@@ -272,7 +302,7 @@ class _Alike:
         return sorted(found)
 
     def _index(self, probe: str, axes: frozenset[str], common: frozenset[str]) -> dict[_Values, list[int]]:
-        """The rows that state these axes, by the values of those that are looked at."""
+        """Return the rows that state these axes, by the values of the common ones."""
         index = self._indexes.get((probe, axes, common))
         if index is None:
             index = self._indexes[probe, axes, common] = {}
@@ -283,7 +313,7 @@ class _Alike:
 
 
 def _stated(case: Case) -> dict[str, str]:
-    """All that a case says of itself besides its name and probe."""
+    """Return the axes and the suite that a case states."""
     return case.variant.axes() | ({"suite": case.suite} if case.suite else {})
 
 
@@ -293,21 +323,21 @@ def select_pair(
     patterns: Sequence[str],
     rows: Baseline | None = None,
 ) -> tuple[list[Reading], list[Reading]]:
-    """The results and expected rows that the patterns mean. A pattern that means either of two that belong together means both.
+    """Select results and expected rows by patterns. A pattern that matches a result or its expected row selects both.
 
-    ``rows`` are the expected rows by case, if that is more than the files put together.
+    ``rows`` are the expected rows by case, where they differ from those of the files.
     """
     if not patterns:
         return list(results), list(expected)
     rows = rows or Baseline(expected)
-    meant = {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)}
-    names = {case.benchmark for case in meant}
-    wanted, wanted_rows = set(), set(meant)
+    named = {case for reading in expected for case in reading.run.plan if is_selected(case, patterns)}
+    names = {case.benchmark for case in named}
+    wanted, wanted_rows = set(), set(named)
     for case in {case for reading in results for case in reading.run.plan}:
         is_named = is_selected(case, patterns)
         match = rows.find(case) if is_named or case.benchmark in names else None
-        # Of several results that one row is for, a pattern may mean only one: the row that comes with it brings no others.
-        if is_named or (match and match.row.outcome.case in meant):
+        # A pattern may select only one of several results of a row: the row then selects no others.
+        if is_named or (match and match.row.outcome.case in named):
             wanted.add(case)
             wanted_rows |= {match.row.outcome.case} if match else set()
     return (
@@ -317,21 +347,21 @@ def select_pair(
 
 
 def agree(one: Case, other: Case) -> bool:
-    """Whether two cases of the same name may be the same: no axis that both state is different."""
+    """Whether two cases of the same name may be the same: they agree on every axis that both state."""
     return not any(_differences(one, other))
 
 
-def _differences(expected: Case, actual: Case) -> Iterator[str]:
-    """The axes that both state and on which they disagree."""
+def _differences(expected: Case, actual: Case) -> Iterator[AxisDifference]:
+    """Yield the axes that both state and on which they disagree."""
     if expected.suite and actual.suite and expected.suite != actual.suite:
-        yield f"suite is {actual.suite}, expected {expected.suite}"
+        yield AxisDifference("suite", actual.suite, expected.suite)
     if expected.variant is not actual.variant:
         stated = actual.variant.axes()
         for axis, value in expected.variant.axes().items():
             if stated.get(axis, value) != value:
-                yield f"{axis} is {stated[axis]}, expected {value}"
+                yield AxisDifference(axis, stated[axis], value)
 
 
-def _told(row: ExpectedRow) -> str:
+def _describe(row: ExpectedRow) -> str:
     axes = ", ".join(f"{axis} {value}" for axis, value in row.outcome.case.variant.axes().items())
     return f"{row.place} ({axes})" if axes else str(row.place)

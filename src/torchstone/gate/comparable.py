@@ -1,4 +1,4 @@
-"""What stands in the way of comparing two numbers of one case: another environment, or another way to measure."""
+"""Find what prevents comparing two numbers of one case: different environments, or different measuring methods."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from msgspec import Struct
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.errors import printable
+from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import (
     BY_CALLS,
     BY_TIMERS,
@@ -17,7 +18,6 @@ from torchstone.core.records import (
     Outcome,
     Reading,
 )
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.vocabulary import METRICS, Probe
 from torchstone.gate.verdicts import Conditions
 
@@ -37,16 +37,11 @@ COUNTED_UNITS = frozenset(
 _REPEATING_UNITS = frozenset({"GB", "bytes", "files"})
 MOST_NAMED = 4
 VERSION = "benchmark_version"
-WAYS = (
-    "start",
-    "cache",
-    DEFINITION,
-    VERSION,
-    *LINK,
-)  # what a measurement may say of how it was made, besides its counter
+METHOD_KEYS = ("start", "cache", DEFINITION, VERSION, *LINK)
+"""The keys of a measurement's ``extra`` that say how it was measured, besides its counter."""
 _VERSION_LENGTH = 12  # asv names versions by hashes
 
-_WAYS = {
+_METHOD_TEXTS = {
     ("start", "fork"): ("in forked workers", "in forked ones"),
     ("start", "spawn"): ("in spawned workers", "in spawned ones"),
     ("cache", "cold"): ("with a cold cache", "with a cold one"),
@@ -57,10 +52,11 @@ _WAYS = {
         "as five compiled calls less five eager ones",
     ),
 }
+"""Descriptions of methods: the first one in a sentence, and the second."""
 
 
-class Apart(Struct, frozen=True):
-    """Two files of different environments, and in what they differ."""
+class EnvironmentGap(Struct, frozen=True):
+    """Two files of different environments, and the differences in words."""
 
     results: str
     baseline: str
@@ -68,53 +64,55 @@ class Apart(Struct, frozen=True):
 
 
 class Comparability:
-    """Finds what keeps two numbers from being compared, and remembers which environments that was about."""
+    """Finds what prevents two numbers from being compared, and collects cautions about it."""
 
     def __init__(self, conditions: Conditions) -> None:
         self._upstream = conditions.policy.is_upstream
-        self._across = conditions.cross_environment
-        self._anyway = conditions.compare_anyway
-        self._pairs: dict[tuple[int, int], Apart | None] = {}
-        self._unstated: list[Caution] = []
-        self._met: dict[Apart, None] = {}
-        self._unknown: list[Caution] = []
+        self._cross_environment = conditions.cross_environment
+        self._compare_anyway = conditions.compare_anyway
+        self._gaps: dict[tuple[int, int], EnvironmentGap | None] = {}
+        self._relevant_gaps: dict[EnvironmentGap, None] = {}
+        self._counter_cautions: list[Caution] = []
+        self._variable_cautions: list[Caution] = []
 
-    def between(self, results: Reading, baseline: Reading) -> Apart | None:
-        """How the environments of two files differ; None if they do not, or one of the files does not state its own."""
+    def between(self, results: Reading, baseline: Reading) -> EnvironmentGap | None:
+        """Return how the environments of two files differ; None if they do not, or if a file does not state its own."""
         if self._upstream or not (results.run.environment.is_stated and baseline.run.environment.is_stated):
             return None
         pair = id(results), id(baseline)
-        if pair not in self._pairs:
-            from torchstone.core.fingerprint import unknowns  # noqa: PLC0415  (most files state no environment)
-
-            self._pairs[pair] = _compare(results, baseline)
-            for unknown in unknowns(results.run.environment, baseline.run.environment):
-                told = make_caution(
+        if pair not in self._gaps:
+            self._gaps[pair] = _find_gap(results, baseline)
+            self._variable_cautions += [
+                make_caution(
                     CautionKind.HIDDEN_VARIABLES_OF_FILES,
                     results=results.path,
                     baseline=baseline.path,
                     what=unknown.text,
                 )
-                self._unknown.append(told)
-        return self._pairs[pair]
+                for unknown in unknowns(results.run.environment, baseline.run.environment)
+            ]
+        return self._gaps[pair]
 
-    def obstacle(self, apart: Apart | None, metric: str, found: Measurement, wanted: Measurement) -> str:
-        """Why these two numbers are not comparable; empty if they are, or if they are to be compared all the same.
+    def obstacle(
+        self, gap: EnvironmentGap | None, metric: str, found: Measurement, wanted: Measurement
+    ) -> str:
+        """Say why two numbers are not comparable; empty if they are, or if the user wants to compare them anyway.
 
-        Numbers of two counters never are, whatever is asked for: they count different things.
+        Numbers of two counters are never comparable: they count different things.
         """
-        if found.extra and wanted.extra and (why := other_counter(found.extra, wanted.extra)):
+        have_extra = found.extra and wanted.extra
+        if have_extra and (why := counter_difference(counter_of(found), counter_of(wanted))):
             return why
-        if apart is not None and depends_on_environment(metric):
-            self._met[apart] = None
-            if not self._across:
-                return apart.why
-        if found.extra and wanted.extra and not self._anyway and not self._upstream:
-            return _other_way(found.extra, wanted.extra)
+        if gap is not None and depends_on_environment(metric):
+            self._relevant_gaps[gap] = None
+            if not self._cross_environment:
+                return gap.why
+        if have_extra and not self._compare_anyway and not self._upstream:
+            return _method_difference(found, wanted)
         return ""
 
     def note_counters(self, results: Reading, found: Outcome, baseline: Reading, wanted: Outcome) -> None:
-        """Remember a file that does not say what counted its instructions, where the other file does: theirs may be different ones."""
+        """Add a caution if only one of two files states what counted its instructions: the other's may differ."""
         if found.case.probe != Probe.INSTRUCTIONS or self._upstream:
             return
         for measurement in found.measurements:
@@ -123,43 +121,44 @@ class Comparability:
             other = next((m for m in wanted.measurements if m.metric == measurement.metric), None)
             if other is None:
                 continue
-            ours, theirs = counter_of(measurement), counter_of(other)
+            ours, theirs = printable(counter_of(measurement), 40), printable(counter_of(other), 40)
             if ours and not theirs:
-                counter = printable(ours, 40)
-                self._note(make_caution(CautionKind.COUNTER_NOT_STATED, path=baseline.path, counter=counter))
+                self._note_counter(CautionKind.COUNTER_NOT_STATED, path=baseline.path, counter=ours)
             elif theirs and not ours:
-                counter = printable(theirs, 40)
-                self._note(
-                    make_caution(
-                        CautionKind.COUNTER_STATED_BY_OTHER,
-                        path=results.path,
-                        other=baseline.path,
-                        counter=counter,
-                    )
+                self._note_counter(
+                    CautionKind.COUNTER_STATED_BY_OTHER,
+                    path=results.path,
+                    other=baseline.path,
+                    counter=theirs,
                 )
 
-    def _note(self, caution: Caution) -> None:
-        if caution not in self._unstated:
-            self._unstated.append(caution)
+    def _note_counter(self, kind: CautionKind, **names: str) -> None:
+        caution = make_caution(kind, **names)
+        if caution not in self._counter_cautions:
+            self._counter_cautions.append(caution)
 
     def cautions(self) -> list[Caution]:
-        """Environments that differ and counters that are not stated: once for each pair of files, not once a row."""
-        kind = CautionKind.ENVIRONMENTS_DIFFER_ANYWAY if self._across else CautionKind.ENVIRONMENTS_DIFFER
-        apart = (
-            make_caution(kind, results=each.results, baseline=each.baseline, why=each.why)
-            for each in self._met
+        """Return the cautions about environments that differ and counters that are not stated: one per pair of files."""
+        kind = (
+            CautionKind.ENVIRONMENTS_DIFFER_ANYWAY
+            if self._cross_environment
+            else CautionKind.ENVIRONMENTS_DIFFER
         )
-        return [*merged((*apart, *self._unknown)), *self._unstated]
+        gaps = (
+            make_caution(kind, results=each.results, baseline=each.baseline, why=each.why)
+            for each in self._relevant_gaps
+        )
+        return [*merged((*gaps, *self._variable_cautions)), *self._counter_cautions]
 
 
 def depends_on_environment(metric: str) -> bool:
-    """Whether a number means something only in the environment it was measured in: all but statuses and counts."""
+    """Whether values of a metric are comparable only within one environment: all but statuses and counts."""
     known = METRICS.get(metric)
     return known is None or known.unit not in COUNTED_UNITS
 
 
 def may_repeat(metric: str, *measurements: Measurement) -> bool:
-    """Whether several trials may well agree to the last digit, as no times do: memory and what follows from it, and whole numbers that nothing is known of."""
+    """Whether trials may agree to the last digit, which times never do: memory and what is computed from it, and whole numbers of unknown metrics."""
     known = METRICS.get(metric)
     if known is None:
         return all(type(sample) is int for measurement in measurements for sample in measurement.samples)
@@ -167,57 +166,56 @@ def may_repeat(metric: str, *measurements: Measurement) -> bool:
 
 
 def counter_of(measurement: Measurement) -> str:
-    """What counted it; empty where that is not stated."""
+    """Return the counter of a measurement; empty if it is not stated."""
     return str((measurement.extra or {}).get(COUNTER) or "")
 
 
 def counts_instructions(metric: str) -> bool:
-    """Whether a metric counts instructions, which more than one counter does; the names of all others say what counted."""
+    """Whether a metric counts instructions, which several counters do; the names of other metrics imply their counter."""
     known = METRICS.get(metric)
     return known is not None and known.unit == "instructions"
 
 
-def other_counter(found: JsonObject, wanted: JsonObject) -> str:
-    """How two numbers were counted by different counters, where both say by which."""
-    ours, theirs = found.get(COUNTER), wanted.get(COUNTER)
+def counter_difference(ours: str, theirs: str) -> str:
+    """Say that two counters differ; empty if they do not, or if one of them is not stated."""
     if not ours or not theirs or ours == theirs:
         return ""
-    return f"counted by the {printable(str(ours), 40)} counter, the baseline by the {printable(str(theirs), 40)} one"
+    return f"counted by the {printable(ours, 40)} counter, the baseline by the {printable(theirs, 40)} one"
 
 
-def _compare(results: Reading, baseline: Reading) -> Apart | None:
-    from torchstone.core.fingerprint import differences  # noqa: PLC0415  (most files state no environment)
-
+def _find_gap(results: Reading, baseline: Reading) -> EnvironmentGap | None:
     found = differences(results.run.environment, baseline.run.environment)
     if not found:
         return None
     more = len(found) - MOST_NAMED
     named = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
-    return Apart(results.path, baseline.path, named)
+    return EnvironmentGap(results.path, baseline.path, named)
 
 
-def _other_way(found: JsonObject, wanted: JsonObject) -> str:
-    """How two numbers were measured in different ways, where both say how."""
-    for key in WAYS:
-        way, other = found.get(key), wanted.get(key)
-        if way and other and way != other:
-            return f"measured {_told(key, way)[0]}, the baseline {_told(key, other)[1]}"
+def _method_difference(found: Measurement, wanted: Measurement) -> str:
+    """Say how two numbers were measured differently; empty if they were not, or if one does not state how."""
+    ours, theirs = found.extra or {}, wanted.extra or {}
+    for key in METHOD_KEYS:
+        method, other = ours.get(key), theirs.get(key)
+        if method and other and method != other:
+            return (
+                f"measured {_describe_method(key, method)[0]}, the baseline {_describe_method(key, other)[1]}"
+            )
     return ""
 
 
-def _told(key: str, way: object) -> tuple[str, str]:
-    """The way in words: how to say it first, and how the second time."""
+def _describe_method(key: str, method: object) -> tuple[str, str]:
+    """Describe a method: for its first mention in a sentence, and for its second."""
     if key == VERSION:
-        version = printable(str(way), _VERSION_LENGTH)
+        version = printable(str(method), _VERSION_LENGTH)
         return f"by version {version} of the benchmark's code", f"by version {version}"
-    plainly = f"with {key} {printable(str(way), 40)}"
-    return _WAYS.get((key, str(way))) or (plainly, plainly)
+    text = f"with {key} {printable(str(method), 40)}"
+    return _METHOD_TEXTS.get((key, str(method))) or (text, text)
 
 
-def is_alike(one: Measurement, other: Measurement) -> bool:
+def have_same_method(one: Measurement, other: Measurement) -> bool:
     """Whether two numbers were measured in the same way, as far as both say how."""
-    ways = (
-        [(one.extra or {}).get(key) for key in (COUNTER, *WAYS)],
-        [(other.extra or {}).get(key) for key in (COUNTER, *WAYS)],
+    ours, theirs = one.extra or {}, other.extra or {}
+    return not any(
+        ours.get(key) and theirs.get(key) and ours[key] != theirs[key] for key in (COUNTER, *METHOD_KEYS)
     )
-    return all(not ours or not theirs or ours == theirs for ours, theirs in zip(*ways, strict=True))

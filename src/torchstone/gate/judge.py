@@ -1,4 +1,4 @@
-"""Judge comparisons: a rule or criteria, and a policy, turn each into a ruling. Every command comes through here."""
+"""Judge comparisons: a rule or criteria, and a policy, turn each into a ruling. Every command uses this module."""
 
 from __future__ import annotations
 
@@ -13,29 +13,27 @@ from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.baseline import has_ended_well
 from torchstone.gate.criteria import Criteria, Family
 from torchstone.gate.policy import Policy
-from torchstone.gate.rules import SHARES, AllowedRange, decide_number, limits_of
+from torchstone.gate.rules import RATIOS, SHARES, decide_number, limits_of
 from torchstone.gate.verdicts import Row, Ruling
 
 WITHIN, BEYOND, UNCLEAR = "within", "beyond", "unclear"
 """Where an interval lies relative to the margin: inside, outside, or across its edge."""
-NEAR_EDGE = 0.8
-"""The share of what a rule allows from which on a value that passes is worth a caution."""
 _PASSES = Ruling(Verdict.PASS)
-_SLACK = 1e-12  # so that 1.02 is within a margin of 2 %, whatever the last binary digit says
+_SLACK = 1e-12  # for rounding: 1.02 is within a margin of 2 %
 _LEAST_ALPHA = 1e-12
-_UNSETTLED = "its trials do not agree with each other, and some are as those of the other side"
-_AMONG_MANY = "certain by itself, but not among so many comparisons"
+_TRIALS_OVERLAP = "its trials differ from each other, and some equal those of the other side"
+_AMONG_MANY = "significant by itself, but not after adjusting for all comparisons"
 _NO_DIRECTION = (
-    "changed for certain, but nothing says which way is better: --better {metric}=lower, or higher"
+    "a significant change, but it is unknown which direction is better: --better {metric}=lower, or higher"
 )
 
 
 def judge(
     comparison: Comparison, rule: Rule | Criteria, policy: Policy, metric: str, margin: float | None = None
 ) -> Ruling:
-    """Decide on one comparison: by the limits of a gate's rule, on values; or by criteria, on the interval and its certainty.
+    """Judge one comparison: a value by the limits of a rule, or an interval by criteria.
 
-    ``margin`` is the one that the baseline states for a value.
+    ``margin`` is the one that the baseline row of a value states.
     """
     if isinstance(rule, Criteria):
         return _by_criteria(comparison, rule, policy, metric)
@@ -50,33 +48,19 @@ def judge(
 def _by_limits(
     comparison: Comparison, rule: Rule, policy: Policy, metric: str, margin: float | None
 ) -> Verdict:
-    """The verdict on a value that a rule has limits for."""
+    """Return the verdict of a rule with limits on a value."""
     base, new = comparison.base.values, comparison.new.values[0]
     expected = base[0] if base else None
     if new == expected and (rule.kind == "count" or (rule.kind in SHARES and new <= 0)):
         return Verdict.PASS
     better = METRICS[metric].better if metric in METRICS else "lower"
     verdict = decide_number(rule, new, expected, limits_of(rule, expected, margin), better)
-    unnoticed = policy.is_upstream and verdict is Verdict.IMPROVEMENT and rule.kind.startswith("ratio")
+    unnoticed = policy.is_upstream and verdict is Verdict.IMPROVEMENT and rule.kind in RATIOS
     return Verdict.PASS if unnoticed else verdict
 
 
-def find_near_edge(comparison: Comparison, rule: Rule, margin: float | None) -> float | None:
-    """The limit that a passing value came near to; None where it is not near one."""
-    if rule.kind not in SHARES or not comparison.base.values:
-        return None
-    expected, value = comparison.base.values[0], comparison.new.values[0]
-    if value == expected:
-        return None
-    limits: AllowedRange = limits_of(rule, expected, margin)
-    edge = limits.high if value > expected else limits.low
-    if edge is not None and abs(value - expected) > NEAR_EDGE * abs(edge - expected):
-        return edge
-    return None
-
-
 def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: str) -> Ruling:
-    """``same`` within the margin, else better or worse if that is certain, else open."""
+    """Return ``same`` within the margin, else better or worse if significant, else ``inconclusive``."""
     if found.obstacle:
         verdict = Verdict.INVALID if found.wrong else Verdict.INCONCLUSIVE
         return Ruling(verdict, policy.blocks(verdict), found.obstacle)
@@ -89,7 +73,7 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
     if relevance == WITHIN:
         verdict = Verdict.SAME
     elif not certain and found.method == EXACT:
-        detail = _UNSETTLED
+        detail = _TRIALS_OVERLAP
     elif not certain:
         detail = "" if found.low <= 1 <= found.high else _AMONG_MANY
         levels = criteria.alpha, family.level
@@ -102,7 +86,7 @@ def _by_criteria(found: Comparison, criteria: Criteria, policy: Policy, metric: 
 
 
 def relevance_of(comparison: Comparison, criteria: Criteria) -> str:
-    """Where the interval lies relative to the margin; for counts whose rule has a tolerance, where the differences lie relative to that."""
+    """Return where the interval lies relative to the margin; for counts with a tolerance, where their differences lie relative to that."""
     interval, limits = (comparison.low, comparison.high), (1 / (1 + criteria.margin), 1 + criteria.margin)
     if comparison.method == EXACT and criteria.tolerance:
         base, new = comparison.base.values, comparison.new.values
@@ -115,15 +99,14 @@ def relevance_of(comparison: Comparison, criteria: Criteria) -> str:
 
 
 def judge_together(drafts: Sequence[Row], policy: Policy, alpha: float) -> list[Row]:
-    """Judge rows as one family, so that the number of comparisons does not raise the number of false alarms. Rows without a comparison keep their verdicts."""
+    """Judge rows as one family, so that more comparisons do not cause more false alarms. Rows without a comparison keep their verdicts."""
     adjusted = _adjust(drafts)
-    # The level for the next change: one of as many as are certain, and itself, among all that were tested.
-    called = sum(value <= alpha for value in adjusted.values())
-    level = max(_LEAST_ALPHA, alpha * (called + 1) / max(called + 1, len(adjusted)))
+    # The level at which one more change would be significant, besides those that are, among all that were tested.
+    significant = sum(value <= alpha for value in adjusted.values())
+    level = max(_LEAST_ALPHA, alpha * (significant + 1) / max(significant + 1, len(adjusted)))
     untested = Family(None, level)
-    decided: dict[
-        tuple[object, ...], tuple[Ruling, Criteria]
-    ] = {}  # rows of equal counts share one comparison
+    # Rows of equal counts share one comparison: each is judged once.
+    decided: dict[tuple[object, ...], tuple[Ruling, Criteria]] = {}
     rows = []
     for number, row in enumerate(drafts):
         found, criteria = row.comparison, row.criteria
@@ -144,7 +127,7 @@ def judge_together(drafts: Sequence[Row], policy: Policy, alpha: float) -> list[
 
 
 def _with_policy(row: Row, policy: Policy) -> Row:
-    """A row that has its verdict already, and whether it blocks: a new case that failed is as bad as any failure."""
+    """Return a row that has its verdict, with whether it blocks: a new case that failed blocks like any failure."""
     failed = row.verdict is Verdict.NEW and row.new is not None and not has_ended_well(row.new)
     if not policy.blocks(Verdict.REGRESSION if failed else row.verdict):
         return row
@@ -152,10 +135,10 @@ def _with_policy(row: Row, policy: Policy) -> Row:
 
 
 def _adjust(drafts: Sequence[Row]) -> dict[int, float]:
-    """The adjusted p-value of every row that was tested, by its index.
+    """Return the adjusted p-value of every tested row, by its index.
 
-    A change within the margin is called ``same``, however certain: it counts as one of the many, and makes no other change more believable. Otherwise a thousand certain changes of
-    0.1 % would allow ten false alarms among as many rows that did not change.
+    A change within the margin is ``same``, however significant: it counts as a comparison, but must not make other changes significant. Otherwise a
+    thousand significant changes of 0.1 % would allow ten false alarms among as many unchanged rows.
     """
     tested = {
         number: (found.p_value, relevance_of(found, row.criteria) == WITHIN)
@@ -163,8 +146,10 @@ def _adjust(drafts: Sequence[Row]) -> dict[int, float]:
         if (found := row.comparison) and row.criteria and found.p_value is not None
     }
     among_all = adjust([p_value for p_value, _ in tested.values()])
-    among_called = adjust([1.0 if within else p_value for p_value, within in tested.values()])
+    among_changed = adjust([1.0 if within else p_value for p_value, within in tested.values()])
     return {
-        number: ours if within else called
-        for (number, (_, within)), ours, called in zip(tested.items(), among_all, among_called, strict=True)
+        number: if_same if within else if_changed
+        for (number, (_, within)), if_same, if_changed in zip(
+            tested.items(), among_all, among_changed, strict=True
+        )
     }

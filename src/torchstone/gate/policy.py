@@ -14,7 +14,7 @@ STRICT_BLOCKS = frozenset(
 )
 
 COMPARE_BLOCKS = frozenset({Verdict.REGRESSION, Verdict.MISSING, Verdict.INVALID})
-"""What blocks when two runs are compared. An open question does not: thin data on a branch is no reason to stop it, and never reads as ``same`` either."""
+"""The verdicts that block when two runs are compared. ``inconclusive`` does not: too little data is no reason to stop a branch, and it is never shown as ``same``."""
 
 _TWO_SIDED = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INVALID})
 _UPSTREAM_BLOCKS: dict[str, frozenset[Verdict]] = {
@@ -32,26 +32,26 @@ UPSTREAM_COUNTS = ("graph_breaks", "calls_captured", "unique_graphs", "fallbacks
 
 
 class Policy(Struct, frozen=True):
-    """A policy, with what the user asked to block or to let through in addition."""
+    """A policy, with the verdicts that the user wants to block or to allow in addition."""
 
     name: str = "strict"
     block: frozenset[Verdict] = frozenset()
     allow: frozenset[Verdict] = frozenset()
     upstream_version: str = ""
-    """The version of the original whose flaky list counts, under the policy upstream."""
+    """The upstream version whose flaky list applies, under the policy upstream."""
     of_comparison: bool = False
-    """Whether two runs are compared, rather than results judged by a baseline."""
+    """Whether two runs are compared, rather than results checked against a baseline."""
 
     @property
     def title(self) -> str:
-        """The policy as a report names it."""
+        """The name of the policy in reports."""
         return f"policy {self.name}" + (
             f", flaky list {self.upstream_version}" if self.upstream_version else ""
         )
 
     @property
     def is_upstream(self) -> bool:
-        """Whether decisions follow the original scripts."""
+        """Whether decisions follow PyTorch's own scripts."""
         return self.name == "upstream"
 
     def blocks(self, verdict: Verdict, rule: Rule | None = None) -> bool:
@@ -60,7 +60,7 @@ class Policy(Struct, frozen=True):
             return False
         if verdict in self.block:
             return True
-        if self.of_comparison:  # the original only prints comparisons, and lets everything pass
+        if self.of_comparison:  # upstream only prints comparisons, and never blocks
             return verdict in COMPARE_BLOCKS and not self.is_upstream
         if self.is_upstream:
             return verdict in _UPSTREAM_BLOCKS.get(
@@ -72,19 +72,19 @@ class Policy(Struct, frozen=True):
 def make_policy(
     name: str, block: Iterable[Verdict], allow: Iterable[Verdict], upstream_version: str = ""
 ) -> Policy:
-    """A policy by its name."""
+    """Return a policy for checks against a baseline."""
     return Policy(name, frozenset(block), frozenset(allow), upstream_version)
 
 
 def comparison_policy(
     name: str = "strict", block: Iterable[Verdict] = (), allow: Iterable[Verdict] = ()
 ) -> Policy:
-    """A policy for the comparison of two runs."""
+    """Return a policy for the comparison of two runs."""
     return Policy(name, frozenset(block), frozenset(allow), of_comparison=True)
 
 
 def upstream_metrics(metrics: Iterable[str]) -> set[str]:
-    """What the original would judge of these expected metrics: one script, one gate."""
+    """Return the metrics that upstream would judge of those expected: each of its scripts judges one kind."""
     known = set(metrics)
     if ACCURACY in known:
         return {ACCURACY}
@@ -94,7 +94,7 @@ def upstream_metrics(metrics: Iterable[str]) -> set[str]:
 
 
 def upstream_label(verdict: Verdict, metric: str, actual: Outcome | None) -> str:
-    """The original's own word for a row."""
+    """Return upstream's own label for a row."""
     if verdict in _LABELS:
         return _LABELS[verdict]
     passed = actual is not None and actual.value(metric) == PASSED

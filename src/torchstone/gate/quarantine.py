@@ -1,8 +1,7 @@
-"""The quarantine: which cases may not block, why, since when and until when. Read, matched, and edited in place.
+"""Read and edit quarantine files: cases that must not block, with reasons, owners and dates.
 
-An entry covers what its pattern, metric and platform name. It covers a wrong result, never a result that is not there, unless
-it says ``allow_missing``. An entry whose ``expires`` has passed covers nothing, and itself blocks. A table ``[[not_flaky]]`` takes a model out of the
-list that comes with the policy ``upstream``.
+An entry covers the cases, metrics and platform that it names. It covers wrong results, and missing ones only if it says ``allow_missing``.
+An expired entry covers nothing, and blocks itself. A table ``[[not_flaky]]`` removes a model from the flaky list of the policy ``upstream``.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ Fields = dict[str, "str | date | bool | tuple[str, ...]"]
 
 
 def read_quarantine(path: str) -> list[QuarantineEntry]:
-    """The entries of a quarantine file."""
+    """Return the entries of a quarantine file."""
     document, text = read_toml(path)
     _removals(path, document, text)
     return _entries(path, document, text)
 
 
 def read_removals(path: str) -> list[Removal]:
-    """What a quarantine file takes out of the flaky list that comes with the policy upstream."""
+    """Return what a quarantine file removes from the flaky list of the policy upstream."""
     document, text = read_toml(path)
     return _removals(path, document, text)
 
@@ -90,7 +89,7 @@ def _day(entry: TomlTable, key: str) -> date | None:
 
 
 def render_entry(fields: Fields) -> str:
-    """An entry as TOML text."""
+    """Return an entry as TOML text."""
     lines = ["[[quarantine]]"]
     for key in _KEYS:
         value = fields.get(key, "")
@@ -111,7 +110,7 @@ def _toml(value: str | date | bool | tuple[str, ...]) -> str:
 
 
 def add_entry(path: str, text: str, fields: Fields) -> str:
-    """The text of a quarantine file with one more entry at its end; everything else stays as it is."""
+    """Return the text of a quarantine file with one more entry at its end, and no other change."""
     before = _entries(path, parse_toml(path, text), text)
     if any((entry.case, entry.metrics, entry.platform) == _key(fields) for entry in before):
         raise UsageError(
@@ -135,7 +134,10 @@ def _key(fields: Fields) -> tuple[object, object, object]:
 def remove_entries(
     path: str, text: str, pattern: str, is_meant: Callable[[QuarantineEntry], bool] = lambda _: True
 ) -> tuple[str, list[QuarantineEntry]]:
-    """The text without the entries for exactly this pattern, or those of them that are meant, and these entries. Comments right above an entry go with it."""
+    """Remove the entries with exactly this pattern that ``is_meant`` accepts; return the text and the removed entries.
+
+    Comments directly above an entry are removed with it.
+    """
     before = _entries(path, parse_toml(path, text), text)
     gone = [entry for entry in before if entry.case == pattern and is_meant(entry)]
     lines = text.split("\n")
@@ -155,14 +157,14 @@ def remove_entries(
 
 
 def _with_comments(lines: list[str], start: int) -> int:
-    """Where an entry begins, counting the comment lines right above it."""
+    """Return the first line of an entry, including the comment lines directly above it."""
     while start > 0 and lines[start - 1].lstrip().startswith("#"):
         start -= 1
     return start
 
 
 def _end_of_entry(lines: list[str], header: int, following: int) -> int:
-    """Where an entry ends: after its last key, and the blank lines that follow it."""
+    """Return the line after an entry: after its last key and the blank lines that follow."""
     end = (
         max(n for n in range(header, following) if lines[n].strip() and not lines[n].lstrip().startswith("#"))
         + 1
@@ -177,6 +179,6 @@ def _identity(entry: QuarantineEntry) -> tuple[object, ...]:
 
 
 def write_quarantine(path: str, old: str, new: str) -> None:
-    """Replace the file that was read as ``old``, after checking that what is written can be read."""
+    """Replace the file that was read as ``old``, after checking that the new text can be read."""
     _entries(path, parse_toml(path, new), new)
     replace_text(path, old, new)

@@ -1,4 +1,4 @@
-"""One rule on one number: within the limits, better, or worse; and which rule is for which metric and case."""
+"""Rules: which one applies to a metric of a case, what it allows, and its verdict on a number or a status."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from torchstone.core.vocabulary import (
     FAILED,
     METRICS,
     PASSED,
+    SCENARIOS,
     SKIPPED,
     Probe,
     Verdict,
 )
 from torchstone.gate.baseline import has_numbers
 
-_OF_SCENARIOS = {
+_CACHE_RULES = {
     COMPILE_SECONDS: Rule("ratio_ceiling", ratio=1.15),
     "saved": Rule("count", better="higher", tolerance=5),  # in points: a saving may be near 0, or less
     "hit_rate": Rule("count", better="higher"),
@@ -38,19 +39,21 @@ _OF_SCENARIOS = {
 
 
 def _scenario_rules() -> tuple[ScopedRule, ...]:
-    """What compile_cache is judged by. The rest explains these and is not judged unless asked for; cold starts have no hits to lose."""
+    """Return the rules of the compile_cache probe. Other metrics explain these, and are ignored by default; a cold start has no hits to lose."""
+    rules = {
+        f"{scenario}_{quantity}": rule
+        for scenario in SCENARIOS
+        for quantity, rule in _CACHE_RULES.items()
+        if (scenario, quantity) != ("cold", "hit_rate")
+    }
     return tuple(
-        ScopedRule(
-            Rule("ignore") if metric.name == "cold_hit_rate" else _OF_SCENARIOS.get(quantity, Rule("ignore")),
-            metric.name,
-        )
+        ScopedRule(rules.get(metric.name, Rule("ignore")), metric.name)
         for metric in METRICS.values()
         if Probe.COMPILE_CACHE in metric.probes
-        for quantity in [metric.name.partition("_")[2]]
     )
 
 
-_OF_SCALING = {
+_SCALING_RULES = {
     "iteration_time": Rule("ratio_ceiling", ratio=1.15),
     "scaling_efficiency": Rule("count", better="higher", tolerance=5),  # in points
     "peak_memory": Rule("ratio_ceiling", ratio=1.15),
@@ -58,9 +61,9 @@ _OF_SCALING = {
 
 
 def _scaling_rules() -> tuple[ScopedRule, ...]:
-    """What scaling is judged by. The rest says the same in other words, or why it is so."""
+    """Return the rules of the scaling probe. Other metrics express or explain the same, and are ignored by default."""
     return tuple(
-        ScopedRule(_OF_SCALING.get(metric.name, Rule("ignore")), metric.name)
+        ScopedRule(_SCALING_RULES.get(metric.name, Rule("ignore")), metric.name)
         for metric in METRICS.values()
         if Probe.SCALING in metric.probes
     )
@@ -87,14 +90,14 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     ScopedRule(Rule("margin"), "compile_time_instruction_count"),
     ScopedRule(Rule("margin"), "python_calls"),
     ScopedRule(Rule("margin"), "compile_time_python_calls"),
-    # Times: as noisy as any, so the customary margin of a count would be of no use.
+    # Times are noisy: the default margin of counts would be too narrow.
     ScopedRule(Rule("margin", usual=0.3), "cpu_seconds"),
     ScopedRule(Rule("margin", usual=0.3), "compile_time_cpu_seconds"),
     ScopedRule(Rule("margin", usual=0.3), "import_time_us"),
-    # What other threads and processes did depends on how they were scheduled.
+    # The work of other threads and processes depends on scheduling.
     ScopedRule(Rule("ignore"), "instruction_count_tree"),
     ScopedRule(Rule("ignore"), "compile_time_instruction_count_tree"),
-    # Not judged unless asked for: what eager needs, and what is neither good nor bad.
+    # Ignored by default: the cost of eager, and metrics that are neither good nor bad.
     ScopedRule(Rule("ignore"), "eager_peak_mem"),
     ScopedRule(Rule("ignore"), "eager_latency"),
     ScopedRule(Rule("ignore"), "baseline"),
@@ -107,58 +110,61 @@ DEFAULT_RULES: tuple[ScopedRule, ...] = (
     *_scaling_rules(),
 )
 
-_OUR_RATIOS = frozenset(id(scoped.rule) for scoped in DEFAULT_RULES if scoped.rule.kind.startswith("ratio_"))
-
-SHARES = frozenset({"ratio_floor", "ratio_ceiling", "margin"})  # limits that are a share of what is expected
+RATIOS = frozenset({"ratio_floor", "ratio_ceiling"})
+SHARES = RATIOS | {"margin"}
+"""The kinds of rules whose limits are a share of the expected value."""
 NEEDS_NO_BASELINE = frozenset({"must_pass", "floor", "ceiling", "between"})
+_DEFAULT_RATIOS = frozenset(id(scoped.rule) for scoped in DEFAULT_RULES if scoped.rule.kind in RATIOS)
 
 
 class RuleBook:
-    """Finds the rule for a metric of a case: the last one that fits, so that later ones refine earlier ones."""
+    """Finds the rule for a metric of a case: the last one that applies, so that later rules refine earlier ones."""
 
     def __init__(self, further: Iterable[ScopedRule] = ()) -> None:
         self.rules = (*DEFAULT_RULES, *further)
-        self._of_metric: dict[str, list[ScopedRule]] = {}
+        self._by_metric: dict[str, list[ScopedRule]] = {}
+        self._for_all_cases: dict[str, Rule | None] = {}
         self._unused = {id(rule) for rule in self.rules if rule.asked and rule.rule.kind != "ignore"}
 
     def find(self, metric: str, case: Case) -> Rule | None:
-        """The rule, or None where nothing says how to judge this metric."""
-        scoped = self._of_metric.get(metric)
+        """Return the rule for a metric of a case, or None if there is none."""
+        if metric in self._for_all_cases:
+            return self._for_all_cases[metric]
+        scoped = self._by_metric.get(metric)
         if scoped is None:
-            scoped = [rule for rule in reversed(self.rules) if _is_for(rule, metric)]
-            self._of_metric[metric] = scoped
-        for rule in scoped:
-            if rule.case == "*" or matches(rule.case, case):
-                if self._unused:
-                    self._unused.discard(id(rule))
-                return rule.rule
-        return None
+            scoped = [rule for rule in reversed(self.rules) if _applies_to(rule, metric)]
+            self._by_metric[metric] = scoped
+        found = next((rule for rule in scoped if rule.case == "*" or matches(rule.case, case)), None)
+        rule = found.rule if found else None
+        self._unused.discard(id(found))
+        if not scoped or scoped[0].case == "*":
+            self._for_all_cases[metric] = rule
+        return rule
 
     def depends_on_case(self, metric: str) -> bool:
-        """Whether the rule for a metric is not the same one for all cases."""
-        scoped = self._of_metric.get(metric)
-        return scoped is None or bool(scoped and scoped[0].case != "*")
+        """Whether the rule for a metric that was looked up may be another one for another case."""
+        return metric not in self._for_all_cases
 
     def ignores(self, metric: str, case: Case) -> bool:
-        """Whether a rule says that this metric is not judged."""
+        """Whether the rule for a metric says that it is not judged."""
         rule = self.find(metric, case)
         return rule is not None and rule.kind == "ignore"
 
     def is_unknown(self, metric: str) -> bool:
-        """Whether no rule is for this metric, whatever the case."""
-        return not any(_is_for(rule, metric) for rule in self.rules)
+        """Whether no rule applies to a metric, for any case."""
+        return not any(_applies_to(rule, metric) for rule in self.rules)
 
     def unused(self) -> list[ScopedRule]:
-        """The rules given on the command line that were never the one that fits."""
+        """Return the rules of the command line that ``find`` never returned."""
         return [rule for rule in self.rules if id(rule) in self._unused]
 
     def metrics_without_baseline(self) -> list[str]:
-        """The metrics (or patterns of them) that some rule judges by itself."""
+        """Return the metrics (or patterns of them) that have a rule that needs no baseline."""
         return list(dict.fromkeys(r.metric for r in self.rules if r.rule.kind in NEEDS_NO_BASELINE))
 
 
-def _is_for(scoped: ScopedRule, metric: str) -> bool:
-    """Whether a rule is for a metric: by its name, and for a status only if it can judge one."""
+def _applies_to(scoped: ScopedRule, metric: str) -> bool:
+    """Whether a rule applies to a metric: by name, and to a status only if it can judge one."""
     kind = scoped.rule.kind
     fits = kind == "ignore" or (kind in STATUS_RULES) == (metric == ACCURACY)
     return fits and matches_metric(scoped.metric, metric)
@@ -167,15 +173,15 @@ def _is_for(scoped: ScopedRule, metric: str) -> bool:
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 
 
-class AllowedRange(Struct, frozen=True):
-    """The range of values that a rule allows; None means no limit on that side."""
+class AllowedRange(Struct, frozen=True, gc=False):
+    """The range of values that a rule allows; None means no limit in that direction."""
 
     low: float | None = None
     high: float | None = None
 
 
 def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> AllowedRange:
-    """The allowed range. ``margin`` is what the baseline row says; a rule's own margin comes first."""
+    """Return the allowed range. ``margin`` is that of the baseline row; a rule's own margin takes precedence."""
     value = 0 if expected is None else expected
     match rule.kind:
         case "ratio_floor":
@@ -194,14 +200,14 @@ def limits_of(rule: Rule, expected: Number | None, margin: float | None) -> Allo
 
 
 def is_our_ratio(rule: Rule) -> bool:
-    """Whether this is one of our own ratios for times, memory and speedups, and none that somebody has chosen."""
-    return id(rule) in _OUR_RATIOS
+    """Whether this is one of our default ratios for times, memory and speedups, not one that a user chose."""
+    return id(rule) in _DEFAULT_RATIOS
 
 
 def margin_of(rule: Rule, stated: float | None) -> float:
-    """The margin that counts: the rule's, the baseline row's, the metric's usual one, or the customary one."""
-    known = (margin for margin in (rule.margin, stated, rule.usual) if margin is not None)
-    return next(known, DEFAULT_MARGIN)
+    """Return the margin that applies: the rule's, the baseline row's, the metric's default, or the general default."""
+    margins = (margin for margin in (rule.margin, stated, rule.usual) if margin is not None)
+    return next(margins, DEFAULT_MARGIN)
 
 
 def _given(number: float | None) -> float:
@@ -211,7 +217,7 @@ def _given(number: float | None) -> float:
 def decide_number(
     rule: Rule, actual: Number, expected: Number | None, limits: AllowedRange, better: str = "lower"
 ) -> Verdict:
-    """The verdict on a number; ``better`` is the metric's own direction, for rules with two sides."""
+    """Return the verdict on a number; ``better`` is the metric's own direction, for rules that limit both."""
     too_low = limits.low is not None and actual < limits.low
     too_high = limits.high is not None and actual > limits.high
     if rule.kind == "margin" and (
@@ -224,7 +230,7 @@ def decide_number(
 
 
 def _is_better(rule: Rule, actual: Number, expected: Number | None) -> bool:
-    """Whether a number within the limits is better by more than the rule lets pass in the other direction."""
+    """Whether a number within the limits is better by more than the rule tolerates in the other direction."""
     if expected is None:
         return False
     match rule.kind:
@@ -240,34 +246,35 @@ def _is_better(rule: Rule, actual: Number, expected: Number | None) -> bool:
             return False
 
 
-def ended_alike(actual: str, expected: str) -> bool:
-    """Whether two statuses are the same, or both are failures of which one does not say how."""
-    both = {actual, expected}
-    return actual == expected or (FAILED in both and not both & {PASSED, SKIPPED, ""})
+def statuses_agree(actual: str, expected: str) -> bool:
+    """Whether two statuses are the same, or both are failures and one of them is unspecific."""
+    if actual == expected:
+        return True
+    return FAILED in {actual, expected} and _NOT_FAILED.isdisjoint({actual, expected})
 
 
 def numbers_count(outcome: Outcome, expected: str) -> bool:
-    """Whether the numbers of a result belong to a row that expects this status. Judging and accepting both ask here.
+    """Whether the numbers of a result can be compared with a row that expects this status; used for judging and accepting.
 
-    They do if the case passed, or ran to its end where that is what was tested. If it failed, they were counted up to the failure: they belong to a row
-    that expects this very failure, and to no other. Where nothing was compiled there was nothing to count.
+    They can if the case passed, or ran to its end if its accuracy was tested. If it failed, they were counted up to the failure: they can only be
+    compared with a row that expects the same failure. If nothing was compiled, nothing was counted.
     """
     if has_numbers(outcome) and (outcome.case.probe == Probe.ACCURACY or outcome.status in _NOT_FAILED):
         return True
-    return ended_alike(outcome.status, expected) and outcome.value("unique_graphs") != 0
+    return statuses_agree(outcome.status, expected) and outcome.value("unique_graphs") != 0
 
 
 def decide_status(rule: Rule, actual: str, expected: str) -> Verdict:
-    """The verdict on a status: the expected one, or ``pass`` where something else was expected, or worse."""
+    """Return the verdict on a status: as expected, ``pass`` where a failure was expected, or a regression."""
     if rule.kind == "must_pass":
         return Verdict.PASS if actual in {PASSED, SKIPPED} else Verdict.REGRESSION
-    if ended_alike(actual, expected):
+    if statuses_agree(actual, expected):
         return Verdict.PASS if actual == PASSED else Verdict.EXPECTED_FAILURE
     return Verdict.IMPROVEMENT if actual == PASSED else Verdict.REGRESSION
 
 
 def describe_rule(rule: Rule, margin: float | None = None) -> str:
-    """The rule in words."""
+    """Describe a rule in words."""
     match rule.kind:
         case "status_equal":
             return "status equals the expected one"
@@ -306,7 +313,7 @@ BY_OWN_MARGIN = Rule("margin")
 
 
 def use_own_margin(rule: Rule | None, margin: float | None) -> Rule | None:
-    """The rule for a number whose baseline row states a margin: the usual ratio gives way to it, and it will do where there is no rule at all."""
+    """Return the rule for a number whose baseline row states a margin: it replaces a default ratio, and is enough if there is no rule."""
     if margin is None:
         return rule
     if rule is None:
@@ -317,7 +324,7 @@ def use_own_margin(rule: Rule | None, margin: float | None) -> Rule | None:
 
 
 def allowance(rule: Rule, stated: float | None) -> float:
-    """By what share a value may be off, where a baseline row states a margin or none."""
+    """Return the share by which a value may be off, given the margin that its baseline row states, if any."""
     if rule.kind == "margin":
         return margin_of(rule, stated)
     ratio = (use_own_margin(rule, stated) or rule).ratio

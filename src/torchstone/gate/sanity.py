@@ -1,4 +1,4 @@
-"""Results that contradict themselves: numbers that cannot all be true, whatever the baseline says."""
+"""Find numbers of one result that cannot all be true, whatever the baseline says."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ _RELATED = frozenset(f"{name}{ending}" for name in _COUNTED for ending in ("", "
     "unique_graphs",
     "calls_captured",
 }
-"""The metrics whose values are held against each other."""
+"""The metrics whose values are checked against each other."""
 _DEPENDENT = frozenset(f"{name}_tree" for name in _COUNTED) | {
     "unique_graph_breaks",
     "calls_captured",
     "compression_ratio",
 }
-"""The metrics that can contradict another one: without any of them there is no relation to check."""
+"""The metrics that can contradict another one: without any of them there is nothing to check."""
 _NEVER_ZERO = _COUNTED | {"abs_latency", "iteration_time", "seconds"}
 
 
-def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
-    """The metrics that cannot be right, and why."""
+def find_inconsistencies(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the metrics whose values cannot be right, and why."""
     for measurement in measurements:
-        least = min(measurement.samples)
+        samples = measurement.samples
+        least = samples[0] if len(samples) == 1 else min(samples)
         if least > 0:
             continue
         metric = measurement.metric
         if least == 0 and metric in _NEVER_ZERO:
-            yield metric, "0 is no measurement"
+            yield metric, "0 is not a possible value"
         if least < 0 and metric in METRICS and not METRICS[metric].signed:
             yield metric, f"{format_number(least)} is negative"
     if not _DEPENDENT.isdisjoint([measurement.metric for measurement in measurements]):
@@ -45,7 +46,7 @@ def contradictions(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str,
 
 
 def _check_relations(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
-    """Metrics whose values do not fit together."""
+    """Yield metrics whose values contradict those of others."""
     values = {each.metric: each.value for each in measurements if each.metric in _RELATED}
     breaks, unique = values.get("graph_breaks"), values.get("unique_graph_breaks")
     if breaks is not None and unique is not None and unique > breaks:
@@ -54,7 +55,7 @@ def _check_relations(measurements: tuple[Measurement, ...]) -> Iterator[tuple[st
             f"{format_number(unique)} distinct graph breaks, but only {format_number(breaks)} in all",
         )
     if values.get("unique_graphs") == 0 and values.get("calls_captured", 0) > 0:
-        yield "calls_captured", f"{format_number(values['calls_captured'])} calls captured in no graph at all"
+        yield "calls_captured", f"{format_number(values['calls_captured'])} calls captured without any graph"
     yield from _check_compression(measurements)
     yield from _check_trees(values)
 
@@ -63,14 +64,14 @@ def _check_trees(values: dict[str, Number]) -> Iterator[tuple[str, str]]:
     for metric in sorted(_COUNTED & values.keys()):
         whole, alone = values.get(f"{metric}_tree"), values[metric]
         if whole is not None and whole < alone:
-            told = (
+            why = (
                 f"{format_number(whole)} in the process tree, but {format_number(alone)} in the process alone"
             )
-            yield f"{metric}_tree", told
+            yield f"{metric}_tree", why
 
 
 def _check_compression(measurements: tuple[Measurement, ...]) -> Iterator[tuple[str, str]]:
-    """Trial by trial: medians may well be of different ones."""
+    """Check the compression ratio of each trial; medians may come from different trials."""
     trials = {each.metric: each.trial_values for each in measurements if each.metric in _OF_MEMORY}
     if len(trials) < len(_OF_MEMORY) or len({len(values) for values in trials.values()}) > 1:
         return
@@ -83,6 +84,6 @@ def _check_compression(measurements: tuple[Measurement, ...]) -> Iterator[tuple[
             return
 
 
-def is_sound(outcome: Outcome) -> bool:
-    """Whether the numbers of an outcome mean something: it came to its end, and does not contradict itself."""
-    return runs_to_its_end(outcome.status) and not any(contradictions(outcome.measurements))
+def is_consistent(outcome: Outcome) -> bool:
+    """Whether the numbers of an outcome mean something: the case ran to its end, and they do not contradict each other."""
+    return runs_to_its_end(outcome.status) and not any(find_inconsistencies(outcome.measurements))

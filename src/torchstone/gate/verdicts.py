@@ -27,8 +27,8 @@ QUIET = frozenset({Verdict.PASS, Verdict.SAME, Verdict.EXPECTED_FAILURE})
 class Ruling(Struct, frozen=True, gc=False):
     """The decision on one row: the verdict, whether it blocks, and why.
 
-    ``is_significant`` is about certainty alone, ``relevance`` about the margin alone. ``levels`` are the two at which more trials would
-    decide a row that was left open: as ``same``, and as changed.
+    ``is_significant`` is about the p-value alone, ``relevance`` about the margin alone. ``levels`` are the significance levels at which more
+    trials would settle an inconclusive row: as ``same``, and as changed.
     """
 
     verdict: Verdict
@@ -40,7 +40,7 @@ class Ruling(Struct, frozen=True, gc=False):
 
 
 class Remarks(Struct, frozen=True, gc=False):
-    """Where a row comes from, its quarantine entry, and the command that measures it again; only rows that are shown have them.
+    """The places of a row in its files, its quarantine entry, and its repro command; only rows that are shown have them.
 
     ``repro`` has ``{name}`` in place of the name of the case.
     """
@@ -55,10 +55,10 @@ _NO_REMARKS = Remarks()
 
 
 class Row(Struct, frozen=True, gc=False):
-    """One metric of one case, judged: the ruling, and everything that led to it.
+    """One metric of one case, judged: the ruling, and all it is based on.
 
-    ``base`` is what the new outcome is held against: an expected row, a run, or side A. ``rule`` is the gate's rule, ``criteria`` those of a
-    comparison of intervals.
+    ``base`` is the outcome that the new one is compared with: an expected row, one of another run, or of side A. ``rule`` judges values,
+    ``criteria`` judge intervals.
     """
 
     ruling: Ruling
@@ -82,13 +82,19 @@ class Row(Struct, frozen=True, gc=False):
         return self.ruling.blocks
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to show: it passed, and does not block."""
+        ruling = self.ruling
+        return not ruling.blocks and ruling.verdict in QUIET
+
+    @property
     def detail(self) -> str:
-        """Why the verdict is what it is, where the numbers do not say it."""
+        """The reason for the verdict, where the numbers do not show it."""
         return self.ruling.detail
 
     @property
     def new_value(self) -> str | float | None:
-        """What was measured, or the status of a case that failed before anything was."""
+        """The measured value, or the status of a case that failed before it was measured."""
         found = self.comparison
         if found is not None and found.method != VALUE:
             return found.new.middle
@@ -96,7 +102,7 @@ class Row(Struct, frozen=True, gc=False):
 
     @property
     def base_value(self) -> str | float | None:
-        """What the base had: a number, or the status of a case that has none."""
+        """The value of the base, or the status of a case without one."""
         found = self.comparison
         if found is not None and found.method != VALUE:
             return found.base.middle
@@ -104,34 +110,34 @@ class Row(Struct, frozen=True, gc=False):
 
     @property
     def expected_value(self) -> str | int | float | None:
-        """What the base states for this metric, and nothing else."""
+        """The value that the base states for this metric, never a status instead of it."""
         value = self.base.value(self.metric) if self.base else None
         return None if value == "" else value
 
     @property
     def margin(self) -> float | None:
-        """The margin that the baseline states for this row."""
+        """The margin that the baseline row states."""
         found = (m for m in self.base.measurements if m.metric == self.metric) if self.base else ()
         return next((m.margin for m in found), None)
 
     @property
     def ratio(self) -> float | None:
-        """New over base, where there is such a number."""
+        """New / base, if it is a finite number."""
         ratio = self.comparison.ratio if self.comparison else math.nan
         return ratio if math.isfinite(ratio) else None
 
     @property
     def adjusted(self) -> float | None:
-        """The p-value, adjusted for all rows that were judged together."""
+        """The p-value, adjusted for all rows judged together."""
         return self.criteria.family.adjusted if self.criteria and self.criteria.family else None
 
     @property
     def more(self) -> int | None:
-        """About how many more trials per side would settle an open row. Computed on demand: it takes a search, and few rows are shown."""
+        """About how many more trials per side would settle an inconclusive row. Computed on demand: it is a search, and few rows are shown."""
         levels = self.ruling.levels
         if self.comparison is None or self.criteria is None or levels is None:
             return None
-        from torchstone.analyze.two_samples import more_trials  # noqa: PLC0415  (a plain check does without the statistics)
+        from torchstone.analyze.two_samples import more_trials  # noqa: PLC0415  (start-up: most checks never ask for it)
 
         return more_trials(
             self.comparison, margin=self.criteria.margin, alpha=levels[0], certain_at=levels[1]
@@ -148,7 +154,7 @@ def _value(outcome: Outcome | None, metric: str) -> str | int | float | None:
 
 
 class Counts(Struct):
-    """How many cases there were of each sort; ``cases`` counts them all, ``rows`` the rows they have."""
+    """Numbers of cases by result; ``cases`` counts all of them, ``rows`` their rows."""
 
     planned: int = 0
     judged: int = 0
@@ -169,7 +175,7 @@ class Counts(Struct):
 
 
 class Release(Struct, frozen=True):
-    """A quarantined case that passed, and how often it did in the files given."""
+    """A quarantined case that passed, and how often, in the given files."""
 
     entry: QuarantineEntry
     case: Case
@@ -186,7 +192,7 @@ class MetricMean(Struct, frozen=True):
 
 
 class PassRate(Struct, frozen=True):
-    """How many of the cases of both sides pass, on each side; and which changed, with the status they have now or had before."""
+    """How many of the common cases pass on each side; ``lost`` have their status now, ``gained`` the status before."""
 
     cases: int = 0
     base: int = 0
@@ -196,9 +202,9 @@ class PassRate(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """What a comparison of two runs found besides its rows.
+    """What a comparison of two runs reports besides its rows.
 
-    ``environment`` lists how the two sides differ, ``is_held_back`` whether numbers were not compared because of it.
+    ``environment`` lists how the environments differ; ``is_held_back`` says that numbers were not compared because of that.
     """
 
     alpha: float
@@ -210,14 +216,14 @@ class Overview(Struct, frozen=True):
 
 
 class RoundTable(Struct, frozen=True):
-    """The rounds of two DDP reports compared, and the keys of their heads."""
+    """The compared rounds of two DDP reports, and the keys of their headers."""
 
     header_keys: list[str]
     rows: list[RoundChange]
 
 
 class Judgement(Struct, frozen=True):
-    """Everything that judging found. Only a comparison of two runs has an ``overview``, only one of DDP reports ``rounds``."""
+    """The result of judging. Only a comparison of two runs has an ``overview``, and only one of DDP reports has ``rounds``."""
 
     policy: Policy
     rows: list[Row]
@@ -231,7 +237,7 @@ class Judgement(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 where nothing blocks, 1 otherwise."""
+        """0 if nothing blocks, else 1."""
         return int(bool(self.expired) or any(row.ruling.blocks for row in self.rows))
 
     @property
@@ -241,19 +247,19 @@ class Judgement(Struct, frozen=True):
 
     @property
     def by_verdict(self) -> dict[Verdict, int]:
-        """How many rows have each verdict, from worst to best."""
+        """The number of rows with each verdict, worst first."""
         found = Counter(row.verdict for row in self.rows)
         return {verdict: found[verdict] for verdict in Verdict if found[verdict]}
 
     @property
     def status_changes(self) -> list[Row]:
-        """The rows of cases that ended otherwise than before."""
+        """The rows of cases whose status changed."""
         both = [row for row in self.rows if row.metric == ACCURACY and row.base and row.new]
         return [row for row in both if row.base_value != row.new_value]
 
 
 def severity(row: Row) -> tuple[int, float, str]:
-    """The key that sorts rows from worst to best: by verdict, a status before a number, the largest change first."""
+    """Return the key that sorts rows from worst to best: by verdict, statuses before numbers, largest change first."""
     actual, expected = row.new_value, row.expected_value
     change = float("inf")
     if isinstance(actual, int | float) and isinstance(expected, int | float):
@@ -262,7 +268,7 @@ def severity(row: Row) -> tuple[int, float, str]:
 
 
 class Conditions(Struct, frozen=True):
-    """What results are judged by besides the baseline. ``cautions`` are about the conditions themselves."""
+    """What results are judged by, besides the baseline. ``cautions`` are about these conditions."""
 
     policy: Policy
     rules: RuleBook
@@ -272,5 +278,5 @@ class Conditions(Struct, frozen=True):
     today: date = date.max
     compare_anyway: bool = False
     cross_environment: bool = False
-    keep_quiet: bool = True  # whether rows that pass are kept, or only counted: a million of them need memory
+    keep_quiet: bool = True  # whether quiet rows are kept or only counted: a million of them need memory
     cautions: tuple[Caution, ...] = ()

@@ -1,4 +1,4 @@
-"""Weigh the evidence of two sides: effect, interval and certainty, without a judgement. Every command comes through here."""
+"""Weigh the evidence of two sides: effect, interval and certainty, without a judgement. Every command uses this module."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from torchstone.gate.comparable import depends_on_environment, may_repeat
 
 
 def weigh(base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = "") -> Comparison:
-    """Hold two sides against each other, by the method that fits what they are.
+    """Compare two sides with the method for their kind of evidence.
 
-    ``alpha`` is one less the confidence of the interval, which single values do not have. ``obstacle`` says why the two cannot be compared; then there is no effect and no interval.
+    ``alpha`` is 1 minus the confidence level of the interval; single values have no interval. ``obstacle`` says why the sides cannot be compared; then
+    there is no effect and no interval.
     """
     if obstacle:
         return Comparison(base, new, obstacle=obstacle)
     if base.kind == new.kind == VALUE:
         return _weigh_values(base, new)
-    from torchstone.analyze.two_samples import compare_pairs, compare_trials  # noqa: PLC0415  (a plain check does without the statistics)
+    from torchstone.analyze.two_samples import compare_pairs, compare_trials  # noqa: PLC0415  (start-up: most checks compare single values)
 
     if base.trials and new.trials:
         return compare_pairs(base, new, (base.trials, new.trials), alpha=alpha)
@@ -27,7 +28,7 @@ def weigh(base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = 
 
 
 def _weigh_values(base: Evidence, new: Evidence) -> Comparison:
-    """One value against one value: a ratio, and no interval, for nothing is known of their spread. A rule that needs no baseline has no base value."""
+    """Compare single values: a ratio without an interval, because their spread is unknown. A rule that needs no baseline has no base value."""
     before, after = base.values[0] if base.values else 0, new.values[0]
     ratio = after / before if before else 1.0 if after == before else math.nan
     return Comparison(base, new, VALUE, ratio)
@@ -37,14 +38,14 @@ NO_VALUE = Evidence((), 0, VALUE)
 
 
 def value_of(measurement: Measurement | None) -> Evidence:
-    """A measurement as the single value that stands for it: what a gate with limits looks at."""
+    """Return the single value of a measurement as evidence; rules with limits judge these."""
     if measurement is None:
         return NO_VALUE
     return Evidence((measurement.value,), len(measurement.samples), VALUE)
 
 
 def evidence_of(base: Measurement, new: Measurement) -> tuple[Evidence, Evidence]:
-    """Two measurements of one metric as evidence: trial by trial, in pairs where they took turns."""
+    """Return the trials of two measurements of one metric as evidence, in pairs if they took turns."""
     metric = new.metric
     if are_paired(base, new):
         return _in_pairs(base), _in_pairs(new)
@@ -64,7 +65,7 @@ def _in_pairs(measurement: Measurement) -> Evidence:
 
 
 def are_paired(base: Measurement, new: Measurement) -> bool:
-    """Whether the trials of two measurements took turns: both name the same session, and there are equally many."""
+    """Whether the trials of two measurements took turns: both name the same session and have the same number of trials."""
     ours, theirs = (new.extra or {}).get(PAIRS), (base.extra or {}).get(PAIRS)
     if not isinstance(ours, str) or not ours or ours != theirs:
         return False

@@ -20,7 +20,7 @@ from torchstone.core.records import Reading
 from torchstone.core.text.units import count_of
 from torchstone.formats.merge import Results, merge, no_match, require_results
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
-from torchstone.gate.checking import check_results
+from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.policy import make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions
@@ -176,4 +176,4 @@ def _judge(
         repeated,
         repeated_names((*results.readings, *selected)),
     )
-    return Report(check_results(results, Baseline(selected, expected, dtypes), conditions), context)
+    return Report(check_against_baseline(results, Baseline(selected, expected, dtypes), conditions), context)

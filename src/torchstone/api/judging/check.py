@@ -26,8 +26,8 @@ from torchstone.core.records import Reading
 from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import merge, no_match, require_results
-from torchstone.gate import checking
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
+from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.policy import Policy, make_policy
 from torchstone.gate.rules import RuleBook
 from torchstone.gate.verdicts import Conditions, Judgement, Row
@@ -197,7 +197,7 @@ def _judge(request: CheckRequest, conditions: Conditions) -> Report:
         judgement = Judgement(conditions.policy, [], [])
     else:
         dtypes = {case.variant.dtype for reading in readings for case in reading.run.plan}
-        judgement = checking.check_results(results, Baseline(selected, expected, dtypes), conditions)
+        judgement = check_against_baseline(results, Baseline(selected, expected, dtypes), conditions)
     is_red_upstream = conditions.policy.is_upstream and judgement.counts.red > 0
     if is_ddp_pair or is_red_upstream or request.history:
         from torchstone.api.judging.rare_findings import add_findings  # noqa: PLC0415  (start-up: most checks need none of them)

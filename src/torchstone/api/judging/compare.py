@@ -15,11 +15,11 @@ from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
-from torchstone.gate.comparing import compare_files
+from torchstone.gate.comparing.compare_files import compare_files
+from torchstone.gate.comparing.side_files import make_sides
 from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.trials_of_sides import gather
 from torchstone.gate.verdicts import Judgement, Overview, RoundTable, Row
 from torchstone.reporting.dialects.styles import render_report
 from torchstone.reporting.views.comparison_rows import SORTS, CompareReport, describe_finding
@@ -202,7 +202,7 @@ def _check(request: CompareRequest) -> None:
 def _compare(
     base: Sequence[Reading], new: Sequence[Reading], only: tuple[str, ...], settings: CompareSettings
 ) -> Judgement:
-    sides = gather(base, new, only)
+    sides = make_sides(base, new, only)
     compared = compare_files(*sides, settings)
     if not are_ddp((*base, *new)):
         return compared

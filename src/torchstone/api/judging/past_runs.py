@@ -33,7 +33,7 @@ from torchstone.formats.merge import (
     select,
 )
 from torchstone.gate.baseline import agree
-from torchstone.gate.near_misses import day_of
+from torchstone.gate.checking.drift_cautions import day_of
 
 FALSE_ALARMS = 0.01
 MOST_FALSE_ALARMS = 0.5

@@ -13,7 +13,8 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.records import Reading
 from torchstone.formats.merge import Results
-from torchstone.gate.near_misses import tell_drifts, tell_not_deterministic
+from torchstone.gate.checking.drift_cautions import drift_cautions
+from torchstone.gate.checking.upstream_cautions import nondeterminism_cautions
 from torchstone.gate.verdicts import Judgement, RoundTable
 from torchstone.reporting.views.paired_rounds import compare_by_position, header_keys
 
@@ -31,7 +32,7 @@ def add_findings(
             return judgement
     cautions = [*judgement.cautions]
     if judgement.policy.is_upstream and judgement.counts.red:
-        cautions += tell_not_deterministic(judgement.rows, judgement.policy.upstream_version)
+        cautions += nondeterminism_cautions(judgement.rows, judgement.policy.upstream_version)
     if request.history:
         cautions += _find_drift(judgement, results, request)
     return structs.replace(judgement, cautions=cautions)
@@ -48,7 +49,7 @@ def _find_drift(judgement: Judgement, results: Results, request: CheckRequest) -
         request.axes,
     )
     apart = {} if request.cross_environment else past.apart
-    cautions = tell_drifts(judgement.rows, results, past.readings, apart)
+    cautions = drift_cautions(judgement.rows, results, past.readings, apart)
     cautions += past.cautions
     cautions += past.tell_apart("times and memory are ") if apart else []
     if not past.cases & {outcome.case for _, _, outcome in results}:

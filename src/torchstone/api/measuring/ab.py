@@ -30,8 +30,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import FilePlace, axis_text
 from torchstone.core.text.units import clock_text
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy
-from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner, are_forked_apart, decide, make_contests, write

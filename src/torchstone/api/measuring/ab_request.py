@@ -19,8 +19,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.vocabulary import Probe, Verdict
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy, comparison_policy
-from torchstone.gate.tally import Exemptions
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.side_spec import Spec
 from torchstone.measure.runner import Request

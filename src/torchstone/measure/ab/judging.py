@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from torchstone.core.cautions import Caution
 from torchstone.core.records import NOWHERE, Case, FilePlace, QuarantineEntry
 from torchstone.core.vocabulary import ACCURACY, Verdict
+from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy
-from torchstone.gate.tally import Exemptions
 from torchstone.gate.verdicts import Judgement, Overview, Remarks, Row, Ruling
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.sides import Side

@@ -115,10 +115,8 @@ def _of_comparison(row: Row, report: ReportView) -> dict[str, Any]:
     record: dict[str, Any] = {"base": row.base_value, "new": row.new_value}
     if row.comparison is not None:
         record |= _effect(row, row.comparison)
-    record |= {
-        "base_place": str(row.remarks.base_place) or None,
-        "new_place": str(row.remarks.new_place) or None,
-    }
+    places = {"base_place": row.remarks.base_place, "new_place": row.remarks.new_place}
+    record |= {name: str(place) or None for name, place in places.items()}
     if row.verdict.value != "same":
         words = report.row_text(row)
         record |= {"detail": words.finding, "reason": row.detail or None, "reproduce": words.repro}

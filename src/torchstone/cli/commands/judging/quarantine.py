@@ -24,7 +24,7 @@ from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.formats import read_file
 from torchstone.formats.merge import merge, parse_axes
 from torchstone.gate.baseline import Baseline
-from torchstone.gate.checking import check_results
+from torchstone.gate.checking.against_baseline import check_against_baseline
 from torchstone.gate.policy import make_policy
 from torchstone.gate.quarantine import (
     add_entry,
@@ -293,7 +293,7 @@ def _judge(reading: Reading, expected: Sequence[Reading]) -> list[Row]:
     further = load_config(None).rules
     rules = further if expected else (*further, ScopedRule(Rule("must_pass"), ACCURACY))
     conditions = Conditions(make_policy("strict", (), ()), RuleBook(rules))
-    return check_results(merge([reading]), Baseline(expected), conditions).rows
+    return check_against_baseline(merge([reading]), Baseline(expected), conditions).rows
 
 
 def _covered(

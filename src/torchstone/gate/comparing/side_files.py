@@ -1,4 +1,4 @@
-"""One side of a comparison: one file or several, of which those that have the same case give trials of it."""
+"""One side of a comparison: one or more files. The same case in several files is one case with more trials."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from torchstone.core.records import COUNTER, TRIALS, Case, FilePlace, Measuremen
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
-from torchstone.gate.comparable import WAYS
-from torchstone.gate.sanity import contradictions
+from torchstone.gate.comparable import METHOD_KEYS
+from torchstone.gate.sanity import find_inconsistencies
 from torchstone.gate.verdicts import PassRate
 
 _PASSED = frozenset({PASSED, ""})
 
 MIXED = "mixed"
-"""The key of a measurement's ``extra`` that says, by way, how the trials of one side differ in the way they were measured."""
+"""The key of a joined measurement's ``extra`` that says, by method key, how the trials of one side were measured differently."""
 
 
-class Gathered(Struct, frozen=True):
-    """All that one side says of a case: one outcome with all trials, the files they are from, and the number of the first of them in the first file."""
+class CaseOfSide(Struct, frozen=True):
+    """A case of one side: one outcome with all trials, their files, and the index of the first trial in the first file."""
 
     outcome: Outcome
     readings: tuple[Reading, ...]
     index: int
 
     def place_of(self, metric: str = "") -> FilePlace:
-        """Where the first of the trials, or a metric of it, stands."""
+        """Return the line of the first trial, or of a metric of it."""
         return self.readings[0].place(self.index, metric)
 
 
-class Files:
-    """The files of one side. The same case in several of them is one case with more trials."""
+class SideFiles:
+    """The files of one side."""
 
     def __init__(self, readings: Sequence[Reading], *, is_selection: bool = False) -> None:
-        _refuse_twice(readings)
+        _refuse_repeated_paths(readings)
         self.is_selection = is_selection
         for reading in readings:
-            merge([reading])  # the same case twice in one file is a mistake
+            merge([reading])  # refuses the same case twice in one file
         self.readings = tuple(readings)
         found: dict[Case, list[tuple[Reading, int]]] = {}
         for reading in self.readings:
             for index, outcome in enumerate(reading.run.outcomes):
                 found.setdefault(outcome.case, []).append((reading, index))
-        self._found = _join_fuller(found) if len(self.readings) > 1 else found
+        self._found = _join_less_stated(found) if len(self.readings) > 1 else found
         planned = (case for reading in self.readings for case in reading.run.plan)
         self.unmeasured = tuple(dict.fromkeys(case for case in planned if case not in found))
 
     @cached_property
     def table(self) -> Baseline:
-        """The outcomes as rows that another side is compared with; only a base needs it."""
+        """The outcomes as expected rows, for the other side to find; only BASE needs them."""
         if len(self.readings) == 1:
             return Baseline(self.readings)
         return Baseline([self._distinct(reading) for reading in self.readings])
@@ -66,29 +66,29 @@ class Files:
         """The cases that have an outcome."""
         return tuple(self._found)
 
-    def of(self, case: Case) -> Gathered:
-        """What this side says of one of its cases."""
+    def of(self, case: Case) -> CaseOfSide:
+        """Return one of the cases of this side, with all its trials."""
         found = self._found[case]
         first, index = found[0]
         if len(found) == 1:
-            return Gathered(first.run.outcomes[index], (first,), index)
+            return CaseOfSide(first.run.outcomes[index], (first,), index)
         outcomes = [reading.run.outcomes[index] for reading, index in found]
-        return Gathered(
+        return CaseOfSide(
             structs.replace(_join(outcomes), case=case),
             tuple(reading for reading, _ in found),
             index,
         )
 
     def _distinct(self, reading: Reading) -> Reading:
-        """A file without the cases that an earlier one has."""
+        """Return a file without the cases that an earlier file has."""
         return select(reading, lambda case: case in self._found and self._found[case][0][0] is reading)
 
 
 _Places = dict[Case, list[tuple[Reading, int]]]
 
 
-def _join_fuller(found: _Places) -> _Places:
-    """The same outcomes, where a case that says less than another is that other one: files do not all state everything, and least of a case that failed."""
+def _join_less_stated(found: _Places) -> _Places:
+    """Join cases that state fewer axes with the one case that states more: not all files state everything, least of all for a failed case."""
     names = Counter((case.benchmark, case.probe) for case in found)
     alike: dict[tuple[str, str], list[Case]] = {}
     for case in found:
@@ -104,7 +104,7 @@ def _join_fuller(found: _Places) -> _Places:
 
 
 def _find_fuller(cases: Sequence[Case]) -> dict[Case, list[Case]]:
-    """For each case those that say all that it does, and more: looked up among those that state more axes, by the values of those that it states."""
+    """Return for each case those that state the same and more: found among cases with more axes, by the values of the common ones."""
     stated = {case: case.variant.axes() | ({"suite": case.suite} if case.suite else {}) for case in cases}
     by_axes: dict[frozenset[str], list[Case]] = {}
     for case, axes in stated.items():
@@ -123,29 +123,31 @@ def _find_fuller(cases: Sequence[Case]) -> dict[Case, list[Case]]:
     return found
 
 
-def gather(base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str]) -> tuple[Files, Files]:
-    """Both sides, with the cases that the patterns mean: one that means a case of either side means the case that it is compared with too."""
-    sides = Files(base), Files(new)
+def make_sides(
+    base: Sequence[Reading], new: Sequence[Reading], only: Sequence[str]
+) -> tuple[SideFiles, SideFiles]:
+    """Return both sides, reduced to the cases that the patterns select. A pattern that matches a case on one side selects its counterpart too."""
+    sides = SideFiles(base), SideFiles(new)
     if not only:
         return sides
     new, base = select_pair(new, base, only, sides[0].table)
-    chosen = Files(base, is_selection=True), Files(new, is_selection=True)
+    chosen = SideFiles(base, is_selection=True), SideFiles(new, is_selection=True)
     if not any((*side.cases, *side.unmeasured) for side in chosen):
         raise no_match(only, (*sides[0].readings, *sides[1].readings))
     return chosen
 
 
-def _refuse_twice(readings: Sequence[Reading]) -> None:
+def _refuse_repeated_paths(readings: Sequence[Reading]) -> None:
     paths = [os.path.realpath(reading.path) for reading in readings]
     for reading, path in zip(readings, paths, strict=True):
         if paths.count(path) > 1:
             raise UsageError(
-                f"{reading.path} is named twice on one side", advice="name it once: it is one set of trials"
+                f"{reading.path} is given twice for one side", advice="give it once: it is one set of trials"
             )
 
 
 def _join(outcomes: Sequence[Outcome]) -> Outcome:
-    """Several outcomes of one case as one. Where one of them failed, that is what became of the case."""
+    """Join several outcomes of one case. If one of them failed, the case failed."""
     failed = next((outcome for outcome in outcomes if outcome.status not in {PASSED, ""}), None)
     by_metric: dict[str, list[Measurement]] = {}
     for outcome in outcomes:
@@ -156,7 +158,7 @@ def _join(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _join_trials(found: Sequence[Measurement]) -> Measurement:
-    """Several measurements of one metric as one, with the trials of all."""
+    """Join several measurements of one metric, with the trials of all."""
     if len(found) == 1:
         return found[0]
     trials = [trial for measurement in found for trial in measurement.trials]
@@ -164,36 +166,30 @@ def _join_trials(found: Sequence[Measurement]) -> Measurement:
     if (margin := next((each.margin for each in found if each.margin is not None), None)) is not None:
         extra["margin"] = margin
     mixed = {}
-    for way in (COUNTER, *WAYS):
-        ways = sorted({str((measurement.extra or {}).get(way) or "") for measurement in found} - {""})
-        if len(ways) > 1:
-            mixed[way] = f"the files of one side differ in {way}: {printable(', '.join(ways), 80)}"
-        elif ways:
-            extra[way] = ways[0]
+    for key in (COUNTER, *METHOD_KEYS):
+        methods = sorted({str((measurement.extra or {}).get(key) or "") for measurement in found} - {""})
+        if len(methods) > 1:
+            mixed[key] = f"the files of one side differ in {key}: {printable(', '.join(methods), 80)}"
+        elif methods:
+            extra[key] = methods[0]
     extra |= {MIXED: mixed} if mixed else {}
     return Measurement(found[0].metric, tuple(sample for trial in trials for sample in trial), extra)
 
 
-def find_contradictions(found: Gathered, side: str) -> dict[str, str]:
-    """The metrics of one side that cannot be right, and why."""
+def find_invalid_metrics(found: CaseOfSide, side: str) -> dict[str, str]:
+    """Return the metrics of one side whose values cannot be right, and why."""
     measured = found.outcome.measurements
-    wild = {
-        each.metric: f"{side}: a sample that is no finite number"
+    not_finite = {
+        each.metric: f"{side}: a sample is not a finite number"
         for each in measured
         if not all(map(math.isfinite, each.samples))
     }
-    sound = tuple(each for each in measured if each.metric not in wild) if wild else measured
-    return wild | {metric: f"{side}: {why}" for metric, why in contradictions(sound)}
+    finite = tuple(each for each in measured if each.metric not in not_finite) if not_finite else measured
+    return not_finite | {metric: f"{side}: {why}" for metric, why in find_inconsistencies(finite)}
 
 
-def is_count(measurement: Measurement) -> bool:
-    """Whether a measurement is one whole number, and nothing more is said of it: runs have the same ones again and again."""
-    samples = measurement.samples
-    return len(samples) == 1 and type(samples[0]) is int and measurement.extra is None
-
-
-def count_passing(pairs: Sequence[tuple[Gathered, Gathered]]) -> PassRate:
-    """How many of the cases of both sides pass, where both could be measured at all."""
+def count_passing(pairs: Sequence[tuple[CaseOfSide, CaseOfSide]]) -> PassRate:
+    """Count the cases that pass on each side, among those that could be measured on both."""
     statuses = [(new.outcome.case, base.outcome.status, new.outcome.status) for base, new in pairs]
     statuses = [each for each in statuses if NOT_AVAILABLE not in each[1:]]
     return PassRate(

@@ -1,0 +1,1 @@
+"""Check results against a baseline, with the one engine."""

@@ -1,0 +1,1 @@
+"""Compare two sides, each of one or more files, with the one engine."""
