@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import Any
 
-from torchstone.core.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.cautions import recorded
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_settings import Settings, environment_from
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from torchstone.core.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.caution_kinds import WORDING, CautionKind, caution_message
 from torchstone.core.cautions import Caution, caution_of, make_caution, merge_cautions, merged, recorded
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import make_outcome
 from torchstone.worker.protocol.codec import to_json

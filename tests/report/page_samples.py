@@ -12,8 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.capture_details import CaptureDetails, GraphBreak, take_capture
 from torchstone.core.cautions import recorded
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak, take_capture
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import Settings, environment_from, settings_from

@@ -15,8 +15,8 @@ from itertools import accumulate
 
 from msgspec import Struct, structs
 
-from torchstone.core.capture_details import CaptureDetails
 from torchstone.core.cautions import Caution
+from torchstone.core.details.capture_details import CaptureDetails
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,

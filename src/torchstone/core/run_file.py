@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from torchstone.core.capture_details import redact_capture, take_capture
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded, redact_caution
+from torchstone.core.details.capture_details import redact_capture, take_capture
 from torchstone.core.disk import BOM
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, printable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from torchstone.core.capture_details import redact_capture, take_capture
 from torchstone.core.cautions import caution_of, redact_caution
+from torchstone.core.details.capture_details import redact_capture, take_capture
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.core.capture_details import GraphBreak
+from torchstone.core.details.capture_details import GraphBreak
 from torchstone.core.records import TRIALS, Failure, Measurement, Outcome
 from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import clean_log

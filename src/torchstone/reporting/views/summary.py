@@ -9,7 +9,7 @@ from math import exp, fsum, log
 
 from msgspec import Struct, structs
 
-from torchstone.core.capture_details import GraphBreak
+from torchstone.core.details.capture_details import GraphBreak
 from torchstone.core.records import Case, Measurement, Outcome
 from torchstone.core.text.units import format_number, short_number
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, NOT_AVAILABLE, Probe
