@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
@@ -363,66 +362,3 @@ class ScopedRule(Struct, frozen=True):
     metric: str
     case: str = "*"
     asked: bool = False
-
-
-class QuarantineEntry(Struct, frozen=True):
-    """One entry, and where it stands."""
-
-    case: str
-    reason: str
-    path: str
-    line: int
-    link: str = ""
-    owner: str = ""
-    since: date | None = None
-    expires: date | None = None
-    metrics: tuple[str, ...] = ()
-    platform: str = ""
-    allow_missing: bool = False
-
-    @property
-    def place(self) -> str:
-        """Where it was read, as ``file:line``; of a list that ships with torchstone, its name."""
-        return f"{self.path}:{self.line}" if self.line else self.path
-
-    def is_expired(self, today: date) -> bool:
-        """Whether its last day has passed."""
-        return self.expires is not None and self.expires < today
-
-    def is_active(self, today: date) -> bool:
-        """Whether it covers anything on this day: it has begun, and not ended."""
-        return not self.is_expired(today) and (self.since is None or self.since <= today)
-
-    def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
-        """Whether it is about this case and metric on one of these platforms."""
-        if self.metrics and not any(matches_metric(pattern, metric) for pattern in self.metrics):
-            return False
-        if self.platform and self.platform not in platforms | {case.variant.device}:
-            return False
-        return matches(self.case, case)
-
-
-_SPECIAL = re.compile(r"[*?\[]")
-
-
-class EntriesByCase:
-    """Quarantine entries that may be about a case, found by what their patterns begin with: asking every entry about every row would take long where there are many of both."""
-
-    def __init__(self, entries: Sequence[QuarantineEntry]) -> None:
-        self._by_start: dict[str, list[tuple[int, QuarantineEntry]]] = {}
-        for number, entry in enumerate(entries):
-            start = _SPECIAL.split(entry.case, maxsplit=1)[0]
-            self._by_start.setdefault(start, []).append((number, entry))
-        self._lengths = sorted({len(start) for start in self._by_start})
-
-    def of(self, case: Case) -> list[QuarantineEntry]:
-        """The entries whose patterns may mean this case, in their order."""
-        if not self._lengths:
-            return []
-        found: dict[int, QuarantineEntry] = {}
-        for text in (case.benchmark, case.id):
-            for length in self._lengths:
-                if length > len(text):
-                    break
-                found.update(self._by_start.get(text[:length], ()))
-        return [found[number] for number in sorted(found)]

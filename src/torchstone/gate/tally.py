@@ -12,17 +12,8 @@ from torchstone.analyze.evidence import Comparison
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import (
-    NOWHERE,
-    Case,
-    EntriesByCase,
-    Measurement,
-    Outcome,
-    QuarantineEntry,
-    Reading,
-    Rule,
-    Run,
-)
+from torchstone.core.quarantine_entries import EntriesByCase, QuarantineEntry
+from torchstone.core.records import NOWHERE, Case, Measurement, Outcome, Reading, Rule, Run
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 from torchstone.formats.merge import Results
