@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -21,6 +21,7 @@ from torchstone.baselines.margins import (
     settle_row,
 )
 from torchstone.baselines.text_edits import Change
+from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, Run, matches_metric
 from torchstone.core.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
@@ -187,7 +188,7 @@ def is_voted_on(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
 def _mixed_ways(found: Sequence[Measurement]) -> str:
     """Return how the files' ways of measuring differ; empty if they are the same."""
     for way in WAYS:
-        ways = sorted({str(said) for each in found if (said := (each.extra or {}).get(way))})
+        ways = sorted({str(said) for each in found if (said := (each.details or NO_DETAILS).ways()[way])})
         if len(ways) > 1:
             return f"the files differ in {way}: {printable(', '.join(ways), 80)}"
     return ""
@@ -233,10 +234,11 @@ def majority_of(values: Sequence[Value], wish: Wish) -> tuple[Value, bool, str]:
     return winner, wish.include_unstable and 2 * votes > len(values), tally
 
 
-def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
+def _other_ways(old: Measurement, found: Sequence[Measurement]) -> dict[str, str | int | float | None] | None:
     """Return in which ways the new numbers were measured differently from the old one."""
-    before, now = old.extra or {}, (found[-1].extra or {}) if found else {}
-    return {way: now[way] for way in WAYS if way in before and way in now and before[way] != now[way]} or None
+    before = (old.details or NO_DETAILS).ways()
+    now = (found[-1].details or NO_DETAILS).ways() if found else {}
+    return {way: said for way, said in now.items() if said and before[way] and before[way] != said} or None
 
 
 def _settle(

@@ -15,7 +15,7 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.text.units import count_of, truncate_digits
 from torchstone.core.vocabulary import METRICS, PASSED
-from torchstone.gate.comparable import counter_of, is_alike, other_counter
+from torchstone.gate.comparable import is_alike, other_counter
 from torchstone.gate.rules import allowance, use_own_margin
 from torchstone.gate.sanity import is_sound
 
@@ -168,7 +168,7 @@ def as_written(value: Number, rule: Rule, margin: float) -> Number:
 def least_margin(measurement: Measurement) -> float:
     """Return the narrowest margin ever proposed: no spread over a few repeats is no guarantee."""
     metric = METRICS.get(measurement.metric)
-    counts = counter_of(measurement) in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
+    counts = measurement.counter in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
     return LEAST_MARGIN if counts else LEAST_MARGIN_OF_TIMES
 
 
@@ -184,9 +184,9 @@ def find_failed_repeat(outcomes: Sequence[Outcome]) -> str:
 
 def find_other_counter(old: Measurement | None, found: Sequence[Measurement]) -> str:
     """Return why counts cannot share a row: they come from two counters. Empty if they can."""
-    counters = sorted({counter_of(measurement) for measurement in found} - {""})
+    counters = sorted({measurement.counter for measurement in found} - {""})
     if len(counters) > 1:
         return f"the files were counted by different counters: {', '.join(map(printable, counters))}"
-    if old and old.extra and counters and (why := other_counter({"counter": counters[0]}, old.extra)):
+    if old and counters and (why := other_counter(counters[0], old.counter)):
         return f"{why}: counts of two counters never stand in one row"
     return ""

@@ -16,6 +16,8 @@ from msgspec import Struct, structs
 
 from torchstone.core.cautions import Caution
 from torchstone.core.details.capture_details import CaptureDetails
+from torchstone.core.details.known_fields import facts_of
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -30,29 +32,11 @@ from torchstone.core.vocabulary import (
 
 Number = int | float
 
-TRIALS = "trials"
-"""The key of a measurement's ``extra`` that says how many samples each trial gave."""
-
-PAIRS = "pairs"
-"""The key of a measurement's ``extra`` that names, as a text, the session whose trials took turns: the i-th trials of its two files belong together."""
-
-RANKS = "ranks"
-"""The key of a measurement's ``extra`` that says how many samples each rank of a round gave; those of a further trial follow."""
-
-COUNTER = "counter"
-"""The key of a measurement's ``extra`` that says what counted."""
-
-DEFINITION = "definition"
-"""The key of a measurement's ``extra`` that says which definition of compile time it has: ``BY_TIMERS``, or ``BY_CALLS`` of older files."""
-
 BY_TIMERS, BY_CALLS = "torch_timers", "warm_up_calls"
-"""Compile time as torch's own timers have it; and as the time of five compiled calls less that of five eager ones, as it was before."""
+"""Definitions of compile time: by torch's own timers, or (in older files) as five compiled calls less five eager ones."""
 
 REDEFINED = frozenset(f"{scenario}_{name}" for scenario in SCENARIOS for name in (COMPILE_SECONDS, SAVED[0]))
-"""Metrics that files of an older torchstone, or of PyTorch's cachebench, have with the definition ``BY_CALLS``, and do not say so."""
-
-LINK = ("distributed_backend", "bucket_size")
-"""The keys of a measurement's ``extra`` that say how ranks talked to each other, as the head of a DDP report does."""
+"""Metrics whose definition is ``BY_CALLS`` in a file that states none: one of an older torchstone, or of PyTorch's cachebench."""
 
 AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
 
@@ -144,50 +128,59 @@ def matches_metric(pattern: str, metric: str) -> bool:
 
 
 class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Samples of one metric. ``extra`` keeps what a foreign file said about them beyond the numbers."""
+    """Samples of one metric. ``details`` says how they were taken; ``extra`` keeps what else a foreign file states."""
 
     metric: str
     samples: tuple[Number, ...]
+    details: MeasurementDetails | None = None
     extra: JsonObject | None = None
 
     @property
     def margin(self) -> float | None:
-        """How far off the value may be, as a share of it, where the file says so for this row."""
-        return self.extra.get("margin") if self.extra else None
+        """The allowed deviation from an expected value, as a share of it; None if the file states none for this row."""
+        return self.details.margin if self.details else None
+
+    @property
+    def counter(self) -> str:
+        """What counted instructions; empty if not stated."""
+        return self.details.counter if self.details else ""
 
     @property
     def value(self) -> Number:
-        """The one number that stands for the samples, by the metric's estimator."""
+        """The estimate from the samples, by the metric's estimator."""
         return estimate(self.metric, self.samples)
 
     @property
     def trials(self) -> tuple[tuple[Number, ...], ...]:
-        """The samples of each trial: ``extra["trials"]`` says how many each gave. Where it says nothing that fits, all are of one trial."""
+        """The samples of each trial; one trial if the stated sizes are missing or do not add up."""
         counts = self._trial_sizes()
         ends = accumulate(counts)
         return tuple(self.samples[end - count : end] for count, end in zip(counts, ends, strict=True))
 
     @property
     def trial_values(self) -> tuple[Number, ...]:
-        """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
+        """The estimate of each trial. Trials are independent of each other; samples of one trial are not."""
         if len(self.samples) == len(self._trial_sizes()):  # one sample each
             return self.samples
         return tuple(estimate(self.metric, samples) for samples in self.trials)
 
-    def _trial_sizes(self) -> list[int]:
-        """How many samples each trial has."""
-        counts = self.extra.get(TRIALS) if self.extra else None
-        if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
-            return [len(self.samples)]
-        return counts if sum(counts) == len(self.samples) else [len(self.samples)]
+    def _trial_sizes(self) -> Sequence[int]:
+        """Return the number of samples of each trial."""
+        counts = self.details.trials if self.details else ()
+        return counts if counts and sum(counts) == len(self.samples) else (len(self.samples),)
+
+    def facts(self) -> dict[str, object]:
+        """Return everything stated beyond the numbers, by name."""
+        return facts_of(self.details, self.extra)
 
 
 def brought_up_to_date(measurement: Measurement) -> Measurement:
-    """A measurement from a file as it would be written today: under its present name, and with its definition where that has changed."""
+    """Return a measurement under its metric's present name, and with the definition that older files imply."""
     if measurement.metric in FORMER_NAMES:
         return structs.replace(measurement, metric=FORMER_NAMES[measurement.metric])
-    if measurement.metric in REDEFINED and DEFINITION not in (extra := measurement.extra or {}):
-        return structs.replace(measurement, extra=extra | {DEFINITION: BY_CALLS})
+    details = measurement.details or NO_DETAILS
+    if measurement.metric in REDEFINED and not details.definition:
+        return structs.replace(measurement, details=structs.replace(details, definition=BY_CALLS))
     return measurement
 
 

@@ -26,6 +26,8 @@ from msgspec import structs
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded, redact_caution
 from torchstone.core.details.capture_details import redact_capture, take_capture
+from torchstone.core.details.known_fields import take_known
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.disk import BOM
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, printable
@@ -182,9 +184,9 @@ class _Pool:
 
     def _measurement(self, measured: Measurement) -> Measurement:
         metric, samples = measured.metric, measured.samples
-        if len(samples) == 1 and type(samples[0]) is int and measured.extra is None:
+        if len(samples) == 1 and type(samples[0]) is int and not measured.details and not measured.extra:
             return self._counts.setdefault((metric, samples[0]), measured)
-        return Measurement(self._texts.setdefault(metric, metric), samples, measured.extra)
+        return Measurement(self._texts.setdefault(metric, metric), samples, measured.details, measured.extra)
 
 
 class _State:
@@ -220,9 +222,10 @@ class _State:
                     number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here"
                 )
             return
-        outcome = _brought_up_to_date(decoded.outcome)
+        outcome = take_details(decoded.outcome)
         if self._head.format == 1 and outcome.extra:
             outcome = from_version_1(outcome)
+        outcome = _brought_up_to_date(outcome)
         if "://" in line or "?" in line:
             outcome = _without_credentials(outcome)
         if isinstance(decoded, ControlLine):
@@ -360,6 +363,21 @@ def from_version_1(outcome: Outcome) -> Outcome:
     return structs.replace(outcome, extra=rest or None, cautions=told, capture=capture or outcome.capture)
 
 
+def take_details(outcome: Outcome) -> Outcome:
+    """Return an outcome whose known details are fields: files of format 1 state them in ``extra``."""
+    if any(measurement.extra for measurement in outcome.measurements):
+        measurements = tuple(map(_take_measurement_details, outcome.measurements))
+        outcome = structs.replace(outcome, measurements=measurements)
+    return outcome
+
+
+def _take_measurement_details(measurement: Measurement) -> Measurement:
+    if not measurement.extra:
+        return measurement
+    details, rest = take_known(measurement.extra, MeasurementDetails)
+    return structs.replace(measurement, details=measurement.details or details, extra=rest)
+
+
 def _without_secrets(environment: Environment) -> Environment:
     """An environment as it would be recorded today; earlier versions kept the values of more variables."""
     if not environment.variables:
@@ -415,8 +433,6 @@ def _field_at_fault(measurement: Measurement, seen: Collection[str]) -> str:
         return "metric"
     if not samples or not -1e300 <= min(samples) <= max(samples) <= 1e300:
         return "samples"
-    if measurement.extra:
-        margin = measurement.margin
-        if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
-            return "extra.margin"
+    if measurement.extra and "margin" in measurement.extra:  # a valid one is among the details
+        return "extra.margin"
     return ""

@@ -146,7 +146,7 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
                 if len(found.samples) < len(measurement.samples)
                 else f"values of {measurement.metric}"
             )
-        yield from _extra_losses(measurement.extra, found.extra)
+        yield from _extra_losses(measurement.facts(), found.facts())
 
 
 def _extra_losses(extra: JsonObject | None, copy: JsonObject | None) -> Iterator[str]:

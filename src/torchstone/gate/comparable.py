@@ -6,18 +6,15 @@ from msgspec import Struct
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merged
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import printable
 from torchstone.core.records import (
     BY_CALLS,
     BY_TIMERS,
-    COUNTER,
-    DEFINITION,
-    LINK,
     Measurement,
     Outcome,
     Reading,
 )
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.vocabulary import METRICS, Probe
 from torchstone.gate.verdicts import Conditions
 
@@ -37,13 +34,7 @@ COUNTED_UNITS = frozenset(
 _REPEATING_UNITS = frozenset({"GB", "bytes", "files"})
 MOST_NAMED = 4
 VERSION = "benchmark_version"
-WAYS = (
-    "start",
-    "cache",
-    DEFINITION,
-    VERSION,
-    *LINK,
-)  # what a measurement may say of how it was made, besides its counter
+WAYS = tuple(NO_DETAILS.ways())
 _VERSION_LENGTH = 12  # asv names versions by hashes
 
 _WAYS = {
@@ -51,8 +42,8 @@ _WAYS = {
     ("start", "spawn"): ("in spawned workers", "in spawned ones"),
     ("cache", "cold"): ("with a cold cache", "with a cold one"),
     ("cache", "warm"): ("with a warm cache", "with a warm one"),
-    (DEFINITION, BY_TIMERS): ("by torch's own timers", "by torch's own timers"),
-    (DEFINITION, BY_CALLS): (
+    ("definition", BY_TIMERS): ("by torch's own timers", "by torch's own timers"),
+    ("definition", BY_CALLS): (
         "as five compiled calls less five eager ones",
         "as five compiled calls less five eager ones",
     ),
@@ -103,14 +94,14 @@ class Comparability:
 
         Numbers of two counters never are, whatever is asked for: they count different things.
         """
-        if found.extra and wanted.extra and (why := other_counter(found.extra, wanted.extra)):
+        if found.details and wanted.details and (why := other_counter(found.counter, wanted.counter)):
             return why
         if apart is not None and depends_on_environment(metric):
             self._met[apart] = None
             if not self._across:
                 return apart.why
-        if found.extra and wanted.extra and not self._anyway and not self._upstream:
-            return _other_way(found.extra, wanted.extra)
+        if found.details and wanted.details and not self._anyway and not self._upstream:
+            return _other_way(found.details, wanted.details)
         return ""
 
     def note_counters(self, results: Reading, found: Outcome, baseline: Reading, wanted: Outcome) -> None:
@@ -123,7 +114,7 @@ class Comparability:
             other = next((m for m in wanted.measurements if m.metric == measurement.metric), None)
             if other is None:
                 continue
-            ours, theirs = counter_of(measurement), counter_of(other)
+            ours, theirs = measurement.counter, other.counter
             if ours and not theirs:
                 counter = printable(ours, 40)
                 self._note(make_caution(CautionKind.COUNTER_NOT_STATED, path=baseline.path, counter=counter))
@@ -166,23 +157,17 @@ def may_repeat(metric: str, *measurements: Measurement) -> bool:
     return known.unit in _REPEATING_UNITS or metric in {"compression_ratio", "tracked_value"}
 
 
-def counter_of(measurement: Measurement) -> str:
-    """What counted it; empty where that is not stated."""
-    return str((measurement.extra or {}).get(COUNTER) or "")
-
-
 def counts_instructions(metric: str) -> bool:
     """Whether a metric counts instructions, which more than one counter does; the names of all others say what counted."""
     known = METRICS.get(metric)
     return known is not None and known.unit == "instructions"
 
 
-def other_counter(found: JsonObject, wanted: JsonObject) -> str:
-    """How two numbers were counted by different counters, where both say by which."""
-    ours, theirs = found.get(COUNTER), wanted.get(COUNTER)
-    if not ours or not theirs or ours == theirs:
+def other_counter(found: str, wanted: str) -> str:
+    """Return how two numbers were counted by different counters; empty if they were not, or one is not stated."""
+    if not found or not wanted or found == wanted:
         return ""
-    return f"counted by the {printable(str(ours), 40)} counter, the baseline by the {printable(str(theirs), 40)} one"
+    return f"counted by the {printable(found, 40)} counter, the baseline by the {printable(wanted, 40)} one"
 
 
 def _compare(results: Reading, baseline: Reading) -> Apart | None:
@@ -196,10 +181,11 @@ def _compare(results: Reading, baseline: Reading) -> Apart | None:
     return Apart(results.path, baseline.path, named)
 
 
-def _other_way(found: JsonObject, wanted: JsonObject) -> str:
-    """How two numbers were measured in different ways, where both say how."""
-    for key in WAYS:
-        way, other = found.get(key), wanted.get(key)
+def _other_way(found: MeasurementDetails, wanted: MeasurementDetails) -> str:
+    """Return how two numbers were measured in different ways; empty if they were not, or one side does not say."""
+    ours, theirs = found.ways(), wanted.ways()
+    for key, way in ours.items():
+        other = theirs[key]
         if way and other and way != other:
             return f"measured {_told(key, way)[0]}, the baseline {_told(key, other)[1]}"
     return ""
@@ -215,9 +201,7 @@ def _told(key: str, way: object) -> tuple[str, str]:
 
 
 def is_alike(one: Measurement, other: Measurement) -> bool:
-    """Whether two numbers were measured in the same way, as far as both say how."""
-    ways = (
-        [(one.extra or {}).get(key) for key in (COUNTER, *WAYS)],
-        [(other.extra or {}).get(key) for key in (COUNTER, *WAYS)],
-    )
-    return all(not ours or not theirs or ours == theirs for ours, theirs in zip(*ways, strict=True))
+    """Return whether two numbers were measured in the same way, as far as both say how."""
+    if not one.details or not other.details:
+        return True
+    return not other_counter(one.counter, other.counter) and not _other_way(one.details, other.details)

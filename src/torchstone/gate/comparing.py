@@ -14,7 +14,7 @@ from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.fingerprint import differences, unknowns
-from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Rule, matches_metric
+from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, matches_metric
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 from torchstone.formats.merge import is_same_run
@@ -24,7 +24,6 @@ from torchstone.gate.criteria import CompareSettings, Criteria, Standard
 from torchstone.gate.judge import judge_together
 from torchstone.gate.rules import decide_status
 from torchstone.gate.trials_of_sides import (
-    MIXED,
     Files,
     Gathered,
     count_passing,
@@ -254,10 +253,10 @@ class _Comparing:
 
     def _mixed(self, measurement: Measurement) -> str:
         """How the trials of one side were measured in different ways; of counters that matters whatever is asked for."""
-        mixed = measurement.extra.get(MIXED) if measurement.extra else None
+        mixed = measurement.details.mixed if measurement.details else None
         for way, why in (mixed or {}).items():
-            if way == COUNTER or not self._settings.compare_anyway:
-                return str(why)
+            if way == "counter" or not self._settings.compare_anyway:
+                return why
         return ""
 
     def _missing(self) -> Iterator[Row]:

@@ -18,7 +18,6 @@ from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 from torchstone.formats.merge import Results
 from torchstone.gate.baseline import Baseline, ExpectedRow
-from torchstone.gate.comparable import counter_of
 from torchstone.gate.policy import Policy
 from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Release, Remarks, Row, Ruling
 
@@ -249,7 +248,7 @@ def told_by(outcome: Outcome) -> str:
 
 def counted_instead(outcome: Outcome) -> str:
     """Which counter a result is from, where that may be why it lacks what another one counts."""
-    counters = {counter_of(measurement) for measurement in outcome.measurements} - {""}
+    counters = {measurement.counter for measurement in outcome.measurements} - {""}
     return f": it was counted by the {printable(min(counters), 40)} counter" if counters else ""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import (
     BY_CALLS,
     BY_TIMERS,
-    DEFINITION,
     Case,
     Measurement,
     Outcome,
@@ -74,7 +74,7 @@ def _case_of(record: Fields) -> Case:
 
 def _definition_of(record: Fields) -> str:
     """Return how compile time is defined; records without a definition use the difference of calls."""
-    stated = record.fields("benchmark").fields("extra_info").value.get(DEFINITION)
+    stated = record.fields("benchmark").fields("extra_info").value.get("definition")
     return BY_TIMERS if stated == BY_TIMERS else BY_CALLS
 
 
@@ -85,7 +85,7 @@ def _measured(metric: Fields, definition: str) -> Measurement:
     samples = metric.numbers("benchmark_values")
     if not samples:
         raise metric.error("no values", "benchmark_values", "expected a list of numbers")
-    return Measurement(name, samples, {DEFINITION: definition})
+    return Measurement(name, samples, MeasurementDetails(definition=definition))
 
 
 def write(run: Run) -> str:
@@ -109,8 +109,8 @@ def has_times(outcome: Outcome) -> bool:
 
 def _record(case: Case, metric: str, measurement: Measurement) -> JsonObject:
     variant = case.variant
-    definition = (measurement.extra or {}).get(DEFINITION)
-    stated = {DEFINITION: definition} if definition == BY_TIMERS else {}
+    by_timers = measurement.details is not None and measurement.details.definition == BY_TIMERS
+    stated = {"definition": BY_TIMERS} if by_timers else {}
     return {
         "benchmark": {
             "name": NAME,

@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.cautions import caution_of, merged
-from torchstone.core.records import RANKS, Case, Failure, Measurement, Outcome
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
 from torchstone.measure.executors.protocol import describe_exit
 from torchstone.worker.protocol.codec import Count, MalformedError, from_json, to_json
@@ -172,7 +173,11 @@ def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, Any]) ->
     samples = [sample for each in reports for sample in each.samples]
     examples = (case.variant.batch_size or 1) * len(reports)
     found = [
-        Measurement("iteration_time", tuple(samples), {RANKS: [len(each.samples) for each in reports]}),
+        Measurement(
+            "iteration_time",
+            tuple(samples),
+            MeasurementDetails(ranks=tuple(len(each.samples) for each in reports)),
+        ),
         Measurement("examples_per_second", (examples / statistics.median(samples),)),
     ]
     for level in PERCENTILES:

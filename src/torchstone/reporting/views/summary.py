@@ -242,7 +242,7 @@ def main_count(outcome: Outcome) -> Measurement | None:
 
 def count_text(measurement: Measurement) -> str:
     """``1,914,643,426 instructions, spread 0.002 % (simulated)``."""
-    counter = (measurement.extra or {}).get("counter")
+    counter = measurement.counter
     text = f"{format_number(measurement.value)} {_unit(measurement.metric)}".strip()
     if len(measurement.samples) > 1 and measurement.value:
         spread = (max(measurement.samples) - min(measurement.samples)) / abs(measurement.value)
@@ -255,9 +255,9 @@ def total_counts(rows: Iterable[CaseRow]) -> tuple[CountTotal, ...]:
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         measurement = main_count(row.outcome) if row.outcome else None
-        counter = (measurement.extra or {}).get("counter") if measurement else None
+        counter = measurement.counter if measurement else ""
         if measurement and counter:
-            found.setdefault((str(counter), _unit(measurement.metric)), []).append(measurement.value)
+            found.setdefault((counter, _unit(measurement.metric)), []).append(measurement.value)
     return tuple(CountTotal(*key, len(values), sum(values)) for key, values in found.items())
 
 

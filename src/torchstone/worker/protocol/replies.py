@@ -145,7 +145,7 @@ class CaseDetails:
 
 
 @dataclass(frozen=True)
-class MeasurementDetails:
+class MeasuredDetails:
     """How the samples of a metric were taken; None where that is not said."""
 
     start: str | None = None
@@ -165,7 +165,7 @@ class Measured:
 
     metric: Name
     samples: tuple[float, ...]
-    extra: MeasurementDetails | None = None
+    extra: MeasuredDetails | None = None
 
     def __post_init__(self) -> None:
         if not self.samples:
