@@ -14,7 +14,8 @@ from typing import Any
 
 from stated_facts import measurement_of
 from torchstone.core.cautions import recorded
-from torchstone.core.details.capture_details import CaptureDetails, GraphBreak, take_capture
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
+from torchstone.core.details.known_fields import take_known
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
@@ -173,7 +174,7 @@ def passed(case: Case, chance: random.Random, level: float) -> Outcome:
     noisy = "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
     is_noisy = case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE
     cautions = (recorded(noisy),) if is_noisy else ()
-    capture, _ = take_capture(stated)
+    capture, _ = take_known(stated, CaptureDetails)
     return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions, capture=capture)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, convert, structs
 
 from torchstone.core.cautions import caution_of, redact_caution
-from torchstone.core.details.capture_details import redact_capture, take_capture
-from torchstone.core.details.known_fields import redact_details
+from torchstone.core.details.capture_details import CaptureDetails
+from torchstone.core.details.known_fields import redact_details, take_known
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
@@ -84,7 +84,7 @@ def redact_outcome(outcome: Outcome) -> Outcome:
         failure=failure and Failure(failure.phase, *map(redact, structs.astuple(failure)[1:])),
         extra=redact_values(outcome.extra),
         cautions=tuple(map(redact_caution, outcome.cautions)),
-        capture=redact_capture(outcome.capture),
+        capture=redact_details(outcome.capture),
     )
 
 
@@ -118,7 +118,7 @@ def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
     if failure is None and log:
         extra["log"] = log[-PASSING_LOG:]
     measurements = tuple(map(_measurement, reply.measurements))
-    capture, rest = take_capture(extra)
+    capture, rest = take_known(extra, CaptureDetails)
     cautions = tuple(map(caution_of, reply.cautions))
     return Outcome(case, reply.status, measurements, failure, extra=rest, cautions=cautions, capture=capture)
 

@@ -17,7 +17,11 @@ def take_known(
 ) -> tuple[_Details | None, dict[str, Any] | None]:
     """Return the fields of ``stated`` that fit the record, and the rest; None for either if there are none.
 
-    A value of another form than the field's stays in the rest.
+    A value of another form than the field's stays in the rest:
+
+    >>> from torchstone.core.details.capture_details import CaptureDetails
+    >>> take_known({"recompile_reasons": ["size"], "graph_breaks": "many"}, CaptureDetails)
+    (CaptureDetails(graph_breaks=(), recompile_reasons=('size',)), {'graph_breaks': 'many'})
     """
     known = {name: stated[name] for name in kind.__struct_fields__ if name in stated}
     if not known:

@@ -61,7 +61,7 @@ _STATED = ("counter", "definition")  # fields of the benchmark's extra_info that
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
 
 
-class _Found(NamedTuple):
+class _MetricRecord(NamedTuple):
     """The record of one metric: its samples, how they were taken, and the fields to keep."""
 
     samples: tuple[Number, ...]
@@ -75,7 +75,7 @@ class _Group:
     def __init__(self, line: int) -> None:
         self.line = line
         self.lines: dict[str, int] = {}
-        self.found: dict[str, _Found] = {}
+        self.found: dict[str, _MetricRecord] = {}
         self.others: list[JsonObject] = []
         self.status: str = ""
         self.extra: JsonObject = {}
@@ -151,7 +151,7 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
     elif samples:
         kept = _beyond(record.value, merge(described, _of_metric(metric, samples)))
         details = _ways(record.fields("benchmark"))
-        group.found[metric] = _Found(samples, None if details == NO_DETAILS else details, kept)
+        group.found[metric] = _MetricRecord(samples, None if details == NO_DETAILS else details, kept)
     elif texts:
         group.others.append(_beyond(record.value, described))
     else:
@@ -219,7 +219,7 @@ def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement,
             )
 
 
-def _measurement(metric: str, found: _Found, probe: str) -> Measurement:
+def _measurement(metric: str, found: _MetricRecord, probe: str) -> Measurement:
     """Build a measurement; where the runner uses one name for two metrics, the probe decides.
 
     A name that would be written differently is kept in ``extra``.
