@@ -17,7 +17,6 @@ from torchstone.core.records import (
     Variant,
     run_of,
 )
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.formats.json_text import Fields, read_records
@@ -107,7 +106,7 @@ def has_times(outcome: Outcome) -> bool:
     return all(min(each.samples) > 0 for each in times)
 
 
-def _record(case: Case, metric: str, measurement: Measurement) -> JsonObject:
+def _record(case: Case, metric: str, measurement: Measurement) -> dict[str, object]:
     variant = case.variant
     by_timers = measurement.details is not None and measurement.details.definition == BY_TIMERS
     stated = {"definition": BY_TIMERS} if by_timers else {}

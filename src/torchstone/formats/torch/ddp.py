@@ -284,12 +284,12 @@ def _refuse_namesakes(groups: list[tuple[str, int, list[Outcome]]]) -> None:
             )
 
 
-def _header(run: Run, rounds: tuple[Outcome, ...]) -> JsonObject:
+def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, object]:
     """Return the head of a report; unchanged if it was read from one."""
     environment = run.environment
     if run.settings.rest and environment == Environment(versions=environment.versions):
         return run.settings.to_mapping()
-    head: JsonObject = {}
+    head: dict[str, object] = {}
     if environment.is_stated:
         torch = _at(environment.software, "torch")
         head = {"pytorch_version": _at(torch, "version"), "cuda_version": _at(torch, "cuda")}

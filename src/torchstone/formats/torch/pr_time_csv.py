@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, run_of
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import exact_text
 from torchstone.core.vocabulary import DEFAULT_MARGIN, PASSED, Probe, current_name
@@ -146,7 +145,7 @@ def write_records(outcome: Outcome) -> str:
     return escape_json(json.dumps(records, ensure_ascii=False)) + "\n"
 
 
-def _record(outcome: Outcome, measurement: Measurement) -> JsonObject:
+def _record(outcome: Outcome, measurement: Measurement) -> dict[str, object]:
     case, said = outcome.case, outcome.extra or {}
     counter = measurement.counter or ORIGINAL_COUNTER
     further = {} if counter == ORIGINAL_COUNTER else {"counter": counter}

@@ -184,7 +184,7 @@ class _Notes:
         self._unsaved: dict[str, str] = {}
         self._caches: dict[str, dict[str, dict[str, int]]] = {}
         self._cold_events: list[dict[str, Any]] = []
-        self._reasons: list[dict[str, Any]] = []
+        self._reasons: list[dict[str, object]] = []
         self._extra: dict[str, Any] = {} if probing_seconds is None else {"probing_seconds": probing_seconds}
         self._cautions: list[Caution] = []
         self._phases: dict[str, float] = {}
@@ -276,7 +276,7 @@ class _Notes:
         """The one outcome."""
         measurements = [self._measurement(metric, samples) for metric, samples in self._samples.items()]
         measurements += self._savings()
-        extra: dict[str, Any] = {
+        extra: dict[str, object] = {
             "duration": round(seconds, 3),
             "phases": self._phases,
             "scenarios": self._scenarios,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
@@ -336,8 +337,8 @@ _BARE: dict[str, type[TurnWanted | TurnEnded]] = {"want": TurnWanted, "done": Tu
 _FLAT: dict[str, type[Reply]] = {"each": TurnReady, "took": TurnTaken}
 
 
-def encode_reply(reply: Reply) -> dict[str, Any]:
-    """A reply as a message."""
+def encode_reply(reply: Reply) -> dict[str, object]:
+    """Return a reply as a message."""
     fields = to_json(reply)
     for key, kind in _WRAPPED.items():
         if isinstance(reply, kind):
@@ -351,7 +352,7 @@ def encode_reply(reply: Reply) -> dict[str, Any]:
     return fields
 
 
-def decode_reply(message: dict[str, Any]) -> Reply | None:
+def decode_reply(message: Mapping[str, object]) -> Reply | None:
     """A message as a reply; ``Malformed`` where it does not fit, None where it is no reply at all: a model may write to the channel."""
     key = next((key for key in message if key in _KEYS), None)
     if key is None:
