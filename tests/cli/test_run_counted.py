@@ -241,7 +241,7 @@ def test_instructions_are_counted_by_simulation_and_profiled(counted: Command, t
     }
     counts = {m.metric: m for m in found["few"].measurements}
     assert set(counts) == {"compile_time_instruction_count", "compile_time_instruction_count_tree"}
-    assert counts["compile_time_instruction_count"].extra == {"counter": "simulated"}
+    assert counts["compile_time_instruction_count"].facts() == {"counter": "simulated"}
     assert min(counts["compile_time_instruction_count"].samples) > 1_000_000
     forks = {m.metric: m.value for m in found["forks"].measurements}
     assert forks["instruction_count_tree"] > forks["instruction_count"]
