@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Run, Variant
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 
 TORCHSTONE = str(Path(sysconfig.get_path("scripts")) / "torchstone")
@@ -36,7 +37,9 @@ def write_run(path: Path, cases: int, seed: int, slower: float) -> Path:
         level = math.log(5 + number % 97) + (math.log(slower) if number % 50 == 0 else 0)
         trials = [level + chance.gauss(0, 0.01) for _ in range(TRIAL_COUNT)]
         samples = tuple(math.exp(trial + chance.gauss(0, 0.02)) for trial in trials for _ in range(SAMPLES))
-        measurements = [Measurement("abs_latency", samples, {TRIALS: [SAMPLES] * TRIAL_COUNT})]
+        measurements = [
+            Measurement("abs_latency", samples, MeasurementDetails(trials=(SAMPLES,) * TRIAL_COUNT))
+        ]
         measurements += [Measurement(metric, (number % 7,)) for metric in _COUNTS]
         case = Case(f"model_{number:05d}", "performance", "smoke", variant)
         outcomes.append(Outcome(case, "pass", tuple(measurements)))

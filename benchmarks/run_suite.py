@@ -189,8 +189,10 @@ def speedups(listing: Listing, backend: str, times: int) -> list[tuple[float, tu
     found = []
     for outcome in outcomes:
         measurement = next(each for each in outcome.measurements if each.metric == "speedup")
-        low, high = (measurement.extra or {})["interval"]
-        found.append((float(measurement.value), (low, high)))
+        interval = measurement.details.interval if measurement.details else None
+        if interval is None:
+            raise SystemExit("the speedup has no interval")
+        found.append((float(measurement.value), interval))
     return found
 
 

@@ -26,7 +26,8 @@ from typing import NamedTuple
 from compare_speed import TORCHSTONE
 from run_suite import verdict
 
-from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Revision, Variant
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Variant
 from torchstone.core.run_file import FORMAT, EndLine, OutcomeLine, RunLine, encode_line
 
 SIZES = (25_000, 50_000, 100_000)
@@ -77,7 +78,9 @@ def outcome_of(case: Case, at: int, chance: random.Random, slower: float) -> Out
         return Outcome(case, "pass", counts)
     level = (5 + at % 97) * (slower if at // 2 % 50 == 0 else 1.0)
     latency = Measurement(
-        "abs_latency", tuple(level * chance.gauss(1, 0.01) for _ in range(5)), {TRIALS: [1] * 5}
+        "abs_latency",
+        tuple(level * chance.gauss(1, 0.01) for _ in range(5)),
+        MeasurementDetails(trials=(1,) * 5),
     )
     speedup = Measurement("speedup", (1 + at % 83 / 100,))
     return Outcome(case, "pass", (speedup, latency, *counts), repro=f"torchstone run {case.suite}")

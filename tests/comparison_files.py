@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Run, Variant
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import environment_from
 
@@ -26,7 +27,7 @@ def times(
     chance = random.Random(seed)  # noqa: S311  (noise, not secrets)
     levels = [math.log(level) + chance.gauss(0, spread) for _ in range(trials)]
     values = tuple(math.exp(each + chance.gauss(0, 0.002)) for each in levels for _ in range(samples))
-    return Measurement("abs_latency", values, {TRIALS: [samples] * trials})
+    return Measurement("abs_latency", values, MeasurementDetails(trials=(samples,) * trials))
 
 
 def passed(name: str, *measurements: Measurement, case: Case | None = None) -> Outcome:
@@ -41,7 +42,7 @@ def failed(
 
 def counts(metric: str, *values: int, **extra: Any) -> Measurement:  # noqa: ANN401  (what a file may say)
     """A count of each of some trials."""
-    return Measurement(metric, values, {TRIALS: [1] * len(values), **extra})
+    return Measurement(metric, values, MeasurementDetails(trials=(1,) * len(values), **extra))
 
 
 def only_row(report: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import re
 import unicodedata
 from typing import Any
 
-from torchstone.core.capture_details import CaptureDetails, GraphBreak
+from stated_facts import measurement_of
 from torchstone.core.cautions import recorded
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_settings import Settings, environment_from
 
@@ -74,7 +75,9 @@ def hostile_outcome(name: str, text: str, *, passes: bool) -> Outcome:
         text: text,
     }
     measured = (
-        Measurement("speedup", (2.0 if passes else 1.0,) * 3, {"counter": text, "cache": text, text: text}),
+        measurement_of(
+            "speedup", (2.0 if passes else 1.0,) * 3, {"counter": text, "cache": text, text: text}
+        ),
         Measurement("graph_breaks", (0 if passes else 5,)),
     )
     capture = CaptureDetails((GraphBreak(text, text, text),), (text,))

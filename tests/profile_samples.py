@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import environment_from
@@ -135,7 +136,9 @@ def outcome_of(case: Case, stated: object, status: str = "pass") -> Outcome:
     measured: tuple[Measurement, ...] = ()
     if isinstance(total, int) and total:
         measured = (
-            Measurement("compile_time_instruction_count", (total, total + 1), {"counter": "simulated"}),
+            Measurement(
+                "compile_time_instruction_count", (total, total + 1), MeasurementDetails(counter="simulated")
+            ),
         )
     return Outcome(case, status, measured, extra=extra if stated is None else extra | {"profile": stated})
 

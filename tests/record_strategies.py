@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import (
     Case,
     Failure,
@@ -181,8 +182,9 @@ def pr_time_runs(draw: st.DrawFn, *, margins: bool) -> Run:
     for name in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)):
         measurements = []
         for metric in draw(st.lists(NAMES, min_size=1, max_size=3, unique=True)):
-            extra = {"margin": draw(st.floats(0, 1, exclude_max=True))} if margins else None
-            measurements.append(Measurement(metric, (draw(POSITIVE if margins else NUMBERS),), extra))
+            margin = draw(st.floats(0, 1, exclude_max=True)) if margins else None
+            details = MeasurementDetails(margin=margin) if margins else None
+            measurements.append(Measurement(metric, (draw(POSITIVE if margins else NUMBERS),), details))
         outcomes.append(Outcome(Case(name, Probe.INSTRUCTIONS.value), PASSED, tuple(measurements)))
     return run_with(outcomes)
 
@@ -277,7 +279,15 @@ def full_runs(draw: st.DrawFn) -> Run:
     samples = st.lists(st.integers(-(2**70), 2**70) | st.floats(-1e300, 1e300), min_size=1, max_size=4).map(
         tuple
     )
-    measurements = st.builds(Measurement, NAMES, samples, st.none() | JSON_OBJECTS)
+    details = st.builds(
+        MeasurementDetails,
+        counter=NAMES,
+        pairs=st.none() | NAMES | COUNTS,
+        interval=st.none() | st.tuples(POSITIVE.map(float), POSITIVE.map(float)),
+        trials=st.lists(st.integers(1, 9), max_size=3).map(tuple),
+        margin=st.none() | st.floats(0, 1, exclude_max=True),
+    )
+    measurements = st.builds(Measurement, NAMES, samples, st.none() | details, st.none() | JSON_OBJECTS)
     failures = st.builds(Failure, TEXTS, TEXTS, TEXTS, TEXTS)
     outcomes = [
         Outcome(

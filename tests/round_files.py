@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.core.run_settings import environment_from, settings_from
 
@@ -46,7 +47,7 @@ def round_of(case: Case, seconds: float = 0.1) -> Outcome:
         case,
         "pass",
         (
-            Measurement("iteration_time", samples, {"ranks": [2] * ranks}),
+            Measurement("iteration_time", samples, MeasurementDetails(ranks=(2,) * ranks)),
             Measurement("iteration_time_p95", (max(samples),)),
             Measurement("examples_per_second", (size * ranks / seconds,)),
             Measurement("scaling_efficiency", (100.0,)),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.analyze.scaling_curves import percentile
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import environment_from
@@ -54,10 +55,9 @@ def times_of(
         level = seconds * (chance.lognormvariate(0, noise) if trials > 1 else 1)
         steps = [level * chance.lognormvariate(0, noise) for _ in range(iterations)]
         samples += [round(step * (1 + 0.0001 * rank), 7) for rank in range(ranks) for step in steps]
-    extra: dict[str, Any] = {"ranks": [iterations] * ranks * trials}
-    if trials > 1:
-        extra["trials"] = [iterations * ranks] * trials
-    return Measurement("iteration_time", tuple(samples), extra)
+    sizes = (iterations * ranks,) * trials if trials > 1 else ()
+    details = MeasurementDetails(ranks=(iterations,) * ranks * trials, trials=sizes)
+    return Measurement("iteration_time", tuple(samples), details)
 
 
 def round_passed(

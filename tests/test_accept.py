@@ -13,6 +13,7 @@ from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.margins import least_margin
 from torchstone.baselines.propose import Proposal, find_repeatable, propose
 from torchstone.core.config import parse_rule
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.formats import FORMATS
@@ -547,8 +548,8 @@ COUNT = "compile_time_instruction_count"
 
 
 def counted(name: str, counter: str, **values: float) -> Outcome:
-    extra = {"counter": counter} if counter else None
-    measurements = tuple(Measurement(metric, (value,), extra) for metric, value in values.items())
+    details = MeasurementDetails(counter=counter) if counter else None
+    measurements = tuple(Measurement(metric, (value,), details) for metric, value in values.items())
     return Outcome(Case(name, "instructions", "compile_time"), "pass", measurements)
 
 
@@ -712,7 +713,7 @@ class TestMargins:
         baseline = FORMATS["run"].read("base.jsonl", text)
         proposal = propose(baseline, text, readings, RuleBook(), AdoptionOptions(margins=True))
         (measurement,) = decode_run("base.jsonl", proposal.text).run.outcomes[0].measurements
-        assert measurement.extra == {"counter": "simulated", "margin": 0.001}
+        assert measurement.details == MeasurementDetails(counter="simulated", margin=0.001)
         assert measurement.samples == (1_000,)
 
     def test_only_counted_cases_that_were_measured_well_are_measured_again(self) -> None:
@@ -743,4 +744,4 @@ class TestMargins:
 def test_margins_of_counts_may_be_narrower_than_those_of_times(
     metric: str, counter: str, least: float
 ) -> None:
-    assert least_margin(Measurement(metric, (1,), {"counter": counter} if counter else None)) == least
+    assert least_margin(Measurement(metric, (1,), MeasurementDetails(counter=counter))) == least

@@ -9,6 +9,8 @@ import pytest
 
 from comparison_files import counts, failed, passed, write_run
 from conftest import Command
+from stated_facts import measurement_of
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run
 from torchstone.core.run_file import decode_run
 
@@ -16,7 +18,9 @@ OLD, NEW = ({"versions": {"torch": version}} for version in ("2.11.0", "2.13.0")
 
 
 def latency(name: str, value: float, start: str = "fork") -> Outcome:
-    return passed(name, Measurement("abs_latency", (value,), {"start": start}), counts("graph_breaks", 0))
+    return passed(
+        name, Measurement("abs_latency", (value,), MeasurementDetails(start=start)), counts("graph_breaks", 0)
+    )
 
 
 @pytest.fixture
@@ -77,7 +81,7 @@ def test_a_number_that_was_measured_in_another_way_says_so_from_then_on(
     new = write_run(tmp_path, "new.jsonl", [latency("a", 5.01, "spawn")])
     torchstone("accept", new, "--baseline", base, "--yes")
     (measured, _) = read(base).outcomes[0].measurements
-    assert (measured.value, (measured.extra or {})["start"]) == (5.01, "spawn")
+    assert (measured.value, measured.facts()["start"]) == (5.01, "spawn")
     assert torchstone("check", new, "--baseline", base).code == 0
 
 
@@ -97,7 +101,7 @@ def test_numbers_that_are_never_judged_come_along_and_margins_stay(
     tmp_path: Path, torchstone: Command
 ) -> None:
     def run(name: str, environment: Mapping[str, object], value: float, **extra: float) -> str:
-        both = Measurement("abs_latency", (value,), dict(extra)), Measurement("eager_latency", (value,))
+        both = measurement_of("abs_latency", (value,), extra), Measurement("eager_latency", (value,))
         return write_run(tmp_path, name, [passed("a", *both)], environment=environment)
 
     base, new = run("base.jsonl", OLD, 5.0, margin=0.07), run("new.jsonl", NEW, 6.0)
@@ -108,7 +112,7 @@ def test_numbers_that_are_never_judged_come_along_and_margins_stay(
 
 
 def timed(name: str, value: float, **extra: str) -> Outcome:
-    return passed(name, Measurement("abs_latency", (value,), dict(extra) or None))
+    return passed(name, measurement_of("abs_latency", (value,), extra))
 
 
 def test_of_several_files_from_elsewhere_a_row_gets_what_most_of_them_say(

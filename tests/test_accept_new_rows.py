@@ -159,7 +159,7 @@ def test_cases_that_a_baseline_has_no_place_for_are_not_passed_over(
     only = ("--only", "*::accuracy")
     assert torchstone("accept", run, "--baseline", "base.csv", "--add-new", "--yes", *only).code == 0
     ran = torchstone("accept", run, "--baseline", "base.csv", "--add-new", "--yes")
-    assert "1 case of performance left out" in ran.out
+    assert "1 case of performance skipped" in ran.out
 
 
 def test_rows_of_other_metrics_are_not_pruned(tmp_path: Path, torchstone: Command, write: WriteFile) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from torchstone.core.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.caution_kinds import WORDING, CautionKind, caution_message
 from torchstone.core.cautions import Caution, caution_of, make_caution, merge_cautions, merged, recorded
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import make_outcome
 from torchstone.worker.protocol.codec import to_json
@@ -88,7 +88,7 @@ def test_graph_breaks_of_another_form_make_an_answer_worthless() -> None:
     entry = {"reason": "branch", "count": 2, "place": "a.py:3", "source": "if x:"}
     outcome = _outcome({"extra": {"graph_breaks": [entry], "recompile_reasons": ["size"]}})
     assert outcome.capture == CaptureDetails((GraphBreak("branch", "a.py:3", "if x:", 2),), ("size",))
-    assert outcome.extra == {}
+    assert not outcome.extra
     for garbage in ([1], 5, [{"reason": 5}], [{"reason": "a", "count": "b"}]):
         assert _outcome({"extra": {"graph_breaks": garbage}}).status == "worker_died"
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import profile_samples
 from torchstone.cli.main import run as run_command
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
-from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Reading, Run, Variant
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.gate import baseline
 from torchstone.gate.baseline import Baseline
@@ -72,7 +73,9 @@ def outcome_of(case: Case, at: int, slower: float) -> Outcome:
     if case.probe == "accuracy":
         return Outcome(case, "pass", counts)
     level = (5 + at % 7) * (slower if at % 6 == 0 else 1)
-    latency = Measurement("abs_latency", tuple(level * (1 + n * 0.001) for n in range(3)), {TRIALS: [1] * 3})
+    latency = Measurement(
+        "abs_latency", tuple(level * (1 + n * 0.001) for n in range(3)), MeasurementDetails(trials=(1,) * 3)
+    )
     return Outcome(case, "pass", (Measurement("speedup", (1 + at % 9 / 10,)), latency, *counts))
 
 

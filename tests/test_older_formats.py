@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.fingerprint import fingerprint
 from torchstone.core.records import Outcome, Run
 from torchstone.core.run_file import FORMAT, decode_run, encode_run
@@ -96,3 +97,18 @@ def test_both_sides_of_a_comparison() -> None:
     assert (a.settings.pairing["side"], b.settings.pairing["side"]) == ("A", "B")
     assert a.settings.pairing["session"] == b.settings.pairing["session"]
     assert len(a.outcomes[0].measurements[0].trials) == len(b.outcomes[0].measurements[0].trials) == 2
+
+
+def test_details_that_are_stated_in_extra_become_fields() -> None:
+    stated = {"counter": "python", "trials": [1, 1], "interval": "wide", "note": "cold"}
+    measured = {"metric": "speedup", "samples": [1.25, 1.5], "extra": stated}
+    case = {"benchmark": "a", "probe": "performance"}
+    head = {"kind": "run", "format": 1, "id": "r", "plan": [case]}
+    outcome = {"case": case, "status": "pass", "measurements": [measured]}
+    lines = (head, {"kind": "outcome", "outcome": outcome}, {"kind": "end", "outcomes": 1})
+    run = decode_run("r.jsonl", "".join(json.dumps(line) + "\n" for line in lines)).run
+    (found,) = run.outcomes[0].measurements
+    assert found.details == MeasurementDetails(counter="python", trials=(1, 1))
+    assert found.trials == ((1.25,), (1.5,))
+    assert found.extra == {"interval": "wide", "note": "cold"}
+    assert decode_run("r.jsonl", encode_run(run)).run == run

@@ -7,8 +7,10 @@ import random
 import pytest
 
 from scaling_samples import bucket_rounds, round_case, round_passed, sweep_of
+from stated_facts import measurement_of
 from torchstone.analyze.bucket_sizes import Bucket, BucketSweep, independent_values, sweep_buckets
 from torchstone.analyze.scaling_curves import collect_sweeps
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Measurement, Outcome
 
 FOUR = {"1": 0.061, "5": 0.0534, "25": 0.0512, "50": 0.0513}
@@ -67,7 +69,9 @@ class TestIntervals:
             round_passed(
                 round_case("mlp", "ddp", 2, bucket=bucket),
                 Measurement(
-                    "iteration_time", tuple(times * s for s in samples), {"trials": [4] * 3, "ranks": [2, 2]}
+                    "iteration_time",
+                    tuple(times * s for s in samples),
+                    MeasurementDetails(trials=(4,) * 3, ranks=(2, 2)),
                 ),
             )
             for bucket, times in (("5", 1.0), ("25", 2.0))
@@ -105,15 +109,15 @@ class TestIntervals:
     def test_ranks_that_go_in_step_are_not_counted_as_so_many_samples(self) -> None:
         chance = random.Random(7)  # noqa: S311
         steps = [chance.lognormvariate(0, 0.1) for _ in range(20)]
-        one = Measurement("iteration_time", tuple(steps), {"ranks": [20]})
-        eight = Measurement("iteration_time", tuple(steps * 8), {"ranks": [20] * 8})
+        one = Measurement("iteration_time", tuple(steps), MeasurementDetails(ranks=(20,)))
+        eight = Measurement("iteration_time", tuple(steps * 8), MeasurementDetails(ranks=(20,) * 8))
         assert independent_values(eight) == independent_values(one)
 
     @pytest.mark.parametrize(
         "ranks", [None, "two", [], [20], [10, 30], [20.0, 20], [True] * 40, [0] * 40, [40, 40]]
     )
     def test_counts_that_do_not_fit_are_not_believed(self, ranks: object) -> None:
-        times = Measurement("iteration_time", tuple(range(1, 41)), {"ranks": ranks})
+        times = measurement_of("iteration_time", range(1, 41), {"ranks": ranks})
         assert independent_values(times) == independent_values(Measurement("iteration_time", times.samples))
 
 
@@ -144,6 +148,6 @@ def _equal_sizes(chance: random.Random, trials: int, slow: float = 1.0) -> list[
     for bucket in ("1", "5", "25", "50"):
         level = 0.1 * (slow if bucket == "1" else 1)
         samples = tuple(level * chance.lognormvariate(0, 0.02) for _ in range(trials))
-        times = Measurement("iteration_time", samples, {"trials": [1] * trials})
+        times = Measurement("iteration_time", samples, MeasurementDetails(trials=(1,) * trials))
         outcomes.append(round_passed(round_case("mlp", "ddp", 1, bucket=bucket), times))
     return outcomes

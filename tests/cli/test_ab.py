@@ -99,9 +99,7 @@ def test_a_side_that_does_four_times_the_work_is_a_regression_and_both_run_files
     measured = [run.outcomes[0].measurements[0] for run in (a, b)]
     assert [each.metric for each in measured] == ["abs_latency", "abs_latency"]
     assert len(measured[0].trials) == len(measured[1].trials) >= 8
-    assert measured[0].extra
-    assert measured[1].extra
-    assert measured[0].extra["pairs"] == measured[1].extra["pairs"] == a.settings.pairing["session"]
+    assert measured[0].facts()["pairs"] == measured[1].facts()["pairs"] == a.settings.pairing["session"]
     ratios = [b / a for a, b in zip(*(each.trial_values for each in measured), strict=True)]
     assert median(ratios) > 1.5
     assert b.settings.pairing["spec"] == ["env:STEPS=400"]

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from comparison_files import case_of, counts, failed, only_row, passed, times, write_run
 from conftest import Command, Compare, WriteFile
 from sample_files import ACCURACY, CANONICAL, TOOLS
-from torchstone.core.records import TRIALS, Measurement, Outcome
+from stated_facts import measurement_of
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.records import Measurement, Outcome
 from torchstone.core.vocabulary import VERDICTS
 
 
@@ -37,7 +40,7 @@ def test_a_faster_case_is_an_improvement_and_does_not_block(compare: Compare) ->
 
 def test_a_higher_number_is_better_where_the_metric_says_so(compare: Compare) -> None:
     base, new = (
-        [passed("a", Measurement("speedup", values, {TRIALS: [1] * 4}))]
+        [passed("a", Measurement("speedup", values, MeasurementDetails(trials=(1,) * 4)))]
         for values in ((1.5, 1.51, 1.49, 1.5), (1.2, 1.21, 1.19, 1.2))
     )
     assert only_row(compare(base, new)[1])["verdict"] == "regression"
@@ -81,7 +84,7 @@ def test_many_samples_of_one_process_are_one_trial(compare: Compare) -> None:
 
 
 def test_times_that_are_all_the_same_are_no_measurement(compare: Compare) -> None:
-    flat = Measurement("abs_latency", (5.0,) * 4, {TRIALS: [1] * 4})
+    flat = Measurement("abs_latency", (5.0,) * 4, MeasurementDetails(trials=(1,) * 4))
     _, report = compare([passed("a", flat)], [passed("a", times(6))])
     row = only_row(report)
     assert row["verdict"] == "inconclusive"
@@ -211,7 +214,7 @@ def test_a_metric_that_new_has_lost_is_missing_and_one_it_has_gained_is_a_cautio
 
 
 def test_numbers_that_contradict_themselves_are_invalid(compare: Compare) -> None:
-    zero = Measurement("abs_latency", (0.0, 0.0), {TRIALS: [1, 1]})
+    zero = Measurement("abs_latency", (0.0, 0.0), MeasurementDetails(trials=(1, 1)))
     ran, report = compare([passed("a", times(5))], [passed("a", zero)])
     row = only_row(report)
     assert (ran.code, row["verdict"]) == (1, "invalid")
@@ -219,7 +222,7 @@ def test_numbers_that_contradict_themselves_are_invalid(compare: Compare) -> Non
 
 
 def test_a_compile_time_below_zero_is_invalid(compare: Compare) -> None:
-    negative = Measurement("compilation_latency", (-0.1, 0.2), {TRIALS: [1, 1]})
+    negative = Measurement("compilation_latency", (-0.1, 0.2), MeasurementDetails(trials=(1, 1)))
     ran, report = compare([passed("a", negative)], [passed("a", negative)])
     row = only_row(report)
     assert (ran.code, row["verdict"], row["reason"]) == (1, "invalid", "NEW: -0.1 is negative")
@@ -246,7 +249,12 @@ def test_another_start_of_workers_is_not_comparable_unless_asked(compare: Compar
         measured = times(5)
         return [
             passed(
-                "a", Measurement("abs_latency", measured.samples, {**(measured.extra or {}), "start": start})
+                "a",
+                Measurement(
+                    "abs_latency",
+                    measured.samples,
+                    structs.replace(measured.details or NO_DETAILS, start=start),
+                ),
             )
         ]
 
@@ -293,7 +301,9 @@ def test_files_of_one_side_that_were_measured_differently_are_not_mixed(
     torchstone: Command, tmp_path: Path
 ) -> None:
     def one(start: str) -> Outcome:
-        return passed("a", Measurement("abs_latency", (5.0, 5.1), {TRIALS: [1, 1], "start": start}))
+        return passed(
+            "a", Measurement("abs_latency", (5.0, 5.1), MeasurementDetails(trials=(1, 1), start=start))
+        )
 
     write_run(tmp_path, "base.jsonl", [one("fork")])
     write_run(tmp_path, "base2.jsonl", [one("spawn")])
@@ -309,7 +319,9 @@ def test_trials_that_took_turns_are_compared_in_pairs_whatever_the_environment(
     base = times(5, 25, spread=0.2, samples=1)
     new = tuple(sample * 1.06 for sample in base.samples)
     for name, samples, torch in (("base.jsonl", base.samples, "2.11.0"), ("new.jsonl", new, "2.13.0")):
-        measured = Measurement("abs_latency", samples, {TRIALS: [1] * 25, "pairs": "session-1"})
+        measured = Measurement(
+            "abs_latency", samples, MeasurementDetails(trials=(1,) * 25, pairs="session-1")
+        )
         write_run(tmp_path, name, [passed("a", measured)], environment={"versions": {"torch": torch}})
     ran = torchstone("compare", "base.jsonl", "new.jsonl", "--format", "json", "--margin", "2%")
     row = only_row(json.loads(ran.out))
@@ -322,8 +334,10 @@ def test_pairs_of_different_sessions_are_no_pairs(compare: Compare) -> None:
         return [
             passed(
                 "a",
-                Measurement(
-                    "abs_latency", times(5, 4, samples=1).samples, {TRIALS: [1] * 4, "pairs": session}
+                measurement_of(
+                    "abs_latency",
+                    times(5, 4, samples=1).samples,
+                    {"trials": [1] * 4, "pairs": session},
                 ),
             )
         ]
@@ -334,8 +348,8 @@ def test_pairs_of_different_sessions_are_no_pairs(compare: Compare) -> None:
 
 def test_among_many_comparisons_a_slight_one_is_not_certain_by_itself(compare: Compare) -> None:
     slight = (5.0, 5.1, 5.05, 5.02), (5.2, 5.3, 5.25, 5.22)
-    base = [passed("slight", Measurement("abs_latency", slight[0], {TRIALS: [1] * 4}))]
-    new = [passed("slight", Measurement("abs_latency", slight[1], {TRIALS: [1] * 4}))]
+    base = [passed("slight", Measurement("abs_latency", slight[0], MeasurementDetails(trials=(1,) * 4)))]
+    new = [passed("slight", Measurement("abs_latency", slight[1], MeasurementDetails(trials=(1,) * 4)))]
     alone = only_row(compare(base, new, "--margin", "1%")[1])
     assert alone["verdict"] == "regression"
     crowd = [passed(f"other{n}", times(5, seed=n)) for n in range(40)]

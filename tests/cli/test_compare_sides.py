@@ -10,7 +10,9 @@ import pytest
 
 from comparison_files import case_of, counts, failed, only_row, passed, times, write_run
 from conftest import Command, Compare, WriteFile
-from torchstone.core.records import TRIALS, Case, Failure, Measurement, Outcome, Variant
+from stated_facts import measurement_of
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 
 
 def rows_of(out: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -18,7 +20,7 @@ def rows_of(out: str) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def trials(metric: str, *values: float, **extra: object) -> Measurement:
-    return Measurement(metric, values, {TRIALS: [1] * len(values), **extra})
+    return measurement_of(metric, values, {"trials": [1] * len(values), **extra})
 
 
 def test_memory_that_is_the_same_in_every_trial_is_judged(compare: Compare) -> None:
@@ -64,7 +66,7 @@ def test_a_single_sample_that_cannot_be_is_invalid_whatever_the_median(compare: 
     sound = [passed("a", times(5))]
     for bad in (-5.0, 0.0):
         values = tuple(each for _ in range(5) for each in (5.0, bad, 5.1))
-        new = [passed("a", Measurement("abs_latency", values, {TRIALS: [3] * 5}))]
+        new = [passed("a", Measurement("abs_latency", values, MeasurementDetails(trials=(3,) * 5)))]
         ran, report = compare(sound, new)
         assert (ran.code, only_row(report)["verdict"]) == (1, "invalid")
 

@@ -10,17 +10,19 @@ import pytest
 
 from comparison_files import case_of, counts, only_row, passed, times, write_run
 from conftest import Command, Compare, WriteFile
-from torchstone.core.records import TRIALS, Measurement, Outcome
+from stated_facts import measurement_of
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Measurement, Outcome
 
 
 def trials_of(metric: str, *values: float, **extra: str) -> list[Outcome]:
     """A case with one number of each of some trials."""
-    return [passed("a", Measurement(metric, values, {TRIALS: [1] * len(values), **extra}))]
+    return [passed("a", measurement_of(metric, values, {"trials": [1] * len(values), **extra}))]
 
 
 def test_a_certain_change_of_an_unknown_metric_needs_a_direction(compare: Compare) -> None:
     base, new = (
-        [passed("a", Measurement("throughput", values, {TRIALS: [1] * 3}))]
+        [passed("a", Measurement("throughput", values, MeasurementDetails(trials=(1,) * 3)))]
         for values in ((100.0, 101.0, 100.5), (150.0, 151.0, 150.5))
     )
     row = only_row(compare(base, new)[1])

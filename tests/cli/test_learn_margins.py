@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile
+from stated_facts import measurement_of
 from torchstone.core.records import Case, Measurement, Number, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.core.run_settings import environment_from
@@ -28,7 +29,7 @@ def performance_run(
     extra: dict[str, Any] | None = None,
 ) -> str:
     case = Case("Bert", "performance", "suite", Variant(device="cpu", batch_size=4))
-    outcome = Outcome(case, status, (Measurement(metric, (latency,), extra),) if status == "pass" else ())
+    outcome = Outcome(case, status, (measurement_of(metric, (latency,), extra),) if status == "pass" else ())
     return encode_run(
         Run(f"202611{day:02d}T030000-abcdef", (case,), (outcome,), environment=environment_from(environment))
     )

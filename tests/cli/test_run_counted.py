@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Command, WriteFile
 from live_processes import read_run
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Outcome
 
 needs_valgrind = pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
@@ -101,7 +102,7 @@ def test_calls_are_counted_in_workers_and_nothing_one_does_is_noticed_by_the_nex
     assert few.case.id == "bench_counted::few[device=cpu,backend=eager]::instructions"
     (measurement,) = few.measurements
     assert measurement.metric == "compile_time_python_calls"
-    assert measurement.extra == {"counter": "python"}
+    assert measurement.details == MeasurementDetails(counter="python")
     assert len(measurement.samples) == 3
     assert few.extra is not None
     assert (few.extra["category"], few.extra["description"]) == ("small", "Adds a little")
@@ -244,7 +245,7 @@ def test_instructions_are_counted_by_simulation_and_profiled(counted: Command, t
     }
     counts = {m.metric: m for m in found["few"].measurements}
     assert set(counts) == {"compile_time_instruction_count", "compile_time_instruction_count_tree"}
-    assert counts["compile_time_instruction_count"].extra == {"counter": "simulated"}
+    assert counts["compile_time_instruction_count"].facts() == {"counter": "simulated"}
     assert min(counts["compile_time_instruction_count"].samples) > 1_000_000
     forks = {m.metric: m.value for m in found["forks"].measurements}
     assert forks["instruction_count_tree"] > forks["instruction_count"]

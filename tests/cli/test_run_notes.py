@@ -7,6 +7,7 @@ import pytest
 from torchstone.cli.terminal.run_summary import print_summary, result_line
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, recorded
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
 
 FEW = "only {} pairs of calls were timed: too few for an interval"
@@ -15,9 +16,8 @@ ADDRESS = "https://github.com/pytorch/benchmark/blob/main/" + "deep/" * 8 + "REA
 
 
 def timed(name: str, *cautions: Caution | str, interval: tuple[float, float] | None = None) -> Outcome:
-    extra = {"interval": list(interval)} if interval else None
     told = tuple(each if isinstance(each, Caution) else recorded(each) for each in cautions)
-    measured = (Measurement("speedup", (2.0,), extra),)
+    measured = (Measurement("speedup", (2.0,), MeasurementDetails(interval=interval)),)
     return Outcome(Case(name, "performance"), "pass", measured, cautions=told)
 
 

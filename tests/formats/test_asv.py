@@ -56,7 +56,7 @@ def test_each_combination_of_parameters_is_a_case_of_one_trial() -> None:
         (measurement,) = outcome.measurements
         assert (measurement.metric, measurement.samples) == ("seconds", tuple(samples))
         assert len(measurement.trials) == 1
-        assert measurement.extra == {"benchmark_version": found[2]}
+        assert measurement.facts() == {"benchmark_version": found[2]}
     assert reading.cautions == ()
 
 
@@ -193,7 +193,7 @@ def test_the_first_version_is_read_too() -> None:
     samples = [tuple(m.samples for m in outcome.measurements) for outcome in reading.run.outcomes]
     three = (0.25, 0.5, 0.75)
     assert samples == [((0.5,),), (), (three,), (three,), ((1.0,),), ()]
-    assert reading.run.outcomes[2].measurements[0].extra == {"benchmark_version": "f00"}
+    assert reading.run.outcomes[2].measurements[0].facts() == {"benchmark_version": "f00"}
 
 
 @pytest.mark.parametrize("version", [0, 3, "2", None, True, 2.0])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sample_files import CACHEBENCH, read_as, rewrite
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
@@ -90,7 +91,7 @@ def test_what_was_read() -> None:
     )
     assert second.case.variant == Variant("cuda", "inductor", "inference", dynamic=True)
     assert first.measurements[0] == Measurement(
-        "cold_compile_seconds", (41.5, 40.25), {"definition": "warm_up_calls"}
+        "cold_compile_seconds", (41.5, 40.25), MeasurementDetails(definition="warm_up_calls")
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 from conftest import Command, WriteFile
 from record_strategies import pr_time_runs
 from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
@@ -133,8 +134,12 @@ def counted(*measurements: Measurement, **axes: Any) -> Outcome:  # noqa: ANN401
 
 def test_records_are_those_of_the_original() -> None:
     outcome = counted(
-        Measurement("compile_time_instruction_count", (30, 9007199254740993, 20), {"counter": "hardware"}),
-        Measurement("compile_time_instruction_count_tree", (50, 60), {"counter": "hardware"}),
+        Measurement(
+            "compile_time_instruction_count",
+            (30, 9007199254740993, 20),
+            MeasurementDetails(counter="hardware"),
+        ),
+        Measurement("compile_time_instruction_count_tree", (50, 60), MeasurementDetails(counter="hardware")),
         dynamic=True,
     )
     assert json.loads(write_records(outcome)) == [
@@ -152,7 +157,7 @@ def test_records_are_those_of_the_original() -> None:
 
 
 def test_records_name_a_counter_that_the_original_does_not_have() -> None:
-    outcome = counted(Measurement("python_calls", (4.0, 3.0), {"counter": "python"}))
+    outcome = counted(Measurement("python_calls", (4.0, 3.0), MeasurementDetails(counter="python")))
     (record,) = json.loads(write_records(outcome))
     assert record["benchmark"]["extra_info"]["counter"] == "python"
     assert record["benchmark"]["extra_info"]["is_dynamic"] is None

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Command, WriteFile
 from sample_files import SPEEDUP_TARGETS, read_as
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Variant
 from torchstone.formats import read_file
@@ -20,7 +21,9 @@ HEADER, SWITCHED_OFF, *ROWS = SPEEDUP_TARGETS.splitlines(keepends=True)
 
 def target(name: str, value: float, variant: Variant, suite: str = "torchbench") -> Outcome:
     return Outcome(
-        Case(name, "performance", suite, variant), "", (Measurement("speedup", (value,), {"margin": 0.01}),)
+        Case(name, "performance", suite, variant),
+        "",
+        (Measurement("speedup", (value,), MeasurementDetails(margin=0.01)),),
     )
 
 

@@ -389,7 +389,7 @@ def test_an_environment_that_says_nothing_of_use_does_not_stop_the_writer(
 def test_what_another_program_left_in_a_run_file_does_not_stop_the_writer(kept: object) -> None:
     extra = {"v3": kept, "v3_absent": kept, "v3_others": kept}
     case = Case("a", "performance")
-    outcome = Outcome(case, "pass", (Measurement("speedup", (1.5,), extra),), extra=extra)
+    outcome = Outcome(case, "pass", (Measurement("speedup", (1.5,), extra=extra),), extra=extra)
     for line in FORMATS["v3"].write(Run("x", (case,), (outcome,))).splitlines():
         json.loads(line)
 

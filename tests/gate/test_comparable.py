@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Command, Ran, WriteFile
+from stated_facts import measurement_of
 from torchstone.core.records import Case, Measurement, Outcome, Run
 from torchstone.core.run_file import encode_run
 from torchstone.core.vocabulary import METRICS
@@ -55,8 +56,8 @@ def pair(write: WriteFile) -> Pair:
 def metric(
     name: str, value: float, expected: float, extra: object = None, other: object = None
 ) -> tuple[Measurement, Measurement]:
-    extras = [dict(each) if isinstance(each, dict) else None for each in (extra, other)]
-    return Measurement(name, (value,), extras[0]), Measurement(name, (expected,), extras[1])
+    facts = [dict(each) if isinstance(each, dict) else None for each in (extra, other)]
+    return measurement_of(name, (value,), facts[0]), measurement_of(name, (expected,), facts[1])
 
 
 def rows_of(ran: Ran) -> dict[str, tuple[str, str]]:

@@ -21,8 +21,9 @@ from record_strategies import (
     pr_time_runs,
     v3_runs,
 )
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError, TorchstoneError
-from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Run
+from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.comparing.compare_files import compare_files
 from torchstone.gate.comparing.side_files import SideFiles
@@ -197,8 +198,8 @@ def test_a_run_compared_with_itself_has_neither_regressions_nor_improvements(run
 )
 def test_any_numbers_end_in_a_verdict(base: list[float], new: list[float], metric: str, paired: bool) -> None:
     def run_of(values: list[float]) -> Run:
-        extra = {TRIALS: [1] * len(values)} | ({"pairs": "session"} if paired else {})
-        outcome = Outcome(case_of("a"), "pass", (Measurement(metric, tuple(values), extra),))
+        details = MeasurementDetails(trials=(1,) * len(values), pairs="session" if paired else None)
+        outcome = Outcome(case_of("a"), "pass", (Measurement(metric, tuple(values), details),))
         return Run("r", (outcome.case,), (outcome,))
 
     expect_readable(compare(run_of(base), run_of(new)))

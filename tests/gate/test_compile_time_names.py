@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from conftest import Command
+from stated_facts import measurement_of
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.formats import FORMATS
@@ -106,7 +108,8 @@ def test_two_names_of_one_metric_in_one_table_are_refused(torchstone: Command, w
 
 def cache(seconds: float, **extra: str) -> str:
     return run_text(
-        "compile_cache", Measurement("cold_compile_seconds", (seconds,), {"start": "fork", **extra})
+        "compile_cache",
+        measurement_of("cold_compile_seconds", (seconds,), {"start": "fork", **extra}),
     )
 
 
@@ -128,7 +131,7 @@ def test_the_definition_is_kept_on_the_way(kind: str) -> None:
     for extra, definition in (({"definition": "torch_timers"}, "torch_timers"), ({}, "warm_up_calls")):
         run = decode_run("r", cache(17.0, **extra)).run
         (measurement,) = FORMATS[kind].read("x", FORMATS[kind].write(run)).run.outcomes[0].measurements
-        assert (measurement.extra or {})["definition"] == definition
+        assert measurement.facts()["definition"] == definition
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_the_definition_is_kept_on_the_way(kind: str) -> None:
 def test_a_negative_time_is_invalid_and_never_adopted(
     torchstone: Command, write: WriteFile, probe: str, metric: str
 ) -> None:
-    stated = {"definition": "torch_timers"}
+    stated = MeasurementDetails(definition="torch_timers")
     base = write("base.jsonl", run_text(probe, Measurement(metric, (17.0,), stated)))
     write("new.jsonl", run_text(probe, Measurement(metric, (-14.3,), stated)))
     code, rows = rows_of(torchstone, "check", "new.jsonl", "--baseline", "base.jsonl")

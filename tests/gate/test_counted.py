@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
 from torchstone.core.run_file import encode_run
 
@@ -18,8 +19,8 @@ SECONDS = "compile_time_cpu_seconds"
 
 
 def counted(name: str, counter: str, **values: float) -> Outcome:
-    extra = {"counter": counter} if counter else None
-    measurements = tuple(Measurement(metric, (value,), extra) for metric, value in values.items())
+    details = MeasurementDetails(counter=counter) if counter else None
+    measurements = tuple(Measurement(metric, (value,), details) for metric, value in values.items())
     return Outcome(Case(name, "instructions", "compile_time"), "pass", measurements)
 
 

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from torchstone.analyze.evidence import COUNT, EXACT, PAIRED, VALUE, WELCH, Evidence
-from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, Rule
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Measurement, Outcome, Rule
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
@@ -20,8 +21,8 @@ CASE = Case("steps", "performance")
 
 
 def trials(*values: float, session: str = "") -> Measurement:
-    extra: dict[str, object] = {TRIALS: [1] * len(values)}
-    return Measurement("abs_latency", values, extra | ({PAIRS: session} if session else {}))
+    details = MeasurementDetails(trials=(1,) * len(values), pairs=session or None)
+    return Measurement("abs_latency", values, details)
 
 
 def test_single_values_have_a_ratio_and_no_interval() -> None:

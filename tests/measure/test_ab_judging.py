@@ -10,7 +10,8 @@ import pytest
 from junitparser import JUnitXml
 
 from torchstone.api.measuring.ab_request import AbRequest, make_ab_policy
-from torchstone.core.records import Case, Failure, FilePlace, Outcome, QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
+from torchstone.core.records import Case, Failure, FilePlace, Outcome
 from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.verdicts import Judgement

@@ -106,9 +106,8 @@ def test_savings_are_of_the_sums_with_an_interval_over_repeats(folders: CaseFold
     assert samples(outcome)["warm_compile_seconds"] == (2, 6)
     assert samples(outcome)["warm_saved"] == pytest.approx((80,))
     (saved,) = [each for each in outcome.measurements if each.metric == "warm_saved"]
-    assert saved.extra is not None
-    assert saved.extra["repeats"] == 2
-    assert saved.extra["interval"] == pytest.approx([80, 80])
+    assert saved.facts()["repeats"] == 2
+    assert saved.facts()["interval"] == pytest.approx((80, 80))
     assert not any(metric.startswith("portable") for metric in samples(outcome))
 
 

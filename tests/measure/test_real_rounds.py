@@ -31,8 +31,8 @@ def test_two_processes_train_together_and_every_sample_of_each_is_kept(tmp_path:
     assert code == 0, said
     assert [dict(each.case.variant.further)["strategy"] for each in outcomes] == ["none", "ddp"]
     plain, together = outcomes
-    assert plain.measurements[0].extra == {"ranks": [4]}
-    assert together.measurements[0].extra == {"ranks": [4, 4]}
+    assert plain.measurements[0].facts() == {"ranks": (4,)}
+    assert together.measurements[0].facts() == {"ranks": (4, 4)}
     assert together.extra is not None
     assert [each["rank"] for each in together.extra["ranks"]] == [0, 1]
     assert together.extra["round"]["iterations"] == 4
@@ -101,7 +101,7 @@ def test_models_of_other_suites_scale_too_sharded_compiled_and_in_trials(tmp_pat
     assert code == 0, said
     assert outcome.case.variant.backend == "inductor"
     times = outcome.measurements[0]
-    assert times.extra == {"ranks": [3, 3, 3, 3], "trials": [6, 6]}
+    assert times.facts() == {"ranks": (3, 3, 3, 3), "trials": (6, 6)}
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def test_a_round_has_the_samples_of_all_ranks_and_what_follows_from_them() -> No
     assert outcome.status == "pass"
     times = outcome.measurements[0]
     assert times.samples == (0.1, 0.2, 0.3, 0.2, 0.2, 0.4)
-    assert times.extra == {"ranks": [3, 3]}
+    assert times.facts() == {"ranks": (3, 3)}
     assert outcome.value("examples_per_second") == pytest.approx(4 * 2 / 0.2)
     assert outcome.value("iteration_time_p75") == pytest.approx(0.275)
     assert outcome.value("peak_memory") == 2.0
@@ -259,7 +259,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
     write_report(str(tmp_path), report(0))
     procedure.take(PASSED)
     assert procedure.outcome().status == "pass"
-    assert procedure.outcome().measurements[0].extra == {"ranks": [3, 3]}
+    assert procedure.outcome().measurements[0].facts() == {"ranks": (3, 3)}
 
 
 @pytest.mark.parametrize(

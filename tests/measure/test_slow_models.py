@@ -90,7 +90,7 @@ def test_cold_compile_seconds_of_a_slow_model_are_those_of_its_phases(
         parts = sum(found[f"{scenario}_{phase}_seconds"].value for phase in phases)
         whole = found[f"{scenario}_compile_seconds"]
         assert whole.value == pytest.approx(parts, rel=0.05)
-        assert (whole.extra or {})["definition"] == "torch_timers"
+        assert whole.facts()["definition"] == "torch_timers"
     assert torchstone("export", "run.jsonl", "--to", "cachebench", "--lossy", "-o", "c.json").code == 0
     cold, warm, saved = (
         r["metric"]["benchmark_values"] for r in json.loads((tmp_path / "c.json").read_text())

@@ -187,4 +187,4 @@ def test_two_tasks_on_one_node_are_one_run(slurm: dict[str, str], tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
     (outcome,) = read_run(tmp_path / "r.jsonl").run.outcomes
     assert outcome.status == "pass"
-    assert outcome.measurements[0].extra == {"ranks": [3, 3]}
+    assert outcome.measurements[0].facts() == {"ranks": (3, 3)}

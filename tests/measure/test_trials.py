@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from live_processes import run_torchstone
+from stated_facts import measurement_of
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.formats import read_file
 from torchstone.measure.procedures.trials import join_trials
@@ -93,19 +95,23 @@ def test_a_trial_that_fails_is_the_cases_status_and_what_was_measured_before_is_
 @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=9))
 def test_the_interval_over_trials_holds_the_value(values: list[float]) -> None:
     trials = [
-        Outcome(CASE, "pass", (Measurement("speedup", (value,), {"interval": [0, 9], "pairs": 20}),))
+        Outcome(
+            CASE, "pass", (Measurement("speedup", (value,), MeasurementDetails(interval=(0, 9), pairs=20)),)
+        )
         for value in values
     ]
     (speedup,) = join_trials(trials).measurements
-    assert speedup.extra is not None
-    low, high = speedup.extra["interval"]
+    assert speedup.details
+    assert speedup.details.interval
+    low, high = speedup.details.interval
     assert 0 <= low <= speedup.value <= high < math.inf
-    assert "pairs" not in speedup.extra
+    assert speedup.details.pairs is None
 
 
 @pytest.mark.parametrize("trials", [["x"], [1, 1], [3, 0], "2,1", None, [True, 2]])
 def test_what_says_nothing_that_fits_about_trials_is_one_trial(trials: object) -> None:
-    assert Measurement("abs_latency", (1.0, 2.0, 4.0), {"trials": trials}).trials == ((1.0, 2.0, 4.0),)
+    found = measurement_of("abs_latency", (1.0, 2.0, 4.0), {"trials": trials})
+    assert found.trials == ((1.0, 2.0, 4.0),)
 
 
 @pytest.mark.slow

@@ -221,7 +221,7 @@ def test_a_file_may_print_and_start_threads_when_it_is_imported(bench: Bench, tm
 def test_how_workers_were_started_is_part_of_what_a_compile_time_means(bench: Bench) -> None:
     outcome = bench.measure(TROUBLE, ["good"], backend="eager")["good"]
     (measurement,) = [m for m in outcome.measurements if m.metric == "compilation_latency"]
-    assert measurement.extra == {"start": bench.session.launcher.start, "cache": "cold"}
+    assert measurement.facts() == {"start": bench.session.launcher.start, "cache": "cold"}
 
 
 SPAWNED = ["segfault(at=eager)", "leaves_a_child(how=session)"]

@@ -19,7 +19,7 @@ from torchstone.worker.probes.counting.counted_work import WARM_UP_ITERATIONS, c
 from torchstone.worker.probes.instructions import measure_instructions
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped
 from torchstone.worker.protocol.jobs import CountPlan
-from torchstone.worker.protocol.replies import Measured, MeasurementDetails
+from torchstone.worker.protocol.replies import Measured, MeasuredDetails
 
 pytestmark = TORCH_WARNINGS
 
@@ -61,7 +61,7 @@ def test_all_of_the_work_is_counted_and_every_iteration_kept() -> None:
     result = count(steps(), iterations=4)
     (measurement,) = result.measurements
     assert measurement.metric == "python_calls"
-    assert measurement.extra == MeasurementDetails(counter="python")
+    assert measurement.extra == MeasuredDetails(counter="python")
     assert len(measurement.samples) == 4
     assert len(set(measurement.samples)) == 1  # exact
     assert 100 <= measurement.samples[0] <= 110

@@ -10,7 +10,7 @@ from probe_steps import Recorder
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.worker.probes import reply
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, ending_as, tell
-from torchstone.worker.protocol.replies import Measured, MeasurementDetails
+from torchstone.worker.protocol.replies import Measured, MeasuredDetails
 
 
 @pytest.mark.parametrize("samples", [math.nan, math.inf, -math.inf, [1.0, math.nan], []])
@@ -28,7 +28,7 @@ def test_measurement_is_added_as_it_is() -> None:
     result.add("abs_latency", [1.5, 2.5], block=7)
     assert result.measurements == [
         Measured("graph_breaks", (0,)),
-        Measured("abs_latency", (1.5, 2.5), MeasurementDetails(block=7)),
+        Measured("abs_latency", (1.5, 2.5), MeasuredDetails(block=7)),
     ]
 
 

@@ -12,8 +12,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.capture_details import CaptureDetails, GraphBreak, take_capture
+from stated_facts import measurement_of
 from torchstone.core.cautions import recorded
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
+from torchstone.core.details.known_fields import take_known
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import Settings, environment_from, settings_from
@@ -136,11 +139,13 @@ def measurements(chance: random.Random, level: float, samples: int = 30) -> tupl
         "recompiles": breaks // 2,
     }
     return (
-        Measurement("speedup", (level,), interval),
-        Measurement("abs_latency", timed(compiled), {"block": 4}),
-        Measurement("eager_latency", timed(eager), {"block": 4}),
+        measurement_of("speedup", (level,), interval),
+        Measurement("abs_latency", timed(compiled), MeasurementDetails(block=4)),
+        Measurement("eager_latency", timed(eager), MeasurementDetails(block=4)),
         Measurement(
-            "compilation_latency", (chance.lognormvariate(2.6, 0.6),), {"start": "fork", "cache": "cold"}
+            "compilation_latency",
+            (chance.lognormvariate(2.6, 0.6),),
+            MeasurementDetails(start="fork", cache="cold"),
         ),
         Measurement("compile_seconds", (chance.lognormvariate(2.3, 0.6),)),
         Measurement("eager_peak_mem", (memory,)),
@@ -169,7 +174,7 @@ def passed(case: Case, chance: random.Random, level: float) -> Outcome:
     noisy = "too noisy: the interval is wider than 10% of the speedup; measure on a quiet machine"
     is_noisy = case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE
     cautions = (recorded(noisy),) if is_noisy else ()
-    capture, _ = take_capture(stated)
+    capture, _ = take_known(stated, CaptureDetails)
     return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions, capture=capture)
 
 
@@ -277,7 +282,9 @@ def cache_measurements(
             part = kept.get(phase, 0.0) * (share if phase != "loading" or scenario == "cold" else 1.0)
             samples = tuple(cold * part * each for each in noise)
             whole = [one + other for one, other in zip(whole, samples, strict=True)]
-            found.append(Measurement(f"{scenario}_{phase}_seconds", samples, {"start": "fork"}))
+            found.append(
+                Measurement(f"{scenario}_{phase}_seconds", samples, MeasurementDetails(start="fork"))
+            )
         spent[scenario] = whole
         lost = graphs * 2 if scenario == "cold" else missed if scenario == "warm" else 0
         for quantity, number in (
@@ -285,18 +292,26 @@ def cache_measurements(
             ("cache_miss", lost), ("cache_bypass", 0), ("hit_rate", 100 * (1 - lost / graphs / 2)),
         ):  # fmt: skip
             found.append(Measurement(f"{scenario}_{quantity}", (number,) * repeats))
-        found.append(Measurement(f"{scenario}_compile_seconds", tuple(whole), {"start": "fork"}))
         found.append(
-            Measurement(f"{scenario}_first_result_seconds", tuple(s + 0.05 for s in whole), {"start": "fork"})
+            Measurement(f"{scenario}_compile_seconds", tuple(whole), MeasurementDetails(start="fork"))
+        )
+        found.append(
+            Measurement(
+                f"{scenario}_first_result_seconds",
+                tuple(s + 0.05 for s in whole),
+                MeasurementDetails(start="fork"),
+            )
         )
         if scenario in {"portable", "precompile"}:
             found.append(
-                Measurement(f"{scenario}_load_seconds", (0.004 * cold,) * repeats, {"start": "fork"})
+                Measurement(
+                    f"{scenario}_load_seconds", (0.004 * cold,) * repeats, MeasurementDetails(start="fork")
+                )
             )
         if scenario != "cold":
             saved = 100 * (1 - sum(whole) / sum(spent["cold"]))
             around = {"interval": [saved - 0.8, saved + 0.8], "confidence": 0.95} if repeats > 1 else {}
-            found.append(Measurement(f"{scenario}_saved", (saved,), {"repeats": repeats, **around}))
+            found.append(measurement_of(f"{scenario}_saved", (saved,), {"repeats": repeats, **around}))
     return tuple(found)
 
 
@@ -421,9 +436,9 @@ def nasty_run() -> Run:
             ATTACK + "\r\n\x08",
         )
         measured = (
-            Measurement(ATTACK, (1, 2, 3), {ATTACK: ATTACK, "interval": ATTACK}),
-            Measurement("speedup", (1.5,), {"interval": [1, 2]}),
-            Measurement("cold_compile_seconds", (2.5,), {ATTACK: ATTACK}),
+            measurement_of(ATTACK, (1, 2, 3), {ATTACK: ATTACK, "interval": ATTACK}),
+            Measurement("speedup", (1.5,), MeasurementDetails(interval=(1, 2))),
+            measurement_of("cold_compile_seconds", (2.5,), {ATTACK: ATTACK}),
             Measurement("portable_compile_seconds", (-1, 1e300)),
         )
         breaks = [{"reason": ATTACK, "count": ATTACK, "place": ATTACK, "source": ATTACK}, ATTACK]

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from torchstone.cli.terminal.run_display import Display
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.reporting.dialects.case_label import Labels
 
@@ -61,7 +62,7 @@ def test_no_value_can_disturb_the_terminal_or_fill_it() -> None:
 
 def outcome_of(each: Case) -> Outcome:
     measured = {"compile_seconds": 12.3456, "graph_breaks": 3, "dynamo_peak_mem": 0.123456}
-    speedup = Measurement("speedup", (1.2345,), {"interval": [1.2, 1.25]})
+    speedup = Measurement("speedup", (1.2345,), MeasurementDetails(interval=(1.2, 1.25)))
     return Outcome(each, "pass", (speedup, *(Measurement(m, (v,)) for m, v in measured.items())))
 
 

@@ -33,6 +33,7 @@ from page_samples import (
 from conftest import Command, WriteFile
 from record_strategies import full_runs
 from sample_files import CANONICAL, TOOLS
+from stated_facts import measurement_of
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.formats.merge import merge
@@ -296,7 +297,7 @@ class TestContents:
     @pytest.mark.parametrize("interval", [None, [], [1], ["a", "b"], [2, 1], [1, 10**400], {"low": 1}])
     def test_an_interval_that_is_none_is_not_drawn(self, interval: object) -> None:
         outcome = outcome_of("a", "performance", "pass")
-        measured = Measurement("speedup", (1.5,), {"interval": interval})
+        measured = measurement_of("speedup", (1.5,), {"interval": interval})
         assert 'class="interval"' not in html_of(run_of(structs.replace(outcome, measurements=(measured,))))
 
 

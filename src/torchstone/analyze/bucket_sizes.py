@@ -21,7 +21,7 @@ from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
 from torchstone.analyze.scaling_curves import Point, ScalingSweep, bucket_size
 from torchstone.analyze.two_samples import compare_trials, mean_effect, more_trials
-from torchstone.core.records import RANKS, Case, Measurement, Number
+from torchstone.core.records import Case, Measurement, Number
 
 ALPHA = 0.05
 SAME = 0.01
@@ -134,20 +134,20 @@ def independent_values(times: Measurement) -> tuple[float, ...]:
     """
     if len(times.trials) > 1:
         return tuple(map(float, times.trial_values))
-    iterations = _middle_ranks(times.samples, (times.extra or {}).get(RANKS))
+    iterations = _middle_ranks(times.samples, times.details.ranks if times.details else ())
     if len(iterations) < FEWEST_PAIRS:
         return ()
     edges = [round(len(iterations) * batch / BATCHES) for batch in range(BATCHES + 1)]
     return tuple(median(iterations[start:end]) for start, end in pairwise(edges))
 
 
-def _middle_ranks(samples: Sequence[Number], counts: object) -> list[float]:
+def _middle_ranks(samples: Sequence[Number], counts: Sequence[int]) -> list[float]:
     """Return the median over ranks of each iteration.
 
     Samples are stored rank by rank. If the counts per rank are unknown, the samples are used as they are.
     """
     values = list(map(float, samples))
-    if not isinstance(counts, list) or len(counts) < 2 or not all(type(count) is int for count in counts):
+    if len(counts) < 2:
         return values
     each = counts[0]
     if each < 1 or set(counts) != {each} or each * len(counts) != len(values):

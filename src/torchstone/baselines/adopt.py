@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -21,6 +21,7 @@ from torchstone.baselines.margins import (
     round_for_baseline,
 )
 from torchstone.baselines.text_edits import Change
+from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule, Run, matches_metric
 from torchstone.core.vocabulary import ACCURACY, FAILED, NOT_AVAILABLE, PASSED, SKIPPED, Probe
@@ -191,7 +192,7 @@ def uses_majority(metric: str, rule: Rule, values: Sequence[Number]) -> bool:
 def _find_mixed_methods(found: Sequence[Measurement]) -> str:
     """Return how the files' methods of measuring differ; empty if they are the same."""
     for way in METHOD_KEYS:
-        ways = sorted({str(said) for each in found if (said := (each.extra or {}).get(way))})
+        ways = sorted({str(said) for each in found if (said := (each.details or NO_DETAILS).methods()[way])})
         if len(ways) > 1:
             return f"the files differ in {way}: {printable(', '.join(ways), 80)}"
     return ""
@@ -242,12 +243,13 @@ def majority_of(values: Sequence[Value], options: AdoptionOptions) -> tuple[Valu
     return winner, options.include_unstable and 2 * votes > len(values), tally
 
 
-def _changed_methods(old: Measurement, found: Sequence[Measurement]) -> dict[str, Any] | None:
+def _changed_methods(
+    old: Measurement, found: Sequence[Measurement]
+) -> dict[str, str | int | float | None] | None:
     """Return the methods by which the new numbers were measured, where they differ from the old one's."""
-    before, now = old.extra or {}, (found[-1].extra or {}) if found else {}
-    return {
-        way: now[way] for way in METHOD_KEYS if way in before and way in now and before[way] != now[way]
-    } or None
+    before = (old.details or NO_DETAILS).methods()
+    now = (found[-1].details or NO_DETAILS).methods() if found else {}
+    return {way: said for way, said in now.items() if said and before[way] and before[way] != said} or None
 
 
 def _adopt_median(

@@ -15,7 +15,7 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.text.units import count_of, truncate_digits
 from torchstone.core.vocabulary import METRICS, PASSED
-from torchstone.gate.comparable import counter_difference, counter_of, have_same_method
+from torchstone.gate.comparable import counter_difference, have_same_method
 from torchstone.gate.rules import allowance, use_own_margin
 from torchstone.gate.sanity import is_consistent
 
@@ -177,7 +177,7 @@ def round_for_baseline(value: Number, rule: Rule, margin: float) -> Number:
 def least_margin(measurement: Measurement) -> float:
     """Return the smallest margin to propose: a few equal repeats do not prove that there is no noise."""
     metric = METRICS.get(measurement.metric)
-    counts = counter_of(measurement) in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
+    counts = measurement.counter in _EXACT_COUNTERS or (metric and metric.unit in _EXACT_UNITS)
     return LEAST_MARGIN if counts else LEAST_MARGIN_OF_TIMES
 
 
@@ -193,9 +193,9 @@ def find_failed_repeat(outcomes: Sequence[Outcome]) -> str:
 
 def find_other_counter(old: Measurement | None, found: Sequence[Measurement]) -> str:
     """Return which two counters were used for one row; empty if there is only one."""
-    counters = sorted({counter_of(measurement) for measurement in found} - {""})
+    counters = sorted({measurement.counter for measurement in found} - {""})
     if len(counters) > 1:
         return f"the files were counted by different counters: {', '.join(map(printable, counters))}"
-    if old and counters and (why := counter_difference(counters[0], counter_of(old))):
+    if old and counters and (why := counter_difference(counters[0], old.counter)):
         return f"{why}: one row cannot mix counts of two counters"
     return ""

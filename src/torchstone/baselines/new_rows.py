@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from torchstone.baselines.adopt import (
     OTHER_ENVIRONMENT,
     AdoptionOptions,
@@ -22,6 +24,7 @@ from torchstone.baselines.margins import (
     round_for_baseline,
 )
 from torchstone.baselines.text_edits import Change
+from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.records import Case, Measurement, Number, Outcome
 from torchstone.core.vocabulary import ACCURACY, Probe
 from torchstone.gate.baseline import main_metric
@@ -118,7 +121,7 @@ def _new_expectation(
     margin: float | None,
 ) -> tuple[Measurement, float | None]:
     """Return the expected measurement of a new row, and the spread of repeats if there were any."""
-    metric, extra = measurement.metric, measurement.extra or {}
+    metric, details = measurement.metric, measurement.details or NO_DETAILS
     rule = rule_for(measurement, agreeing[-1].case, rules, options)
     found = measurements_of(agreeing, metric, agreeing[-1].status)
     values = [each.value for each in found]
@@ -129,12 +132,15 @@ def _new_expectation(
         new = learn_value(case, found, None, rule, options.past)
         if not new.is_usable:
             raise _HeldBackError(new.why, metric, value)
-        return Measurement(metric, (new.value,), {**extra, "margin": new.margin}), new.spread
+        learned = structs.replace(details, margin=new.margin)
+        return Measurement(metric, (new.value,), learned, measurement.extra), new.spread
     if rule.kind == "count" and uses_majority(metric, rule, values):
         value, agreed, counts = majority_of(values, options)
         if not agreed:
             raise _HeldBackError(f"the files disagree: {counts}", metric, value)
     whole = len(values) == 1 and rule.kind != "margin"
     kept = measurement.samples if whole else (round_for_baseline(value, rule, margin_of(rule, margin)),)
-    usual = {} if rule.usual is None else {"margin": rule.usual}
-    return Measurement(metric, kept, {**usual, **extra} or None), None
+    if details.margin is None and rule.usual is not None:
+        details = structs.replace(details, margin=rule.usual)
+    known = None if details == NO_DETAILS else details
+    return Measurement(metric, kept, known, measurement.extra), None

@@ -31,9 +31,10 @@ from torchstone.baselines.text_edits import (
     describe_added,
     why_unsupported,
 )
+from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences
-from torchstone.core.records import TRIALS, Case, Measurement, Number, Outcome, Reading, Run, matches_metric
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, matches_metric
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, Probe
 from torchstone.formats.merge import is_selected, no_match
 from torchstone.gate.baseline import Baseline, main_metric
@@ -160,16 +161,17 @@ def _move(baseline: Reading, found: _Found, head: Run) -> Reading:
         margins = {each.metric: each.margin for each in old.measurements if each.margin is not None}
         numbers = []
         for each in agreeing[-1].measurements:
-            extra = dict(each.extra or {}) | (
-                {"margin": margins[each.metric]} if each.metric in margins else {}
-            )
+            details = each.details or NO_DETAILS
+            if each.metric in margins:
+                details = structs.replace(details, margin=margins[each.metric])
             values = [
                 m.value for outcome in agreeing for m in outcome.measurements if m.metric == each.metric
             ]
             if len(values) > 1:
-                extra.pop(TRIALS, None)
+                details = structs.replace(details, trials=())
             samples = each.samples if len(values) == 1 else (_middle_value(each.metric, values),)
-            numbers.append(Measurement(each.metric, samples, extra or None))
+            known = None if details == NO_DETAILS else details
+            numbers.append(Measurement(each.metric, samples, known, each.extra))
         outcomes[number] = structs.replace(agreeing[-1], case=old.case, measurements=tuple(numbers))
     run = structs.replace(
         baseline.run,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from torchstone.core.details.measurement_details import NO_DETAILS
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Variant, run_of
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.units import exact_text
 from torchstone.core.vocabulary import ACCURACY, COMPILE_SECONDS, current_name
 from torchstone.formats import FORMATS
@@ -52,7 +52,7 @@ class Change(Struct, frozen=True):
     margin: float | None = None
     old_margin: float | None = None
     spread: float | None = None
-    ways: JsonObject | None = None
+    ways: dict[str, str | int | float | None] | None = None
     """How the new number was measured, if differently from the old one."""
 
 
@@ -167,12 +167,13 @@ def _changed(outcome: Outcome, changes: Sequence[Change]) -> Outcome:
 def _remeasured(measurement: Measurement, change: Change) -> Measurement:
     """Return an expected measurement with a new value, a new margin, or both."""
     samples = measurement.samples if change.new == change.old else (change.new,)
-    extra = measurement.extra
+    details = measurement.details or NO_DETAILS
     if change.ways:
-        extra = {**(extra or {}), **change.ways}
+        details = structs.replace(details, **change.ways)
     if change.margin is not None:
-        extra = {**(extra or {}), "margin": change.margin}
-    return structs.replace(measurement, samples=samples, extra=extra)
+        details = structs.replace(details, margin=change.margin)
+    known = None if details == NO_DETAILS else details
+    return structs.replace(measurement, samples=samples, details=known)
 
 
 def _edit_table(baseline: Reading, text: str, changes: Sequence[Change], new: dict[Case, Outcome]) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
 
 from msgspec import Struct, structs
 
-from torchstone.core.capture_details import CaptureDetails
 from torchstone.core.cautions import Caution
+from torchstone.core.details.capture_details import CaptureDetails
+from torchstone.core.details.known_fields import facts_of
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -31,29 +32,11 @@ from torchstone.core.vocabulary import (
 
 Number = int | float
 
-TRIALS = "trials"
-"""The key of a measurement's ``extra`` that says how many samples each trial gave."""
-
-PAIRS = "pairs"
-"""The key of a measurement's ``extra`` that names, as a text, the session whose trials took turns: the i-th trials of its two files belong together."""
-
-RANKS = "ranks"
-"""The key of a measurement's ``extra`` that says how many samples each rank of a round gave; those of a further trial follow."""
-
-COUNTER = "counter"
-"""The key of a measurement's ``extra`` that says what counted."""
-
-DEFINITION = "definition"
-"""The key of a measurement's ``extra`` that says which definition of compile time it has: ``BY_TIMERS``, or ``BY_CALLS`` of older files."""
-
 BY_TIMERS, BY_CALLS = "torch_timers", "warm_up_calls"
-"""Compile time as torch's own timers have it; and as the time of five compiled calls less that of five eager ones, as it was before."""
+"""Definitions of compile time: by torch's own timers, or (in older files) as five compiled calls less five eager ones."""
 
 REDEFINED = frozenset(f"{scenario}_{name}" for scenario in SCENARIOS for name in (COMPILE_SECONDS, SAVED[0]))
-"""Metrics that files of an older torchstone, or of PyTorch's cachebench, have with the definition ``BY_CALLS``, and do not say so."""
-
-LINK = ("distributed_backend", "bucket_size")
-"""The keys of a measurement's ``extra`` that say how ranks talked to each other, as the head of a DDP report does."""
+"""Metrics whose definition is ``BY_CALLS`` in a file that states none: one of an older torchstone, or of PyTorch's cachebench."""
 
 AXES = ("device", "backend", "mode", "dtype", "dynamic", "batch_size")
 
@@ -145,16 +128,22 @@ def matches_metric(pattern: str, metric: str) -> bool:
 
 
 class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Samples of one metric. ``extra`` keeps what a foreign file said about them beyond the numbers."""
+    """Samples of one metric. ``details`` says how they were taken; ``extra`` keeps what else a foreign file states."""
 
     metric: str
     samples: tuple[Number, ...]
+    details: MeasurementDetails | None = None
     extra: JsonObject | None = None
 
     @property
     def margin(self) -> float | None:
-        """Return the margin that the file states for this row; None if it states none."""
-        return self.extra.get("margin") if self.extra else None
+        """Return the margin that the file states for this row, as a share; None if it states none."""
+        return self.details.margin if self.details else None
+
+    @property
+    def counter(self) -> str:
+        """Return the counter of instructions; empty if not stated."""
+        return self.details.counter if self.details else ""
 
     @property
     def value(self) -> Number:
@@ -163,32 +152,35 @@ class Measurement(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkn
 
     @property
     def trials(self) -> tuple[tuple[Number, ...], ...]:
-        """The samples of each trial: ``extra["trials"]`` says how many each gave. Where it says nothing that fits, all are of one trial."""
+        """The samples of each trial; one trial if the stated sizes are missing or do not add up."""
         counts = self._trial_sizes()
         ends = accumulate(counts)
         return tuple(self.samples[end - count : end] for count, end in zip(counts, ends, strict=True))
 
     @property
     def trial_values(self) -> tuple[Number, ...]:
-        """The one number that stands for each trial: trials are independent of each other, samples of one trial are not."""
+        """The estimate of each trial. Trials are independent of each other; samples of one trial are not."""
         if len(self.samples) == len(self._trial_sizes()):  # one sample each
             return self.samples
         return tuple(estimate(self.metric, samples) for samples in self.trials)
 
-    def _trial_sizes(self) -> list[int]:
+    def _trial_sizes(self) -> Sequence[int]:
         """Return the number of samples of each trial."""
-        counts = self.extra.get(TRIALS) if self.extra else None
-        if not isinstance(counts, list) or set(map(type, counts)) != {int} or min(counts) < 1:
-            return [len(self.samples)]
-        return counts if sum(counts) == len(self.samples) else [len(self.samples)]
+        counts = self.details.trials if self.details else ()
+        return counts if counts and sum(counts) == len(self.samples) else (len(self.samples),)
+
+    def facts(self) -> dict[str, object]:
+        """Return everything stated beyond the numbers, by name."""
+        return facts_of(self.details, self.extra)
 
 
 def brought_up_to_date(measurement: Measurement) -> Measurement:
-    """A measurement from a file as it would be written today: under its present name, and with its definition where that has changed."""
+    """Return a measurement under its metric's present name, and with the definition that older files imply."""
     if measurement.metric in FORMER_NAMES:
         return structs.replace(measurement, metric=FORMER_NAMES[measurement.metric])
-    if measurement.metric in REDEFINED and DEFINITION not in (extra := measurement.extra or {}):
-        return structs.replace(measurement, extra=extra | {DEFINITION: BY_CALLS})
+    details = measurement.details or NO_DETAILS
+    if measurement.metric in REDEFINED and not details.definition:
+        return structs.replace(measurement, details=structs.replace(details, definition=BY_CALLS))
     return measurement
 
 
@@ -363,66 +355,3 @@ class ScopedRule(Struct, frozen=True):
     metric: str
     case: str = "*"
     asked: bool = False
-
-
-class QuarantineEntry(Struct, frozen=True):
-    """One entry, and where it stands."""
-
-    case: str
-    reason: str
-    path: str
-    line: int
-    link: str = ""
-    owner: str = ""
-    since: date | None = None
-    expires: date | None = None
-    metrics: tuple[str, ...] = ()
-    platform: str = ""
-    allow_missing: bool = False
-
-    @property
-    def place(self) -> str:
-        """Where it was read, as ``file:line``; of a list that ships with torchstone, its name."""
-        return f"{self.path}:{self.line}" if self.line else self.path
-
-    def is_expired(self, today: date) -> bool:
-        """Return whether its last day has passed."""
-        return self.expires is not None and self.expires < today
-
-    def is_active(self, today: date) -> bool:
-        """Return whether it applies on this day: it has started and not expired."""
-        return not self.is_expired(today) and (self.since is None or self.since <= today)
-
-    def covers(self, case: Case, metric: str, platforms: frozenset[str]) -> bool:
-        """Return whether it covers this case and metric on one of these platforms."""
-        if self.metrics and not any(matches_metric(pattern, metric) for pattern in self.metrics):
-            return False
-        if self.platform and self.platform not in platforms | {case.variant.device}:
-            return False
-        return matches(self.case, case)
-
-
-_SPECIAL = re.compile(r"[*?\[]")
-
-
-class EntriesByCase:
-    """Quarantine entries that may be about a case, found by what their patterns begin with: asking every entry about every row would take long where there are many of both."""
-
-    def __init__(self, entries: Sequence[QuarantineEntry]) -> None:
-        self._by_start: dict[str, list[tuple[int, QuarantineEntry]]] = {}
-        for number, entry in enumerate(entries):
-            start = _SPECIAL.split(entry.case, maxsplit=1)[0]
-            self._by_start.setdefault(start, []).append((number, entry))
-        self._lengths = sorted({len(start) for start in self._by_start})
-
-    def of(self, case: Case) -> list[QuarantineEntry]:
-        """Return the entries whose patterns may match this case, in their order."""
-        if not self._lengths:
-            return []
-        found: dict[int, QuarantineEntry] = {}
-        for text in (case.benchmark, case.id):
-            for length in self._lengths:
-                if length > len(text):
-                    break
-                found.update(self._by_start.get(text[:length], ()))
-        return [found[number] for number in sorted(found)]

@@ -7,7 +7,8 @@ worst has half of a last line, which is passed over.
 History of the format:
 
 1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
-2   cautions and what was said of capture are values; an outcome may say where it was measured (``provenance``); lines of kind ``control``.
+2   cautions and capture are values; a measurement has ``details`` (in format 1 they are in its ``extra``, which now holds only what has no field);
+    an outcome may say where it was measured (``provenance``); lines of kind ``control``.
 """
 
 from __future__ import annotations
@@ -23,16 +24,13 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from torchstone.core.capture_details import redact_capture, take_capture
 from torchstone.core.caution_kinds import CautionKind
-from torchstone.core.cautions import make_caution, recorded, redact_caution
+from torchstone.core.cautions import make_caution
+from torchstone.core.details.former_formats import present_outcome, redact_recorded, redact_variables
 from torchstone.core.disk import BOM
-from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import (
-    REDEFINED,
     Case,
-    Failure,
     Measurement,
     Number,
     Outcome,
@@ -41,7 +39,6 @@ from torchstone.core.records import (
     Revision,
     Run,
     Variant,
-    brought_up_to_date,
 )
 from torchstone.core.run_settings import (
     Environment,
@@ -53,7 +50,6 @@ from torchstone.core.run_settings import (
 )
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.text.safe_text import escape_json, is_plain
-from torchstone.core.vocabulary import FORMER_NAMES
 
 FORMAT = 2
 READABLE = (1, FORMAT)
@@ -94,7 +90,6 @@ class _Version(msgspec.Struct):
     format: Any = None
 
 
-_OUTDATED = frozenset(FORMER_NAMES) | REDEFINED
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ENCODER = msgspec.json.Encoder()
 Line = RunLine | OutcomeLine | ControlLine | EndLine
@@ -182,9 +177,9 @@ class _Pool:
 
     def _measurement(self, measured: Measurement) -> Measurement:
         metric, samples = measured.metric, measured.samples
-        if len(samples) == 1 and type(samples[0]) is int and measured.extra is None:
+        if len(samples) == 1 and type(samples[0]) is int and not measured.details and not measured.extra:
             return self._counts.setdefault((metric, samples[0]), measured)
-        return Measurement(self._texts.setdefault(metric, metric), samples, measured.extra)
+        return Measurement(self._texts.setdefault(metric, metric), samples, measured.details, measured.extra)
 
 
 class _State:
@@ -220,11 +215,9 @@ class _State:
                     number, f"{decoded.outcomes} outcomes were written, {len(self._outcomes)} are here"
                 )
             return
-        outcome = _brought_up_to_date(decoded.outcome)
-        if self._head.format == 1 and outcome.extra:
-            outcome = from_version_1(outcome)
+        outcome = present_outcome(decoded.outcome, self._head.format)
         if "://" in line or "?" in line:
-            outcome = _without_credentials(outcome)
+            outcome = redact_recorded(outcome)
         if isinstance(decoded, ControlLine):
             _check_outcome(self._path, number, outcome)
             self._controls.append(outcome)
@@ -292,7 +285,7 @@ def _read_facts(path: str, head: RunLine) -> tuple[Environment, Settings]:
         field, problem = fault_of(error)
         column = f"{name}.{field}".rstrip(".")
         raise InputError(printable(problem), path=path, line=1, column=column) from None
-    return _without_secrets(environment), settings
+    return redact_variables(environment), settings
 
 
 def _format_of(line: str) -> object:
@@ -329,53 +322,6 @@ def _check_plan(path: str, plan: Sequence[Case]) -> None:
         if not (is_plain(case.benchmark) and is_plain(case.suite) and is_plain(case.probe)):
             problem = f"{printable(case.id)} contains a control character"
             raise InputError(problem, path=path, line=1, column="plan", advice="expected names on one line")
-
-
-def _without_credentials(outcome: Outcome) -> Outcome:
-    """An outcome as it would be recorded today; earlier versions kept the credentials of URLs."""
-    failure = outcome.failure
-    if failure is not None:
-        texts = (redact(text) for text in (failure.phase, failure.message, failure.traceback, failure.log))
-        failure = Failure(*texts)
-    return structs.replace(
-        outcome,
-        failure=failure,
-        repro=redact(outcome.repro),
-        extra=redact_values(outcome.extra),
-        cautions=tuple(map(redact_caution, outcome.cautions)),
-        capture=redact_capture(outcome.capture),
-    )
-
-
-def from_version_1(outcome: Outcome) -> Outcome:
-    """An outcome of format 1 as one of the present format: cautions, as texts, and capture were in ``extra``.
-
-    In a file of format 1 that was resumed since, an outcome may have the present format already.
-    """
-    capture, rest = take_capture(outcome.extra or {})
-    told = outcome.cautions
-    if isinstance(stated := rest.get("cautions"), list):
-        told = tuple(recorded(str(text)) for text in stated)
-        rest = {key: value for key, value in rest.items() if key != "cautions"}
-    return structs.replace(outcome, extra=rest or None, cautions=told, capture=capture or outcome.capture)
-
-
-def _without_secrets(environment: Environment) -> Environment:
-    """An environment as it would be recorded today; earlier versions kept the values of more variables."""
-    if not environment.variables:
-        return environment
-    known = {
-        name: shown_value(name, value) if isinstance(value, str) else value
-        for name, value in environment.variables.items()
-    }
-    return structs.replace(environment, variables=known)
-
-
-def _brought_up_to_date(outcome: Outcome) -> Outcome:
-    """An outcome with the names and definitions of today; the same one where it has them already."""
-    if _OUTDATED.isdisjoint([measurement.metric for measurement in outcome.measurements]):
-        return outcome
-    return msgspec.structs.replace(outcome, measurements=tuple(map(brought_up_to_date, outcome.measurements)))
 
 
 def _check_outcome(path: str, line: int, outcome: Outcome) -> None:
@@ -415,8 +361,6 @@ def _field_at_fault(measurement: Measurement, seen: Collection[str]) -> str:
         return "metric"
     if not samples or not -1e300 <= min(samples) <= max(samples) <= 1e300:
         return "samples"
-    if measurement.extra:
-        margin = measurement.margin
-        if margin is not None and not (type(margin) in {int, float} and 0 <= margin < 1):
-            return "extra.margin"
+    if measurement.extra and "margin" in measurement.extra:  # a valid one is among the details
+        return "extra.margin"
     return ""

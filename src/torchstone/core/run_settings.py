@@ -91,8 +91,8 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     shard: str = ""
     rest: JsonObject = {}
 
-    def to_mapping(self) -> JsonObject:
-        """The settings as a run file has them: what is at its default is left out."""
+    def to_mapping(self) -> dict[str, object]:
+        """Return the settings as a run file has them; fields at their defaults are left out."""
         return _to_mapping(self)
 
 
@@ -117,8 +117,8 @@ class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         """Whether anything is known of it."""
         return self != NO_ENVIRONMENT
 
-    def to_mapping(self) -> JsonObject:
-        """The environment as a run file has it."""
+    def to_mapping(self) -> dict[str, object]:
+        """Return the environment as a run file has it."""
         return _to_mapping(self)
 
 
@@ -173,7 +173,7 @@ def _from_mapping(values: JsonObject, kind: type[_Record]) -> _Record:
     return convert({**known, "rest": rest}, kind)
 
 
-def _to_mapping(record: Settings | Environment) -> JsonObject:
+def _to_mapping(record: Settings | Environment) -> dict[str, object]:
     known: JsonObject = to_builtins(record)
     rest: JsonObject = known.pop("rest", {})
     return {name: list(value) if type(value) is tuple else value for name, value in known.items()} | rest

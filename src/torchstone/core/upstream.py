@@ -11,7 +11,8 @@ from msgspec import Struct
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.records import QuarantineEntry, matches_name
+from torchstone.core.quarantine_entries import QuarantineEntry
+from torchstone.core.records import matches_name
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "upstream_flaky.toml")
 EVERYWHERE = "everywhere"

@@ -6,13 +6,13 @@ Losses are found by reading back what was written and comparing it with the run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Revision, Run
-from torchstone.core.run_settings import NO_ENVIRONMENT, JsonObject, Settings
+from torchstone.core.run_settings import NO_ENVIRONMENT, Settings
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
@@ -148,10 +148,10 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
                 if len(found.samples) < len(measurement.samples)
                 else f"values of {measurement.metric}"
             )
-        yield from _extra_losses(measurement.extra, found.extra)
+        yield from _extra_losses(measurement.facts(), found.facts())
 
 
-def _extra_losses(extra: JsonObject | None, copy: JsonObject | None) -> Iterator[str]:
+def _extra_losses(extra: Mapping[str, object] | None, copy: Mapping[str, object] | None) -> Iterator[str]:
     for key, value in (extra or {}).items():
         if (copy or {}).get(key) != value:
             yield "v3 fields" if key.startswith("v3") else printable(key)

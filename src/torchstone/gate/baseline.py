@@ -76,7 +76,9 @@ def measurement_of(outcome: Outcome | None, metric: str) -> Measurement | None:
 def is_single_count(measurement: Measurement) -> bool:
     """Whether a measurement is a single whole number without further information. Runs have the same ones many times."""
     samples = measurement.samples
-    return measurement.extra is None and len(samples) == 1 and type(samples[0]) is int
+    if measurement.details is not None or measurement.extra:
+        return False
+    return len(samples) == 1 and type(samples[0]) is int
 
 
 def has_ended_well(outcome: Outcome) -> bool:

@@ -6,14 +6,12 @@ from msgspec import Struct
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merged
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import printable
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import (
     BY_CALLS,
     BY_TIMERS,
-    COUNTER,
-    DEFINITION,
-    LINK,
     Measurement,
     Outcome,
     Reading,
@@ -37,8 +35,8 @@ COUNTED_UNITS = frozenset(
 _REPEATING_UNITS = frozenset({"GB", "bytes", "files"})
 MOST_NAMED = 4
 VERSION = "benchmark_version"
-METHOD_KEYS = ("start", "cache", DEFINITION, VERSION, *LINK)
-"""The keys of a measurement's ``extra`` that say how it was measured, besides its counter."""
+METHOD_KEYS = tuple(NO_DETAILS.methods())
+"""The details of a measurement that say how it was measured, besides its counter."""
 _VERSION_LENGTH = 12  # asv names versions by hashes
 
 _METHOD_TEXTS = {
@@ -46,8 +44,8 @@ _METHOD_TEXTS = {
     ("start", "spawn"): ("in spawned workers", "in spawned ones"),
     ("cache", "cold"): ("with a cold cache", "with a cold one"),
     ("cache", "warm"): ("with a warm cache", "with a warm one"),
-    (DEFINITION, BY_TIMERS): ("by torch's own timers", "by torch's own timers"),
-    (DEFINITION, BY_CALLS): (
+    ("definition", BY_TIMERS): ("by torch's own timers", "by torch's own timers"),
+    ("definition", BY_CALLS): (
         "as five compiled calls less five eager ones",
         "as five compiled calls less five eager ones",
     ),
@@ -100,15 +98,15 @@ class Comparability:
 
         Numbers of two counters are never comparable: they count different things.
         """
-        have_extra = found.extra and wanted.extra
-        if have_extra and (why := counter_difference(counter_of(found), counter_of(wanted))):
+        ours, theirs = found.details, wanted.details
+        if ours and theirs and (why := counter_difference(ours.counter, theirs.counter)):
             return why
         if gap is not None and depends_on_environment(metric):
             self._relevant_gaps[gap] = None
             if not self._cross_environment:
                 return gap.why
-        if have_extra and not self._compare_anyway and not self._upstream:
-            return _method_difference(found, wanted)
+        if ours and theirs and not self._compare_anyway and not self._upstream:
+            return _method_difference(ours, theirs)
         return ""
 
     def note_counters(self, results: Reading, found: Outcome, baseline: Reading, wanted: Outcome) -> None:
@@ -121,7 +119,7 @@ class Comparability:
             other = next((m for m in wanted.measurements if m.metric == measurement.metric), None)
             if other is None:
                 continue
-            ours, theirs = printable(counter_of(measurement), 40), printable(counter_of(other), 40)
+            ours, theirs = printable(measurement.counter, 40), printable(other.counter, 40)
             if ours and not theirs:
                 self._note_counter(CautionKind.COUNTER_NOT_STATED, path=baseline.path, counter=ours)
             elif theirs and not ours:
@@ -165,11 +163,6 @@ def may_repeat(metric: str, *measurements: Measurement) -> bool:
     return known.unit in _REPEATING_UNITS or metric in {"compression_ratio", "tracked_value"}
 
 
-def counter_of(measurement: Measurement) -> str:
-    """Return the counter of a measurement; empty if it is not stated."""
-    return str((measurement.extra or {}).get(COUNTER) or "")
-
-
 def counts_instructions(metric: str) -> bool:
     """Whether a metric counts instructions, which several counters do; the names of other metrics imply their counter."""
     known = METRICS.get(metric)
@@ -192,11 +185,11 @@ def _find_gap(results: Reading, baseline: Reading) -> EnvironmentGap | None:
     return EnvironmentGap(results.path, baseline.path, named)
 
 
-def _method_difference(found: Measurement, wanted: Measurement) -> str:
+def _method_difference(found: MeasurementDetails, wanted: MeasurementDetails) -> str:
     """Say how two numbers were measured differently; empty if they were not, or if one does not state how."""
-    ours, theirs = found.extra or {}, wanted.extra or {}
-    for key in METHOD_KEYS:
-        method, other = ours.get(key), theirs.get(key)
+    expected = wanted.methods()
+    for key, method in found.methods().items():
+        other = expected[key]
         if method and other and method != other:
             return (
                 f"measured {_describe_method(key, method)[0]}, the baseline {_describe_method(key, other)[1]}"
@@ -215,7 +208,7 @@ def _describe_method(key: str, method: object) -> tuple[str, str]:
 
 def have_same_method(one: Measurement, other: Measurement) -> bool:
     """Whether two numbers were measured in the same way, as far as both say how."""
-    ours, theirs = one.extra or {}, other.extra or {}
-    return not any(
-        ours.get(key) and theirs.get(key) and ours[key] != theirs[key] for key in (COUNTER, *METHOD_KEYS)
-    )
+    ours, theirs = one.details, other.details
+    if not ours or not theirs:
+        return True
+    return not counter_difference(ours.counter, theirs.counter) and not _method_difference(ours, theirs)

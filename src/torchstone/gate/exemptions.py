@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from torchstone.core.records import Case, EntriesByCase, QuarantineEntry, Rule
+from torchstone.core.quarantine_entries import EntriesByCase, QuarantineEntry
+from torchstone.core.records import Case, Rule
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.verdicts import Release

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchstone.core.disk import replace_text
 from torchstone.core.errors import InputError, UsageError
-from torchstone.core.records import QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.toml_file import TomlTable, header_lines, parse_toml, read_toml, tables
 from torchstone.core.upstream import Removal
 

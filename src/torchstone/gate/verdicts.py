@@ -11,7 +11,8 @@ from msgspec import Struct, field
 
 from torchstone.analyze.evidence import VALUE, Comparison
 from torchstone.core.cautions import Caution
-from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, QuarantineEntry, Rule
+from torchstone.core.quarantine_entries import QuarantineEntry
+from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
 from torchstone.gate.policy import Policy
 from torchstone.gate.rules import RuleBook

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from torchstone.analyze.evidence import COUNT, REPEATING, TRIALS, VALUE, Comparison, Evidence
-from torchstone.core.records import PAIRS, Measurement
+from torchstone.core.records import Measurement
 from torchstone.gate.comparable import depends_on_environment, may_repeat
 
 
@@ -66,7 +66,9 @@ def _in_pairs(measurement: Measurement) -> Evidence:
 
 def are_paired(base: Measurement, new: Measurement) -> bool:
     """Whether the trials of two measurements took turns: both name the same session and have the same number of trials."""
-    ours, theirs = (new.extra or {}).get(PAIRS), (base.extra or {}).get(PAIRS)
-    if not isinstance(ours, str) or not ours or ours != theirs:
+    if not new.details or not base.details:
+        return False
+    session = new.details.pairs
+    if not isinstance(session, str) or not session or session != base.details.pairs:
         return False
     return len(base.trials) == len(new.trials)

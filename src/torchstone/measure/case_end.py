@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs
 
-from torchstone.core.capture_details import redact_capture, take_capture
 from torchstone.core.cautions import caution_of, redact_caution
+from torchstone.core.details.capture_details import CaptureDetails
+from torchstone.core.details.known_fields import redact_details, take_known
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED
@@ -78,16 +80,19 @@ def redact_outcome(outcome: Outcome) -> Outcome:
     failure = outcome.failure
     return structs.replace(
         outcome,
-        measurements=tuple(_redact_extra(each) if each.extra else each for each in outcome.measurements),
+        measurements=tuple(map(_redact_measurement, outcome.measurements)),
         failure=failure and Failure(failure.phase, *map(redact, structs.astuple(failure)[1:])),
         extra=redact_values(outcome.extra),
         cautions=tuple(map(redact_caution, outcome.cautions)),
-        capture=redact_capture(outcome.capture),
+        capture=redact_details(outcome.capture),
     )
 
 
-def _redact_extra(measurement: Measurement) -> Measurement:
-    return structs.replace(measurement, extra=redact_values(measurement.extra))
+def _redact_measurement(measurement: Measurement) -> Measurement:
+    if not measurement.details and not measurement.extra:
+        return measurement
+    details, extra = redact_details(measurement.details), redact_values(measurement.extra)
+    return structs.replace(measurement, details=details, extra=extra)
 
 
 def out_of_memory_status(phase: str) -> str:
@@ -113,13 +118,15 @@ def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
     if failure is None and log:
         extra["log"] = log[-PASSING_LOG:]
     measurements = tuple(map(_measurement, reply.measurements))
-    capture, rest = take_capture(extra)
+    capture, rest = take_known(extra, CaptureDetails)
     cautions = tuple(map(caution_of, reply.cautions))
     return Outcome(case, reply.status, measurements, failure, extra=rest, cautions=cautions, capture=capture)
 
 
 def _measurement(measured: Measured) -> Measurement:
-    return Measurement(measured.metric, measured.samples, to_json(measured.extra) if measured.extra else None)
+    stated = to_json(measured.extra) if measured.extra else None
+    details = convert(stated, MeasurementDetails) if stated else None
+    return Measurement(measured.metric, measured.samples, details)
 
 
 def _cut(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from torchstone.core.cautions import Caution
 from torchstone.core.config import QUARANTINE_NAME
 from torchstone.core.errors import UsageError
-from torchstone.core.records import QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.upstream import find_version, tell_idle, without_removed
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.policy import Policy

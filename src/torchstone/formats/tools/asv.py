@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Revision
 from torchstone.core.run_settings import Environment
@@ -125,7 +126,7 @@ def _outcome(row: Fields, case: Case, value: object, samples: list[Any] | None) 
     found = measured(row, "samples" if samples else "result", metric, samples or [value])
     version = row.value.get("version")
     if isinstance(version, str) and is_plain(version):
-        found = Measurement(found.metric, found.samples, {"benchmark_version": version})
+        found = Measurement(found.metric, found.samples, MeasurementDetails(benchmark_version=version))
     return Outcome(case, PASSED, (found,))
 
 

@@ -10,8 +10,9 @@ from msgspec import structs
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import printable
-from torchstone.core.records import TRIALS, Case, Measurement, Outcome, Reading, Revision, Variant, run_of
+from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision, Variant, run_of
 from torchstone.core.run_settings import Environment, JsonObject
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.text.units import format_number
@@ -133,7 +134,8 @@ def measured(
         raise entry.error("expected finite numbers", field)
     if (least := min(samples)) < 0 and metric != TRACKED:
         raise entry.error(f"{format_number(least)} {metric}: expected no number below 0", field)
-    return Measurement(metric, tuple(samples), {TRIALS: list(trials)} if len(trials) > 1 else None)
+    details = MeasurementDetails(trials=tuple(trials)) if len(trials) > 1 else None
+    return Measurement(metric, tuple(samples), details)
 
 
 def environment_of(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import (
     BY_CALLS,
     BY_TIMERS,
-    DEFINITION,
     Case,
     Measurement,
     Outcome,
@@ -17,7 +17,6 @@ from torchstone.core.records import (
     Variant,
     run_of,
 )
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import PASSED, Probe
 from torchstone.formats.json_text import Fields, read_records
@@ -74,7 +73,7 @@ def _case_of(record: Fields) -> Case:
 
 def _definition_of(record: Fields) -> str:
     """Return how compile time is defined; records without a definition use the difference of calls."""
-    stated = record.fields("benchmark").fields("extra_info").value.get(DEFINITION)
+    stated = record.fields("benchmark").fields("extra_info").value.get("definition")
     return BY_TIMERS if stated == BY_TIMERS else BY_CALLS
 
 
@@ -85,7 +84,7 @@ def _measured(metric: Fields, definition: str) -> Measurement:
     samples = metric.numbers("benchmark_values")
     if not samples:
         raise metric.error("no values", "benchmark_values", "expected a list of numbers")
-    return Measurement(name, samples, {DEFINITION: definition})
+    return Measurement(name, samples, MeasurementDetails(definition=definition))
 
 
 def write(run: Run) -> str:
@@ -107,10 +106,10 @@ def has_times(outcome: Outcome) -> bool:
     return all(min(each.samples) > 0 for each in times)
 
 
-def _record(case: Case, metric: str, measurement: Measurement) -> JsonObject:
+def _record(case: Case, metric: str, measurement: Measurement) -> dict[str, object]:
     variant = case.variant
-    definition = (measurement.extra or {}).get(DEFINITION)
-    stated = {DEFINITION: definition} if definition == BY_TIMERS else {}
+    by_timers = measurement.details is not None and measurement.details.definition == BY_TIMERS
+    stated = {"definition": BY_TIMERS} if by_timers else {}
     return {
         "benchmark": {
             "name": NAME,

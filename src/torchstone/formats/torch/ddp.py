@@ -14,8 +14,9 @@ from typing import Any
 
 from msgspec import structs
 
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import InputError, UsageError
-from torchstone.core.records import LINK, Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.text.units import count_of
@@ -54,7 +55,11 @@ def read(path: str, text: str) -> Reading:
     report = Fields(path, line, value)
     settings = {key: kept for key, kept in report.value.items() if key != "benchmark_results"}
     outcomes: list[Outcome] = []
-    link = {key: settings[key] for key in LINK if isinstance(settings.get(key), str | int | float)}
+    backend, bucket_size = map(report.value.get, ("distributed_backend", "bucket_size"))
+    link = MeasurementDetails(
+        distributed_backend=backend if isinstance(backend, str | int | float) else None,
+        bucket_size=bucket_size if isinstance(bucket_size, str | int | float) else None,
+    )
     for number, entry in enumerate(report.items("benchmark_results")):
         outcomes += _read_model(Fields(path, line, entry, f"benchmark_results[{number}]"), path, line, link)
     if not outcomes:
@@ -72,7 +77,7 @@ def _environment(report: Fields) -> Environment:
     return Environment(versions=versions) if any(versions.values()) else NO_ENVIRONMENT
 
 
-def _read_model(entry: Fields, path: str, line: int, link: JsonObject) -> list[Outcome]:
+def _read_model(entry: Fields, path: str, line: int, link: MeasurementDetails) -> list[Outcome]:
     model, size = entry.name("model"), entry.value.get("batch_size")
     if not model:
         raise entry.error("no model name", "model")
@@ -86,7 +91,7 @@ def _read_model(entry: Fields, path: str, line: int, link: JsonObject) -> list[O
     ]
 
 
-def _read_round(entry: Fields, model: str, size: int, link: JsonObject | None) -> Outcome:
+def _read_round(entry: Fields, model: str, size: int, link: MeasurementDetails | None) -> Outcome:
     ranks = entry.items("ranks")
     if not ranks or not all(type(rank) is int and _NUMBER.match(str(rank)) for rank in ranks):
         raise entry.error("expected a list of rank numbers", "ranks")
@@ -100,7 +105,7 @@ def _read_round(entry: Fields, model: str, size: int, link: JsonObject | None) -
     strategy = NONE if link is None else DDP
     further = (*listed, ("ranks", str(len(ranks))), ("strategy", strategy))
     case = Case(model, Probe.SCALING.value, variant=Variant(batch_size=size, further=further))
-    return Outcome(case, PASSED, (Measurement(METRIC, samples, dict(link) if link else None),))
+    return Outcome(case, PASSED, (Measurement(METRIC, samples, link if link != NO_DETAILS else None),))
 
 
 def ranks_of(case: Case) -> list[int]:
@@ -279,12 +284,12 @@ def _refuse_duplicates(groups: list[tuple[str, int, list[Outcome]]]) -> None:
             )
 
 
-def _header(run: Run, rounds: tuple[Outcome, ...]) -> JsonObject:
+def _header(run: Run, rounds: tuple[Outcome, ...]) -> dict[str, object]:
     """Return the head of a report; unchanged if it was read from one."""
     environment = run.environment
     if run.settings.rest and environment == Environment(versions=environment.versions):
         return run.settings.to_mapping()
-    head: JsonObject = {}
+    head: dict[str, object] = {}
     if environment.is_stated:
         torch = _at(environment.software, "torch")
         head = {"pytorch_version": _at(torch, "version"), "cuda_version": _at(torch, "cuda")}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError, printable
-from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Reading, Run, run_of
-from torchstone.core.run_settings import JsonObject
+from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, run_of
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import exact_text
 from torchstone.core.vocabulary import DEFAULT_MARGIN, PASSED, Probe, current_name
@@ -51,7 +51,7 @@ def _expected(path: str, line: int, cells: Sequence[str]) -> Measurement:
         problem = f"a margin of {cells[3].strip()}"
         advice = "expected a share from 0 to 1, such as 0.015 for 1.5 %"
         raise InputError(problem, path=path, line=line, column="margin", advice=advice)
-    return Measurement(current_name(cells[1].strip()), (value,), {"margin": margin})
+    return Measurement(current_name(cells[1].strip()), (value,), MeasurementDetails(margin=margin))
 
 
 def _read(
@@ -145,10 +145,10 @@ def write_records(outcome: Outcome) -> str:
     return escape_json(json.dumps(records, ensure_ascii=False)) + "\n"
 
 
-def _record(outcome: Outcome, measurement: Measurement) -> JsonObject:
+def _record(outcome: Outcome, measurement: Measurement) -> dict[str, object]:
     case, stated = outcome.case, outcome.extra or {}
-    counter = (measurement.extra or {}).get(COUNTER, ORIGINAL_COUNTER)
-    further = {} if counter == ORIGINAL_COUNTER else {COUNTER: counter}
+    counter = measurement.counter or ORIGINAL_COUNTER
+    further = {} if counter == ORIGINAL_COUNTER else {"counter": counter}
     return {
         "benchmark": {
             "name": RECORDS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Variant, run_of
 from torchstone.core.vocabulary import Probe
@@ -42,7 +43,9 @@ def read_targets(path: str, text: str) -> Reading:
             continue
         row = _Row(path, line, cells)
         case = Case(row.name("name"), Probe.PERFORMANCE.value, name.suite, row.variant(name.device))
-        outcomes.append(Outcome(case, "", (Measurement("speedup", (row.target(),), {"margin": MARGIN}),)))
+        outcomes.append(
+            Outcome(case, "", (Measurement("speedup", (row.target(),), MeasurementDetails(margin=MARGIN)),))
+        )
         lines.append(line)
     table.require_rows(path, outcomes)
     return Reading(path, KIND, run_of(path, outcomes), lines)

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import (
     BY_CALLS,
-    COUNTER,
-    DEFINITION,
     Case,
     Measurement,
     Number,
@@ -58,8 +57,16 @@ from torchstone.formats.torch.pr_time_csv import ORIGINAL_COUNTER, RECORDS
 from torchstone.formats.torch.v3_environment import describe_run, read_environment
 
 _FURTHER_AXES = ("bucket_mb", "collective", "rank_list", "ranks", "strategy", "tag", "wrapper")
-_STATED = (COUNTER, DEFINITION)  # fields of the benchmark's extra_info that state how it was measured
+_STATED = ("counter", "definition")  # fields of the benchmark's extra_info that state how it was measured
 _BOOLEANS = {"true": True, "True": True, True: True, "false": False, "False": False, False: False}
+
+
+class _MetricRecord(NamedTuple):
+    """The record of one metric: its samples, how they were taken, and the fields to keep."""
+
+    samples: tuple[Number, ...]
+    details: MeasurementDetails | None
+    kept: JsonObject
 
 
 class _Group:
@@ -68,7 +75,7 @@ class _Group:
     def __init__(self, line: int) -> None:
         self.line = line
         self.lines: dict[str, int] = {}
-        self.found: dict[str, tuple[tuple[Number, ...], JsonObject]] = {}
+        self.found: dict[str, _MetricRecord] = {}
         self.others: list[JsonObject] = []
         self.status: str = ""
         self.extra: JsonObject = {}
@@ -116,13 +123,13 @@ def _split(group: _Group) -> list[_Group]:
     return [group, performance]
 
 
-def _ways(benchmark: Fields) -> dict[str, str]:
+def _ways(benchmark: Fields) -> MeasurementDetails:
     """Return the counter and the definition of compile time; records of the original use the hardware counter."""
-    extra = object_at(benchmark.value, "extra_info")
-    stated = {key: way for key in _STATED if (way := text_at(extra, key))}
-    if COUNTER not in stated and benchmark.value.get("name") == RECORDS:
-        stated[COUNTER] = ORIGINAL_COUNTER
-    return stated
+    told = object_at(benchmark.value, "extra_info")
+    counter, definition = (text_at(told, key) for key in _STATED)
+    if not counter and benchmark.value.get("name") == RECORDS:
+        counter = ORIGINAL_COUNTER
+    return MeasurementDetails(counter=counter, definition=definition)
 
 
 def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, str, Variant]) -> None:
@@ -143,7 +150,8 @@ def _add(group: _Group, record: Fields, line: int, metric: str, key: tuple[str, 
         group.extra = _beyond(record.value, merge(described, _of_status(group.status)))
     elif samples:
         kept = _beyond(record.value, merge(described, _of_metric(metric, samples)))
-        group.found[metric] = (samples, kept | _ways(record.fields("benchmark")))
+        details = _ways(record.fields("benchmark"))
+        group.found[metric] = _MetricRecord(samples, None if details == NO_DETAILS else details, kept)
     elif texts:
         group.others.append(_beyond(record.value, described))
     else:
@@ -189,9 +197,10 @@ def _outcome(path: str, key: tuple[str, str, Variant], group: _Group) -> Outcome
     suite, benchmark, variant = key
     probe = _probe_of(group)
     case = Case(benchmark, probe, suite, variant)
-    if not group.status and group.found.get("speedup", ((), {}))[0] == (0,):
+    speedup = group.found.get("speedup")
+    if not group.status and speedup and speedup.samples == (0,):
         return Outcome(case, FAILED, (), extra=_of_failure(group))
-    measurements = tuple(_measurement(metric, *found, probe) for metric, found in group.found.items())
+    measurements = tuple(_measurement(metric, found, probe) for metric, found in group.found.items())
     _refuse_two_names(path, group, measurements)
     extra = group.extra | ({"v3_others": group.others} if group.others else {})
     return Outcome(case, group.status or PASSED, measurements, extra=extra or None)
@@ -210,7 +219,7 @@ def _refuse_two_names(path: str, group: _Group, measurements: tuple[Measurement,
             )
 
 
-def _measurement(metric: str, samples: tuple[Number, ...], extra: JsonObject, probe: str) -> Measurement:
+def _measurement(metric: str, found: _MetricRecord, probe: str) -> Measurement:
     """Build a measurement; where the runner uses one name for two metrics, the probe decides.
 
     A name that would be written differently is kept in ``extra``.
@@ -219,9 +228,10 @@ def _measurement(metric: str, samples: tuple[Number, ...], extra: JsonObject, pr
     meant = (
         COMPILE_SECONDS if written == metric == "compilation_latency" and probe == Probe.ACCURACY else metric
     )
+    kept = found.kept
     if written != metric:
-        extra = extra | {"v3": merge({"metric": {"name": metric}}, extra.get("v3", {}))}
-    return brought_up_to_date(Measurement(meant, samples, extra or None))
+        kept = kept | {"v3": merge({"metric": {"name": metric}}, kept.get("v3", {}))}
+    return brought_up_to_date(Measurement(meant, found.samples, found.details, kept or None))
 
 
 def _written_name(metric: str, probe: str) -> str:
@@ -232,10 +242,10 @@ def _written_name(metric: str, probe: str) -> str:
 def _of_failure(group: _Group) -> JsonObject | None:
     """Return the records of a failed case, to be kept in ``extra``: none is a measurement."""
     if list(group.lines) == ["speedup"]:
-        return group.found["speedup"][1] or None
+        return group.found["speedup"].kept or None
     others = [
-        extra | {"v3": merge(_of_metric(metric, samples), extra.get("v3", {}))}
-        for metric, (samples, extra) in group.found.items()
+        found.kept | {"v3": merge(_of_metric(metric, found.samples), found.kept.get("v3", {}))}
+        for metric, found in group.found.items()
     ]
     return {"v3_others": [*others, *group.others]}
 
@@ -267,9 +277,9 @@ def _records(run: Run, outcome: Outcome) -> list[JsonObject]:
         records.append(_complete(merge(common, _of_metric("speedup", [0.0])), outcome.extra))
     for measurement in outcome.measurements:
         record = merge(common, _of_metric(_written_name(measurement.metric, case.probe), measurement.samples))
-        stated = {
-            key: way for key in _STATED if (way := _kept(measurement.extra, key, "")) and way != BY_CALLS
-        }
+        details = measurement.details or NO_DETAILS
+        ways = zip(_STATED, (details.counter, details.definition), strict=True)
+        stated = {key: way for key, way in ways if way and way != BY_CALLS}
         if stated and not _kept(measurement.extra, "v3", {}):
             record = merge(record, {"benchmark": {"extra_info": stated}})
         records.append(_complete(record, measurement.extra))

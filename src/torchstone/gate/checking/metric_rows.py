@@ -12,7 +12,7 @@ from torchstone.core.vocabulary import ACCURACY, PASSED, SKIPPED, Verdict
 from torchstone.gate.baseline import is_single_count, measurement_of
 from torchstone.gate.checking.near_edges import NearEdge, find_near_limit, near_edge_cautions
 from torchstone.gate.checking.tally import Tally
-from torchstone.gate.comparable import Comparability, EnvironmentGap, counter_of
+from torchstone.gate.comparable import Comparability, EnvironmentGap
 from torchstone.gate.judge import judge
 from torchstone.gate.policy import UPSTREAM_COUNTS
 from torchstone.gate.rules import (
@@ -99,7 +99,7 @@ class MetricRows:
 
     def _with_own_margin(self, rule: Rule | None, metric: str, wanted: Measurement | None) -> Rule | None:
         """Return the rule with the margin of the baseline row. Upstream states a margin only for speedups."""
-        if wanted is None or wanted.extra is None:
+        if wanted is None or wanted.details is None:
             return rule
         if rule and (not is_our_ratio(rule) or (self._upstream and metric != "speedup")):
             return rule
@@ -189,5 +189,5 @@ def failure_reason(outcome: Outcome) -> str:
 
 def _counter_used(outcome: Outcome) -> str:
     """Name the counter of a result, which may be why it lacks what another counter counts."""
-    counters = {counter_of(measurement) for measurement in outcome.measurements} - {""}
+    counters = {measurement.counter for measurement in outcome.measurements} - {""}
     return f": it was counted by the {printable(min(counters), 40)} counter" if counters else ""

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from torchstone.analyze.evidence import Comparison
 from torchstone.core.errors import InputError
-from torchstone.core.records import COUNTER, Case, Measurement, Number, Outcome, Rule
+from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, SKIPPED, Probe, Verdict
 from torchstone.gate.baseline import has_ended_well, has_numbers, is_single_count
 from torchstone.gate.comparable import Comparability, EnvironmentGap
@@ -23,7 +23,6 @@ from torchstone.gate.comparing.overview import (
     refuse_unknown_patterns,
 )
 from torchstone.gate.comparing.side_files import (
-    MIXED,
     CaseOfSide,
     SideFiles,
     count_passing,
@@ -271,10 +270,10 @@ class _Comparing:
 
     def _mixed_methods(self, measurement: Measurement) -> str:
         """Say how the trials of one side were measured differently; different counters matter even with --compare-anyway."""
-        mixed = measurement.extra.get(MIXED) if measurement.extra else None
+        mixed = measurement.details.mixed if measurement.details else None
         for key, why in (mixed or {}).items():
-            if key == COUNTER or not self._settings.compare_anyway:
-                return str(why)
+            if key == "counter" or not self._settings.compare_anyway:
+                return why
         return ""
 
     def _missing(self) -> Iterator[Row]:

@@ -10,19 +10,16 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import COUNTER, TRIALS, Case, FilePlace, Measurement, Outcome, Reading
+from torchstone.core.records import Case, FilePlace, Measurement, Outcome, Reading
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
-from torchstone.gate.comparable import METHOD_KEYS
 from torchstone.gate.sanity import find_inconsistencies
 from torchstone.gate.verdicts import PassRate
 
 _PASSED = frozenset({PASSED, ""})
-
-MIXED = "mixed"
-"""The key of a joined measurement's ``extra`` that says, by method key, how the trials of one side were measured differently."""
 
 
 class CaseOfSide(Struct, frozen=True):
@@ -162,18 +159,25 @@ def _join_trials(found: Sequence[Measurement]) -> Measurement:
     if len(found) == 1:
         return found[0]
     trials = [trial for measurement in found for trial in measurement.trials]
-    extra: dict[str, object] = {TRIALS: [len(trial) for trial in trials]}
-    if (margin := next((each.margin for each in found if each.margin is not None), None)) is not None:
-        extra["margin"] = margin
-    mixed = {}
-    for key in (COUNTER, *METHOD_KEYS):
-        methods = sorted({str((measurement.extra or {}).get(key) or "") for measurement in found} - {""})
-        if len(methods) > 1:
-            mixed[key] = f"the files of one side differ in {key}: {printable(', '.join(methods), 80)}"
-        elif methods:
-            extra[key] = methods[0]
-    extra |= {MIXED: mixed} if mixed else {}
-    return Measurement(found[0].metric, tuple(sample for trial in trials for sample in trial), extra)
+    samples = tuple(sample for trial in trials for sample in trial)
+    return Measurement(found[0].metric, samples, _join_details(found, tuple(map(len, trials))))
+
+
+def _join_details(found: Sequence[Measurement], trials: tuple[int, ...]) -> MeasurementDetails:
+    """Return how joined samples were taken: what all sides that state it agree on, and in what they differ."""
+    margin = next((each.margin for each in found if each.margin is not None), None)
+    stated: dict[str, set[str]] = {}
+    for details in (each.details or NO_DETAILS for each in found):
+        for name, way in {"counter": details.counter, **details.methods()}.items():
+            stated.setdefault(name, set()).update([str(way)] if way else [])
+    same = {name: next(iter(ways)) for name, ways in stated.items() if len(ways) == 1}
+    mixed = {
+        name: f"the files of one side differ in {name}: {printable(', '.join(sorted(ways)), 80)}"
+        for name, ways in stated.items()
+        if len(ways) > 1
+    }
+    joined = structs.replace(NO_DETAILS, **same)
+    return structs.replace(joined, trials=trials, margin=margin, mixed=mixed or None)
 
 
 def find_invalid_metrics(found: CaseOfSide, side: str) -> dict[str, str]:

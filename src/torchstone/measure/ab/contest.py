@@ -10,7 +10,8 @@ from torchstone.analyze.evidence import TRIALS as INDEPENDENT
 from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
 from torchstone.core.cautions import Caution, merged
-from torchstone.core.records import PAIRS, TRIALS, Case, Measurement, Outcome, estimate
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Measurement, Outcome, estimate
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
@@ -225,7 +226,7 @@ class Contest:
         if not trials:
             return ()
         samples = tuple(time for trial in trials for time in trial)
-        stated = {TRIALS: [len(trial) for trial in trials], PAIRS: self._settings.session}
+        stated = MeasurementDetails(trials=tuple(map(len, trials)), pairs=self._settings.session)
         return (Measurement(METRICS[self._settings.metric], samples, stated),)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, structs
 
 from torchstone.core.cautions import Caution
-from torchstone.core.records import NOWHERE, Case, FilePlace, QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
+from torchstone.core.records import NOWHERE, Case, FilePlace
 from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy

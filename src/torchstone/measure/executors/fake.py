@@ -25,7 +25,7 @@ from torchstone.worker.protocol.replies import (
     FailureReport,
     LookingAt,
     Measured,
-    MeasurementDetails,
+    MeasuredDetails,
     Phase,
     PhaseReply,
     Primed,
@@ -210,12 +210,12 @@ def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[Cautio
         yield PhaseReply(phase)
     yield TurnWanted()
     yield TurnEnded()
-    details = MeasurementDetails(pairs=20, interval=(speedup * 0.99, speedup * 1.01), confidence=0.95)
+    details = MeasuredDetails(pairs=20, interval=(speedup * 0.99, speedup * 1.01), confidence=0.95)
     measured = (
         Measured("speedup", (speedup,), details),
         Measured("abs_latency", (latency, latency, latency)),
         Measured("eager_latency", (latency * speedup,) * 3),
-        Measured("compile_seconds", (3.0,), MeasurementDetails(start="fork", cache="cold")),
+        Measured("compile_seconds", (3.0,), MeasuredDetails(start="fork", cache="cold")),
         Measured("graph_breaks", (0,)),
     )
     extra = CaseDetails(duration=4.0, phases={"load": 0.5, "compile": 3.0})

@@ -21,12 +21,12 @@ Event = Mapping[str, Any]
 
 def find_reasons(
     scenario: str, repeat: int, cold: Sequence[Event], events: Sequence[Event]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Every look-up that found nothing, with the reason; ``cold`` are the look-ups of the cold start before it."""
     before: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in cold:
         before[(event["cache"], event["graph"])].append(event)
-    reasons = []
+    reasons: list[dict[str, object]] = []
     for event in events:
         twins = before[(event["cache"], event["graph"])]
         twin = twins.pop(0) if twins else None
@@ -44,7 +44,7 @@ def find_reasons(
     return reasons
 
 
-def find_native_reason(events: Sequence[Event], cold: float, now: float) -> dict[str, Any] | None:
+def find_native_reason(events: Sequence[Event], cold: float, now: float) -> dict[str, object] | None:
     """What to say where graphs came from a cache, and yet the C++ or Triton compiler took about as long as in the cold start."""
     if now < SHORT or now < cold / 2 or any(_is_compiled_anew(event) for event in events):
         return None

@@ -13,12 +13,11 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.savings import CONFIDENCE, Saving, estimate_saving
 from torchstone.core.cautions import Caution, merged
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import (
     BY_TIMERS,
-    DEFINITION,
     REDEFINED,
-    TRIALS,
     Case,
     Failure,
     Measurement,
@@ -185,7 +184,7 @@ class _Notes:
         self._unsaved: dict[str, str] = {}
         self._caches: dict[str, dict[str, dict[str, int]]] = {}
         self._cold_events: list[dict[str, Any]] = []
-        self._reasons: list[dict[str, Any]] = []
+        self._reasons: list[dict[str, object]] = []
         self._extra: dict[str, Any] = {} if probing_seconds is None else {"probing_seconds": probing_seconds}
         self._cautions: list[Caution] = []
         self._phases: dict[str, float] = {}
@@ -277,7 +276,7 @@ class _Notes:
         """The one outcome."""
         measurements = [self._measurement(metric, samples) for metric, samples in self._samples.items()]
         measurements += self._savings()
-        extra: dict[str, Any] = {
+        extra: dict[str, object] = {
             "duration": round(seconds, 3),
             "phases": self._phases,
             "scenarios": self._scenarios,
@@ -297,10 +296,12 @@ class _Notes:
 
     def _measurement(self, metric: str, samples: Sequence[float]) -> Measurement:
         """The samples of a metric: each is of a process of its own, and so a trial."""
-        extra: dict[str, Any] = {"start": self._start} if metric.endswith("_seconds") else {}
-        extra |= {DEFINITION: BY_TIMERS} if metric in REDEFINED else {}
-        extra |= {TRIALS: [1] * len(samples)} if len(samples) > 1 else {}
-        return Measurement(metric, tuple(samples), extra or None)
+        details = MeasurementDetails(
+            start=self._start if metric.endswith("_seconds") else "",
+            definition=BY_TIMERS if metric in REDEFINED else "",
+            trials=(1,) * len(samples) if len(samples) > 1 else (),
+        )
+        return Measurement(metric, tuple(samples), None if details == NO_DETAILS else details)
 
     def _savings(self) -> list[Measurement]:
         """What each scenario saves of the cold compile time, where all of its repeats have been measured."""
@@ -314,12 +315,13 @@ class _Notes:
         return found
 
 
-def _stated(saving: Saving, repeats: int) -> dict[str, Any]:
-    stated: dict[str, Any] = {"repeats": repeats, DEFINITION: BY_TIMERS}
-    if saving.low is not None and saving.high is not None:
-        stated |= {
-            "interval": [saving.low, saving.high],
-            "confidence": CONFIDENCE,
-            "method": "ratio of sums over repeats, linearised, Student's t",
-        }
-    return stated
+def _stated(saving: Saving, repeats: int) -> MeasurementDetails:
+    details = MeasurementDetails(repeats=repeats, definition=BY_TIMERS)
+    if saving.low is None or saving.high is None:
+        return details
+    return structs.replace(
+        details,
+        interval=(saving.low, saving.high),
+        confidence=CONFIDENCE,
+        method="ratio of sums over repeats, linearised, Student's t",
+    )

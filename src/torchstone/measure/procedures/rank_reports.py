@@ -7,13 +7,13 @@ import signal
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import Struct, structs
 
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.cautions import caution_of, merged
-from torchstone.core.records import RANKS, Case, Failure, Measurement, Outcome
+from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
 from torchstone.measure.executors.protocol import describe_exit
 from torchstone.worker.protocol.codec import Count, MalformedError, from_json, to_json
@@ -80,7 +80,7 @@ class _HostAnswer:
     problem: str = ""
 
 
-def encode_host(host: Host) -> dict[str, Any]:
+def encode_host(host: Host) -> dict[str, object]:
     """What a host tells host 0 of its part."""
     progress = {str(rank): (at.phase, at.iteration) for rank, at in host.progress.items()}
     exits = {str(rank): code for rank, code in host.exits.items()}
@@ -99,14 +99,16 @@ def decode_host(answer: object, name: str, ranks: tuple[int, ...]) -> Host:
     return Host(name, ranks, reports, progress, exits, told.problem)
 
 
-def conclude(case: Case, hosts: Sequence[Host], local: Outcome, told: Mapping[str, Any]) -> Outcome:
+def conclude(case: Case, hosts: Sequence[Host], local: Outcome, told: Mapping[str, object]) -> Outcome:
     """The outcome of a round: measurements of all ranks, or the rank and host at fault."""
     reports = sorted((each for host in hosts for each in host.reports), key=lambda each: each.rank)
     wanted = sum(len(host.ranks) for host in hosts)
     extra = {key: value for key, value in (local.extra or {}).items() if key not in {"exits", "unmet"}}
-    extra["round"] = {**told, "hosts": [host.name for host in hosts]}
+    about: dict[str, object] = {**told, "hosts": [host.name for host in hosts]}
     if len(reports) == wanted and all(each.status == PASSED for each in reports):
-        return _passed(case, reports, extra)
+        about["iterations"] = len(reports[0].samples)
+        return _passed(case, reports, {**extra, "round": about})
+    extra["round"] = about
     status, rank, host, message, trace = find_fault(hosts, local)
     where = f"rank {rank} on {host}" if rank is not None else f"host {host}"
     phase = next((each.phase for each in reports if each.rank == rank), "run")
@@ -168,11 +170,15 @@ def _find_silent(hosts: Sequence[Host], failed: Sequence[tuple[Host, RankReport]
     return first.status, first.rank, host.name, first.message, first.traceback
 
 
-def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, Any]) -> Outcome:
+def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, object]) -> Outcome:
     samples = [sample for each in reports for sample in each.samples]
     examples = (case.variant.batch_size or 1) * len(reports)
     found = [
-        Measurement("iteration_time", tuple(samples), {RANKS: [len(each.samples) for each in reports]}),
+        Measurement(
+            "iteration_time",
+            tuple(samples),
+            MeasurementDetails(ranks=tuple(len(each.samples) for each in reports)),
+        ),
         Measurement("examples_per_second", (examples / statistics.median(samples),)),
     ]
     for level in PERCENTILES:
@@ -182,7 +188,6 @@ def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, Any]) ->
     found += _of_communication(reports)
     if peaks := tuple(each.peak / _GIGA for each in reports if each.peak):
         found.append(Measurement("peak_memory", peaks))
-    extra["round"]["iterations"] = len(reports[0].samples)
     extra["ranks"] = [_describe(each) for each in reports]
     if stragglers := find_stragglers(reports):
         extra["stragglers"] = stragglers
@@ -222,8 +227,8 @@ def find_stragglers(reports: Sequence[RankReport]) -> list[str]:
     return found
 
 
-def _describe(report: RankReport) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _describe(report: RankReport) -> dict[str, object]:
+    told: dict[str, object] = {
         "rank": report.rank,
         "host": report.host,
         "local_rank": report.local_rank,

@@ -11,7 +11,8 @@ from msgspec import structs
 from torchstone.analyze.student_t import t_quantile
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, merged
-from torchstone.core.records import RANKS, TRIALS, Measurement, Outcome
+from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.records import Measurement, Outcome
 from torchstone.core.vocabulary import LEFT_OUT, PASSED
 from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import MeasureJob
@@ -21,8 +22,8 @@ METHOD = "mean of the logarithms of the trials, Student's t"
 MOST = 50.0  # of a logarithm: beyond it nothing is known, and exponentials overflow
 _SUMS = ("duration",)
 _LISTS = ("stragglers",)
-_OF_ONE_TRIAL = ("interval", "confidence", "method", "pairs", "stopped")
-"""What a measurement says of one trial alone, and what is not true of several."""
+_OF_ONE_TRIAL = {"interval": None, "confidence": None, "method": "", "pairs": None, "stopped": ""}
+"""Details of one trial alone, at their defaults: they do not hold for several trials together."""
 
 
 class TrialsProcedure:
@@ -95,34 +96,36 @@ def _join_measurements(outcomes: Sequence[Outcome]) -> tuple[Measurement, ...]:
 
 
 def _join_metric(measurements: Sequence[Measurement]) -> Measurement:
-    extras = [each.extra or {} for each in measurements]
-    same = {
-        key: value
-        for key, value in extras[0].items()
-        if key not in _OF_ONE_TRIAL and all(key in extra and extra[key] == value for extra in extras)
+    stated = [each.details or NO_DETAILS for each in measurements]
+    first = structs.replace(stated[0], **_OF_ONE_TRIAL)
+    differs = {
+        field.name: field.default
+        for field in structs.fields(MeasurementDetails)
+        if any(getattr(each, field.name) != getattr(first, field.name) for each in stated)
+        if field.name not in _OF_ONE_TRIAL
     }
-    if all(isinstance(extra.get(RANKS), list) for extra in extras):
-        same[RANKS] = [count for extra in extras for count in extra[RANKS]]
-    counts = [len(samples) for each in measurements for samples in each.trials]
+    ranks = tuple(count for each in stated for count in each.ranks) if all(e.ranks for e in stated) else ()
+    trials = tuple(len(samples) for each in measurements for samples in each.trials)
+    details = structs.replace(structs.replace(first, **differs), ranks=ranks, trials=trials)
     samples = tuple(sample for each in measurements for sample in each.samples)
-    joined = Measurement(measurements[0].metric, samples, same | {TRIALS: counts})
-    if any("interval" in extra for extra in extras) and (interval := interval_of(joined)):
-        stated = {"interval": interval, "confidence": CONFIDENCE, "method": METHOD}
-        joined = structs.replace(joined, extra=(joined.extra or {}) | stated)
+    joined = Measurement(measurements[0].metric, samples, details)
+    if any(each.interval for each in stated) and (interval := interval_of(joined)):
+        details = structs.replace(details, interval=interval, confidence=CONFIDENCE, method=METHOD)
+        joined = structs.replace(joined, details=details)
     return joined
 
 
-def interval_of(measurement: Measurement) -> list[float]:
+def interval_of(measurement: Measurement) -> tuple[float, float] | None:
     """Between what the mean over trials lies; of one trial, and of what is not positive, nothing can be said."""
     values = measurement.trial_values
     if len(values) < 2 or not all(math.isfinite(value) and value > 0 for value in values):
-        return []
+        return None
     logs = [math.log(value) for value in values]
     mean = math.fsum(logs) / len(logs)
     variance = math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
     reach = min(MOST, t_quantile(1 - CONFIDENCE, len(logs) - 1) * math.sqrt(variance / len(logs)))
     middle = measurement.value
-    return [min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))]
+    return min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))
 
 
 def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchstone.analyze.evidence import Comparison, Evidence
-from torchstone.core.records import QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.safe_text import escape_json
 from torchstone.gate.policy import upstream_label
 from torchstone.gate.verdicts import QUIET, Judgement, Overview, Release, Row

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchstone.core.cautions import Caution
 from torchstone.core.errors import printable
-from torchstone.core.records import Case, QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
+from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement, Overview, Release, Row

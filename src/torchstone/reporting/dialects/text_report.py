@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone.core.errors import printable
-from torchstone.core.records import QuarantineEntry
+from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import RoundTable, Row

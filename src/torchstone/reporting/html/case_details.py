@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.core.capture_details import GraphBreak
-from torchstone.core.records import TRIALS, Failure, Measurement, Outcome
-from torchstone.core.run_settings import JsonObject
+from torchstone.core.details.capture_details import GraphBreak
+from torchstone.core.records import Failure, Measurement, Outcome
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Verdict
@@ -133,7 +132,7 @@ def _measurements(row: CaseRow, room: DetailLimits) -> Markup:
     table = element("table", element("thead", head), element("tbody", body)) if body else NOTHING
     scrolled = element("div", table, class_="scroll") if body else NOTHING
     matrix = render_matrix(by_start, expected)
-    notes = list(dict.fromkeys(_note(m.extra or {}) for m in by_start if m.extra))
+    notes = list(dict.fromkeys(_note(m) for m in by_start))
     noted = element("p", "; ".join(note for note in notes if note), class_="quiet") if any(notes) else None
     return join(element("h3", "Measurements"), scrolled, _line(in_line), matrix, noted)
 
@@ -141,7 +140,7 @@ def _measurements(row: CaseRow, room: DetailLimits) -> Markup:
 def _fits_in_line(measurement: Measurement, expected: dict[str, str], room: DetailLimits) -> bool:
     """Return whether a measurement is a single number that needs no row of its own."""
     metric = measurement.metric
-    if len(measurement.samples) > 1 or measurement.extra or not (room.compact or metric in _COUNTS):
+    if len(measurement.samples) > 1 or measurement.facts() or not (room.compact or metric in _COUNTS):
         return False
     return expected.get(metric, "") in {"", format_value(measurement.value, unit_of(metric))}
 
@@ -169,7 +168,7 @@ def _measurement(measurement: Measurement, expected: str | None, points: int) ->
         cells.append(join(strip, element("small", ends)))
     while not cells[-1]:
         cells.pop()
-    note = _note(measurement.extra or {})
+    note = _note(measurement)
     name = join(measurement.metric, element("small", note) if note else None)
     return element("tr", element("th", name), [element("td", cell) for cell in cells])
 
@@ -178,18 +177,18 @@ def _interval(measurement: Measurement, unit: str) -> str:
     interval = interval_of(measurement)
     if interval is None:
         return ""
-    stated = as_number((measurement.extra or {}).get("confidence"))
+    stated = measurement.details.confidence if measurement.details else None
     share = f" ({100 * stated:.4g}%)" if stated is not None and 0 < stated <= 1 else ""
     return f"{format_number(interval[0])} to {format_value(interval[1], unit)}{share}"
 
 
-def _note(extra: JsonObject) -> str:
+def _note(measurement: Measurement) -> str:
     """Return further facts about a measurement, shortened."""
     told = [
         count_of(len(value), "trial")
-        if key == TRIALS and isinstance(value, list)
+        if key == "trials" and isinstance(value, tuple)
         else f"{key} {text_of(value)}"
-        for key, value in extra.items()
+        for key, value in measurement.facts().items()
         if key not in {"interval", "confidence"}
     ]
     text = ", ".join(told)

@@ -144,8 +144,7 @@ def _compile_times(page: Page) -> Markup:
 def _cache(row: CaseRow, metric: str) -> str:
     """Return whether the compile cache was warm, if stated."""
     measurement = row.measurement(metric)
-    cache = (measurement.extra or {}).get("cache") if measurement else None
-    return cache if isinstance(cache, str) else ""
+    return measurement.details.cache if measurement and measurement.details else ""
 
 
 def _memory(page: Page) -> Markup:

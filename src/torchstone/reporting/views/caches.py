@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
-from typing import Any
 
 from msgspec import Struct
 
@@ -126,7 +125,7 @@ def read_starts(outcome: Outcome) -> tuple[Start, ...]:
     return tuple(start for start in starts if start)
 
 
-def _read_start(scenario: str, found: dict[str, Measurement], stated: dict[str, Any]) -> Start | None:
+def _read_start(scenario: str, found: dict[str, Measurement], stated: Mapping[str, object]) -> Start | None:
     def value(quantity: str) -> float | None:
         measurement = found.get(f"{scenario}_{quantity}")
         return as_number(measurement.value) if measurement else None
@@ -170,30 +169,30 @@ def _total(measurement: Measurement | None) -> float | None:
     return fsum(known) if known and len(known) == len(numbers) else None
 
 
-def _dictionary(stated: object) -> dict[str, Any]:
+def _dictionary(stated: object) -> Mapping[str, object]:
     return stated if isinstance(stated, dict) else {}
 
 
 def read_reasons(outcome: Outcome) -> tuple[Reason, ...]:
     """Return why caches missed, as an outcome states it; malformed entries are ignored."""
     stated = (outcome.extra or {}).get("not_warm")
-    found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str, str, str], list[Mapping[str, object]]] = {}
     for entry in stated if isinstance(stated, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("reason"), str):
             scenario, cache, state = (_text(entry, key) for key in ("scenario", "cache", "state"))
             key = (scenario, cache, state, _without_numbers(entry["reason"]))
             found.setdefault(key, []).append(entry)
     return tuple(
-        Reason(*key[:3], entries[0]["reason"], _all_of(entries, "graph"), _all_of(entries, "repeat"))
+        Reason(*key[:3], _text(entries[0], "reason"), _all_of(entries, "graph"), _all_of(entries, "repeat"))
         for key, entries in found.items()
     )
 
 
-def _text(entry: dict[str, Any], key: str) -> str:
+def _text(entry: Mapping[str, object], key: str) -> str:
     return str(entry.get(key, ""))
 
 
-def _all_of(entries: Iterable[dict[str, Any]], key: str) -> tuple[str, ...]:
+def _all_of(entries: Iterable[Mapping[str, object]], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for entry in entries if (text := _text(entry, key))))
 
 

@@ -309,10 +309,10 @@ def severity(row: CaseRow) -> tuple[bool, int, float]:
 
 def interval_of(measurement: Measurement | None) -> tuple[float, float] | None:
     """Return the interval that a measurement states; None if there is no valid one."""
-    stated = measurement.extra.get("interval") if measurement and measurement.extra else None
-    if not isinstance(stated, list | tuple) or len(stated) != 2:
+    stated = measurement.details.interval if measurement and measurement.details else None
+    if stated is None:
         return None
-    low, high = (as_number(end) for end in stated)
+    low, high = map(as_number, stated)
     return (low, high) if low is not None and high is not None and low <= high else None
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -165,12 +164,12 @@ def read_ranks(outcome: Outcome | None) -> list[Rank]:
     """Return the numbers of each rank of a round; malformed entries are ignored."""
     stated = (outcome.extra or {}).get("ranks") if outcome else None
     entries = [entry for entry in stated if isinstance(entry, dict)] if isinstance(stated, list) else []
-    return [_read_rank(entry) for entry in entries if type(entry.get("rank")) is int]
+    return [_read_rank(entry["rank"], entry) for entry in entries if type(entry.get("rank")) is int]
 
 
-def _read_rank(entry: dict[str, Any]) -> Rank:
+def _read_rank(rank: int, entry: Mapping[str, object]) -> Rank:
     numbers = [as_number(entry.get(key)) for key in ("median", "own", "communication", "peak")]
-    return Rank(entry["rank"], _text(entry.get("host")), _text(entry.get("device")), *numbers)
+    return Rank(rank, _text(entry.get("host")), _text(entry.get("device")), *numbers)
 
 
 def _text(value: object) -> str:

@@ -9,7 +9,7 @@ from math import exp, fsum, log
 
 from msgspec import Struct, structs
 
-from torchstone.core.capture_details import GraphBreak
+from torchstone.core.details.capture_details import GraphBreak
 from torchstone.core.records import Case, Measurement, Outcome
 from torchstone.core.text.units import format_number, short_number
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, NOT_AVAILABLE, Probe
@@ -243,7 +243,7 @@ def main_count(outcome: Outcome) -> Measurement | None:
 
 def count_text(measurement: Measurement) -> str:
     """Format a count: ``1,914,643,426 instructions, spread 0.002 % (simulated)``."""
-    counter = (measurement.extra or {}).get("counter")
+    counter = measurement.counter
     text = f"{format_number(measurement.value)} {_unit(measurement.metric)}".strip()
     if len(measurement.samples) > 1 and measurement.value:
         spread = (max(measurement.samples) - min(measurement.samples)) / abs(measurement.value)
@@ -256,9 +256,9 @@ def total_counts(rows: Iterable[CaseRow]) -> tuple[CountTotal, ...]:
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         measurement = main_count(row.outcome) if row.outcome else None
-        counter = (measurement.extra or {}).get("counter") if measurement else None
+        counter = measurement.counter if measurement else ""
         if measurement and counter:
-            found.setdefault((str(counter), _unit(measurement.metric)), []).append(measurement.value)
+            found.setdefault((counter, _unit(measurement.metric)), []).append(measurement.value)
     return tuple(CountTotal(*key, len(values), sum(values)) for key, values in found.items())
 
 

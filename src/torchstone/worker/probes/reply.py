@@ -12,7 +12,7 @@ from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_m
 from torchstone.core.clock import monotonic
 from torchstone.core.vocabulary import LEFT_OUT
 from torchstone.worker.protocol.jobs import Order
-from torchstone.worker.protocol.replies import Measured, MeasurementDetails, TurnReady, TurnTaken
+from torchstone.worker.protocol.replies import Measured, MeasuredDetails, TurnReady, TurnTaken
 
 Exchange = Callable[[TurnReady | TurnTaken], Order]
 """Sends a reply to the parent, and returns the order that it answers with."""
@@ -51,14 +51,14 @@ class Result:
     message: str = ""
     cautions: list[CautionMessage] = field(default_factory=list)
 
-    def add(self, metric: str, samples: Sequence[float] | float, **details: Any) -> None:  # noqa: ANN401  (fields of MeasurementDetails)
-        """Add a measurement, with the fields of ``MeasurementDetails``; samples that are not finite are dropped."""
+    def add(self, metric: str, samples: Sequence[float] | float, **details: Any) -> None:  # noqa: ANN401  (fields of MeasuredDetails)
+        """Add a measurement, with the fields of ``MeasuredDetails``; samples that are not finite are dropped."""
         taken = [samples] if isinstance(samples, int | float) else [_plain_number(each) for each in samples]
         if not taken or not all(map(math.isfinite, taken)):
             self.caution(CautionKind.NOT_MEASURED, metric=metric)
             return
         self.measurements.append(
-            Measured(metric, tuple(taken), MeasurementDetails(**details) if details else None)
+            Measured(metric, tuple(taken), MeasuredDetails(**details) if details else None)
         )
 
     def leave_out(self, metric: str, why: str) -> None:

@@ -146,7 +146,7 @@ class CaseDetails:
 
 
 @dataclass(frozen=True)
-class MeasurementDetails:
+class MeasuredDetails:
     """How the samples of a metric were taken; None if not stated."""
 
     start: str | None = None
@@ -166,7 +166,7 @@ class Measured:
 
     metric: Name
     samples: tuple[float, ...]
-    extra: MeasurementDetails | None = None
+    extra: MeasuredDetails | None = None
 
     def __post_init__(self) -> None:
         if not self.samples:

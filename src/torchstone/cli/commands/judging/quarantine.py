@@ -15,7 +15,8 @@ from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_config
 from torchstone.core.disk import read_text
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.records import EntriesByCase, QuarantineEntry, Reading, Rule, ScopedRule
+from torchstone.core.quarantine_entries import EntriesByCase, QuarantineEntry
+from torchstone.core.records import Reading, Rule, ScopedRule
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import quote_word
 from torchstone.core.text.units import count_of

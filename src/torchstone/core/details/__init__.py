@@ -1,0 +1,1 @@
+"""Records of what is known of a measurement or an outcome besides its numbers."""
