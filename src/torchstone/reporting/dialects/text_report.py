@@ -52,11 +52,7 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
 
 
 def _headline(report: ReportView, page: TextPage) -> list[str]:
-    color = "green" if report.headline.startswith("PASS") else "yellow"
-    if report.judgement.exit_code:
-        color = "red"
-    elif report.judgement.overview is None:
-        color = "green"
+    color = "red" if report.judgement.exit_code else "green" if report.is_pass else "yellow"
     return [page.paint(line, "bold", color) for line in page.wrap(report.headline, "", "  ")]
 
 

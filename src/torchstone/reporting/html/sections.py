@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
@@ -47,13 +48,10 @@ def render_alerts(page: Page) -> Markup:
 
 
 def render_cautions(page: Page) -> Markup:
-    """Render cautions."""
-    texts = [*(page.gate.expired if page.gate else ()), *(each.text for each in page.cautions)]
-    alerts = [
-        element("div", long_text(text, 1_000), class_="alert")
-        for text in texts
-        if "the run did not finish" not in text
-    ]
+    """Render cautions; the alerts at the top already say which runs did not finish."""
+    shown = (each.text for each in page.cautions if each.kind is not CautionKind.RUN_UNFINISHED)
+    texts = [*(page.gate.expired if page.gate else ()), *shown]
+    alerts = [element("div", long_text(text, 1_000), class_="alert") for text in texts]
     for text, rows in page.case_cautions[:MOST_CAUTIONS]:
         alerts.append(element("div", long_text(text, 600), ": ", link_rows(rows), class_="alert"))
     if left := len(page.case_cautions) - MOST_CAUTIONS:

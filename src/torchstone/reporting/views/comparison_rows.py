@@ -67,10 +67,23 @@ class CompareReport(Struct, frozen=True, dict=True):
             named = ", ".join(_counted(verdict, red[verdict]) for verdict in ORDER if red[verdict])
             return f"FAIL: {named} {of_all} ({policy})"
         still_open = judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0)
-        if still_open and not any(row.adjusted is not None and _is_decided(row) for row in judgement.rows):
+        if self._is_undecided:
             return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is significantly worse ({policy})"
         open_too = f", {still_open:,} could not be decided" if still_open else ""
         return f"PASS: none {of_all} blocks{open_too} ({policy})"
+
+    @property
+    def is_pass(self) -> bool:
+        """Return whether nothing blocks, and something could be decided."""
+        judgement = self.judgement
+        are_unjudged = judgement.rounds is not None and not judgement.rows
+        return not (judgement.exit_code or are_unjudged or self._is_undecided)
+
+    @property
+    def _is_undecided(self) -> bool:
+        rows = self.judgement.rows
+        is_open = self.judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0) > 0
+        return is_open and not any(row.adjusted is not None and _is_decided(row) for row in rows)
 
     @property
     def summary(self) -> dict[str, int]:

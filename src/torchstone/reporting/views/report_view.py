@@ -51,6 +51,10 @@ class ReportView(Protocol):
         """Return the result in one line."""
 
     @property
+    def is_pass(self) -> bool:
+        """Return whether nothing blocks, and something could be decided."""
+
+    @property
     def summary(self) -> dict[str, int]:
         """Return the counts, in display order."""
 
