@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -129,7 +130,7 @@ def _verdicts(names: tuple[str, ...], error: MakeError, key: str) -> tuple[Verdi
     return tuple(Verdict(name) for name in names)
 
 
-def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
+def _rule_of(values: Mapping[str, Any], error: MakeError) -> ScopedRule:
     """Build a rule from its keys; ``error(problem, key, advice)`` makes the exception for an invalid key."""
     for key in ("metric", "case", "kind", "better"):
         if not isinstance(values.get(key, ""), str):
@@ -205,7 +206,7 @@ def parse_rule(text: str) -> ScopedRule:
     fields = RULE_KINDS[kind][0]
     if len(given) > len(fields):
         raise error(f"too many values for {kind}", "", f"it takes: {', '.join(fields) or 'nothing'}")
-    values: dict[str, Any] = {"metric": metric, "case": case or "*", "kind": kind}
+    values: dict[str, str | float] = {"metric": metric, "case": case or "*", "kind": kind}
     for field, value in zip(fields, given, strict=False):
         values[field] = value if field == "better" else _number(value, error)
     scoped = _rule_of(values, error)

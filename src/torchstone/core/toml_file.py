@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from torchstone.core.disk import BOM, read_text
@@ -17,7 +18,7 @@ class TomlTable:
     """One table of a TOML file, with typed access to its keys; unknown keys are an error."""
 
     def __init__(
-        self, path: str, line: int, values: dict[str, Any], known: tuple[str, ...], text: str
+        self, path: str, line: int, values: Mapping[str, object], known: tuple[str, ...], text: str
     ) -> None:
         self.path = path
         self.line = line
@@ -94,7 +95,7 @@ def parse_toml(path: str, text: str) -> dict[str, Any]:
 
 
 def tables(
-    path: str, document: dict[str, Any], text: str, name: str, known: tuple[str, ...]
+    path: str, document: Mapping[str, object], text: str, name: str, known: tuple[str, ...]
 ) -> list[TomlTable]:
     """Return the tables of an array ``[[name]]``, each with its line."""
     found = document.get(name, [])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.core.caution_kinds import CautionKind
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
 from torchstone.reporting.html.case_details import graph_break, render_tree, verdict_badge
@@ -347,7 +346,7 @@ def _facts(facts: FileFacts, limit: int) -> Markup:
     )
 
 
-def _blocks(common: JsonObject, limit: int) -> Iterator[Markup]:
+def _blocks(common: Mapping[str, Mapping[str, object]], limit: int) -> Iterator[Markup]:
     """Yield a block per group of facts; the machine is separate from the software."""
     for name, part in common.items():
         groups = {key: below for key, below in part.items() if isinstance(below, dict | list) and below}
