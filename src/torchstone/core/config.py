@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from torchstone.core.errors import InputError, TorchstoneError, UsageError
 from torchstone.core.records import STATUS_RULES, Rule, ScopedRule, is_pattern
+from torchstone.core.toml_file import TomlTable, read_toml, tables
+from torchstone.core.upstream import find_version, known_versions
 from torchstone.core.vocabulary import ACCURACY, Verdict
 
 CONFIG_NAME = "torchstone.toml"
@@ -77,8 +79,6 @@ def load_config(path: str | None) -> ConfigFile:
 
 def read_config(path: str) -> ConfigFile:
     """Read a configuration file."""
-    from torchstone.core.toml_file import TomlTable, read_toml, tables  # noqa: PLC0415  (most runs have no such file)
-
     document, text = read_toml(path)
     if unknown := set(document) - {"check", "rule"}:
         name = sorted(unknown)[0]
@@ -110,8 +110,6 @@ def read_config(path: str) -> ConfigFile:
 def _upstream_version(name: str, error: MakeError) -> str | None:
     if not name:
         return None
-    from torchstone.core.upstream import find_version, known_versions  # noqa: PLC0415  (few files name one)
-
     return find_version(name, error(f"no such version: {name}", "upstream_version", known_versions())).name
 
 

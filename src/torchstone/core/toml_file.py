@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from torchstone.core.disk import BOM, read_text
 from torchstone.core.errors import InputError, printable
 from torchstone.core.text.safe_text import is_plain
 
-_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z", re.DOTALL)
+_POSITION = r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z"  # of an error of tomllib
 
 
 class TomlTable:
@@ -75,10 +74,12 @@ def read_toml(path: str) -> tuple[dict[str, Any], str]:
 
 def parse_toml(path: str, text: str) -> dict[str, Any]:
     """Parse TOML."""
+    import tomllib  # noqa: PLC0415  (start-up: it takes 3 ms, and most checks read no TOML)
+
     try:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
-        found = _POSITION.match(str(error))
+        found = re.match(_POSITION, str(error), re.DOTALL)
         if not found:
             raise InputError(str(error), path=path) from None
         line, column = found[2] or text.count("\n") + 1, found[3]

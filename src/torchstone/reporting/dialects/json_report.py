@@ -11,7 +11,7 @@ from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.safe_text import escape_json
 from torchstone.gate.policy import upstream_label
 from torchstone.gate.verdicts import QUIET, Judgement, Overview, Release, Row
-from torchstone.reporting.views.report_view import ReportView
+from torchstone.reporting.views.report_view import ReportView, describe_method
 
 FORMAT = 1
 
@@ -124,8 +124,6 @@ def _of_comparison(row: Row, report: ReportView) -> dict[str, object]:
 
 def _effect(row: Row, found: Comparison) -> dict[str, object]:
     """Return effect, interval and significance; an unbounded end is null."""
-    from torchstone.reporting.views.comparison_rows import describe_method  # noqa: PLC0415  (a plain check does without the statistics)
-
     has_interval = bool(found.method)
     criteria = row.criteria
     return {
