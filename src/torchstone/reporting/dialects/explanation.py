@@ -15,6 +15,7 @@ from torchstone.core.records import Case, Number
 from torchstone.core.text.safe_text import escape_commands, escape_json, escape_lines
 from torchstone.core.text.units import count_of, format_change, format_number, short_number
 from torchstone.reporting.dialects.columns import columns
+from torchstone.reporting.dialects.markdown_page import code, escape
 from torchstone.reporting.html.profile_section import (
     MOST_STEPS,
     PYTHON,
@@ -307,8 +308,6 @@ def _render_markdown(explanation: Explanation, top: int) -> str:
 
 
 def _markdown_parts(explanation: Explanation, top: int) -> Iterator[str]:
-    from torchstone.reporting.dialects.markdown_report import code, escape  # noqa: PLC0415  (brings the gate along)
-
     title = (
         code(explanation.explained[0].label) if explanation.one else count_of(len(explanation.cases), "case")
     )
