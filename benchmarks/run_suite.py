@@ -21,7 +21,7 @@ from torchstone.core.records import Case, Outcome
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import list_built_in
 from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.worker_environment import warm_cache_folder
@@ -70,7 +70,7 @@ def run_cases(
     began = time.monotonic()
     with Session(start, settings.cache, print) as session:
         session.start_workers(list(settings.sources.values()), ["cpu"])
-        supervisor = session.supervisor(settings, Limits(600, None, jobs), Silent())
+        supervisor = session.supervisor(settings, WorkerLimits(600, None, jobs), Silent())
         outcomes = list(supervisor.execute(cases))
     seconds = time.monotonic() - began
     if bad := [outcome for outcome in outcomes if outcome.status != "pass"]:

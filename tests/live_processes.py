@@ -15,7 +15,7 @@ from torchstone.core.records import Case, Outcome, Reading, Variant
 from torchstone.core.run_file import decode_run
 from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 
 MARK = "TORCHSTONE_TEST_MARK"
 PATIENCE = 300.0
@@ -122,7 +122,7 @@ class Bench(NamedTuple):
         settings = Settings(
             sources={path.stem: {"kind": "file", "name": path.stem, "path": str(path)}}, threads=1, repeat=20
         )
-        supervisor = self.session.supervisor(settings, Limits(timeout, memory, jobs), self.watcher)
+        supervisor = self.session.supervisor(settings, WorkerLimits(timeout, memory, jobs), self.watcher)
         outcomes = list(supervisor.execute(cases))
         assert sorted(outcome.case.benchmark for outcome in outcomes) == sorted(names)
         return {outcome.case.benchmark: outcome for outcome in outcomes}

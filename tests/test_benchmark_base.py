@@ -68,7 +68,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     for name in set(sys.modules) - set(before):
         if not name.startswith("torch"):
             del sys.modules[name]
-    benchmark_base.take_noted()
+    benchmark_base.take_recorded()
 
 
 def names(source: dict[str, str]) -> list[str]:

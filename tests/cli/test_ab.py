@@ -65,15 +65,15 @@ def fails():
     return torch.sin, (torch.ones(64),)
 """
 QUICK = ("--device", "cpu", "--backend", "none", "--margin", "50%", "--budget", "2m")
-ARE_FORKED_APART = ab.are_forked_apart
+ARE_FORKED_APART = ab.need_separate_zygotes
 FILES = ("--output-a", "a.jsonl", "--output-b", "b.jsonl")
 
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Differences here are large: a tenth of a second tells them, and so do workers of the same two zygotes."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
-    monkeypatch.setattr(ab, "are_forked_apart", lambda _: False)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.1)
+    monkeypatch.setattr(ab, "need_separate_zygotes", lambda _: False)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -138,7 +138,7 @@ def test_the_same_thing_on_both_sides_is_allowed_with_a_caution_and_a_case_that_
 def test_sides_that_cannot_share_their_zygotes_get_new_ones_for_every_pair(
     torchstone: Command, write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ab, "are_forked_apart", ARE_FORKED_APART)
+    monkeypatch.setattr(ab, "need_separate_zygotes", ARE_FORKED_APART)
     renewed: list[Session] = []
     renew = Session.renew
 

@@ -26,7 +26,7 @@ Ab = Callable[..., FakeExecutor]
 @pytest.fixture
 def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ab]:
     """Has the commands to come use workers that answer as a function of their job says."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.0)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.0)
     monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "kept"))
     (tmp_path / "bench_ab.py").write_text("")
     chosen = []

@@ -10,11 +10,11 @@ from conftest import Command, start_on_terminal
 from torchstone.api.measuring import doctor
 from torchstone.measure.doctor import diagnosis
 from torchstone.measure.doctor.diagnosis import Finding, Level, diagnose
-from torchstone.measure.doctor.facts import Facts, Noise, TorchFacts
+from torchstone.measure.doctor.facts import MachineFacts, Noise, TorchFacts
 from torchstone.reporting.dialects.doctor_text import render_findings
 from torchstone.reporting.dialects.text_page import TextPage
 
-FACTS = Facts(torch=TorchFacts("2.13.0", 1.25), governor="powersave", noise=Noise(200, 0.004, 0.03))
+FACTS = MachineFacts(torch=TorchFacts("2.13.0", 1.25), governor="powersave", noise=Noise(200, 0.004, 0.03))
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_json_has_findings_and_facts(torchstone: Command) -> None:
 
 
 def test_without_torch_the_exit_code_is_3(torchstone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "inspect_machine", lambda: Facts(torch=TorchFacts(missing=True)))
+    monkeypatch.setattr(doctor, "inspect_machine", lambda: MachineFacts(torch=TorchFacts(missing=True)))
     ran = torchstone("doctor")
     assert ran.code == 3
     assert "torch is not installed" in ran.out

@@ -30,7 +30,7 @@ from live_processes import (
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.measure.measuring import Settings, case_file
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import hash_file
 from torchstone.worker.worker_environment import template_folder
 
@@ -443,7 +443,7 @@ def measure(
     """One benchmark, once."""
     source = {"kind": "file", "name": path.stem, "path": str(path)}
     settings = Settings({path.stem: source}, str(path.parent), threads=1, scenarios=scenarios, **more)
-    supervisor = bench.session.supervisor(settings, Limits(PATIENCE), Onlooker())
+    supervisor = bench.session.supervisor(settings, WorkerLimits(PATIENCE), Onlooker())
     (outcome,) = supervisor.execute([case_of(name, backend)])
     assert not any(each.startswith("case-") for each in os.listdir(bench.session.scratch))
     return outcome

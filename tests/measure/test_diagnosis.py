@@ -6,14 +6,14 @@ import pytest
 from msgspec import structs
 
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
-from torchstone.measure.doctor.facts import GIB, Accelerator, Facts, Noise, TorchFacts
+from torchstone.measure.doctor.facts import GIB, Accelerator, MachineFacts, Noise, TorchFacts
 
 H200 = Accelerator(0, "NVIDIA H200", memory=140 * GIB, persistence=True, clock_max=1980, clock_set=True)
 ALL_COUNTERS = {"hardware": "", "simulated": "", "python": "", "cpu_time": ""}
 NO_HARDWARE = ALL_COUNTERS | {
     "hardware": "perf_event_paranoid is 4; sudo sysctl kernel.perf_event_paranoid=2"
 }
-CALM = Facts(
+CALM = MachineFacts(
     python="python3",
     torch=TorchFacts("2.13.0", 1.2),
     compiler="g++ 12",
@@ -192,5 +192,5 @@ def test_without_torch_an_accelerator_is_not_called_unusable() -> None:
 
 
 def test_a_machine_of_which_nothing_is_known_gets_findings_too() -> None:
-    found = diagnose(Facts(system="Darwin"))
+    found = diagnose(MachineFacts(system="Darwin"))
     assert {finding.level for finding in found} == set(Level)

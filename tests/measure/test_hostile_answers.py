@@ -22,16 +22,16 @@ from torchstone.core.records import Case, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.contest import AbSettings, Contest
-from torchstone.measure.ab.pair import Player, play_pair
+from torchstone.measure.ab.pair import PairWorker, measure_pair
 from torchstone.measure.executors.fake import FakeExecutor, FakeLauncher, Script, Step, passes, survey_reply
 from torchstone.measure.executors.selection import using_executor
 from torchstone.measure.measuring import Settings, make_job
 from torchstone.measure.plan import Axes, Selection
 from torchstone.measure.procedures.rank_reports import Host, conclude, decode_host, with_efficiency
 from torchstone.measure.procedures.rounds import axes_of
-from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.runner import PlanRequest, prepare_run
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import Targets
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import Job, MakeCalls, MeasureJob, Order, SurveyJob
@@ -140,7 +140,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         def call(answer: Callable[[MeasureJob], Script], *cases: Case, **settings: Any) -> list[Outcome]:  # noqa: ANN401  (as the record has them)
             script.append(answer)
             told = Settings({"bench": SOURCE}, threads=1, **settings)
-            supervisor = session.supervisor(told, Limits(60.0), Onlooker())
+            supervisor = session.supervisor(told, WorkerLimits(60.0), Onlooker())
             outcomes = list(supervisor.execute(cases))
             assert {outcome.case for outcome in outcomes} == set(cases)
             return outcomes
@@ -262,15 +262,15 @@ def test_a_rank_whose_report_does_not_fit_is_at_fault(
 
 def play(answers: list[Callable[[], Script]], monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> Contest:
     """One pair of workers that are scripts, and the contest after it."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.0)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.0)
     case = case_of("performance")
     job = make_job(case, Settings({"bench": SOURCE}), "fork")
 
-    def starter(answer: Callable[[], Script]) -> Callable[[], Player]:
-        return lambda: Player(case, FakeLauncher("fork", lambda _: answer()), job, Limits(60.0))
+    def starter(answer: Callable[[], Script]) -> Callable[[], PairWorker]:
+        return lambda: PairWorker(case, FakeLauncher("fork", lambda _: answer()), job, WorkerLimits(60.0))
 
     starts = [starter(answer) for answer in answers]
-    played = play_pair(starts, random.Random(seed), case, Onlooker())  # noqa: S311
+    played = measure_pair(starts, random.Random(seed), case, Onlooker())  # noqa: S311
     contest = Contest(case, (case, case), 0, AbSettings())
     contest.take(played)
     read_back([contest.outcome(0, "")])
@@ -310,7 +310,7 @@ def test_a_worker_of_a_pair_whose_answer_does_not_fit_fails_alone(
 ) -> None:
     contest = play([GOOD_PLAYER, player(ready, None, None)], monkeypatch)
     assert contest.outcome(0, "").status == "pass"
-    contest.take(turns.Played(((), ()), contest._last))  # type: ignore[arg-type]
+    contest.take(turns.PairResult(((), ()), contest._last))  # type: ignore[arg-type]
     assert contest.verdict == "regression"
     assert "B failed: worker_died: the worker's answer makes no sense" in contest.reason
 
@@ -332,7 +332,7 @@ def survey_with(messages: Callable[[SurveyJob], list[Any]]) -> FakeExecutor:
     return Surveyed(lambda _: passes())
 
 
-REQUEST = Request(
+REQUEST = PlanRequest(
     Targets({"bench": SOURCE}),
     Axes(("performance",), ()),
     Selection(),

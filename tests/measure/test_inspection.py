@@ -16,8 +16,8 @@ from torchstone.measure.doctor.noise import (
     clock_step,
     compare_ticks,
     measure_noise,
+    read_ticks,
     summarize,
-    take_ticks,
 )
 from torchstone.worker.machine.accelerators import read_nvidia_reasons
 from torchstone.worker.machine.external_programs import ask
@@ -124,16 +124,16 @@ def test_load_is_what_others_used_and_the_busiest_are_named() -> None:
 
 
 def test_where_there_are_no_counters_of_time_there_is_no_load(tmp_path: Path) -> None:
-    assert take_ticks(tmp_path) is None
+    assert read_ticks(tmp_path) is None
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "stat").write_text("cpu 1 2\n")
-    assert take_ticks(tmp_path) is None
+    assert read_ticks(tmp_path) is None
 
 
 def test_this_process_is_among_those_seen() -> None:
     if not Path("/proc/stat").exists():
         pytest.skip("no /proc")
-    found = take_ticks()
+    found = read_ticks()
     assert found is None or os.getpid() in found.processes
 
 

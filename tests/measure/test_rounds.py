@@ -23,7 +23,14 @@ from torchstone.measure.procedures.rank_reports import (
     read_host,
     with_efficiency,
 )
-from torchstone.measure.procedures.rounds import Room, Sweep, axes_of, default_ranks, hosts_for, plan_sweep
+from torchstone.measure.procedures.rounds import (
+    RankCapacity,
+    Sweep,
+    axes_of,
+    default_ranks,
+    hosts_for,
+    plan_sweep,
+)
 from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, answer_for, make_part
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPart, RoundPlan
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, write_report
@@ -60,7 +67,7 @@ PLAN = RoundPlan("ddp", 2, timeout=5.0)
 
 
 def test_a_sweep_begins_without_a_strategy_and_grows_by_whole_hosts_in_the_end() -> None:
-    rounds = [dict(each) for each in plan_sweep(Sweep(collective="nccl"), Room(2, 8, "cuda device"))]
+    rounds = [dict(each) for each in plan_sweep(Sweep(collective="nccl"), RankCapacity(2, 8, "cuda device"))]
     assert [(each["strategy"], int(each["ranks"])) for each in rounds] == [
         ("none", 1), ("ddp", 1), ("ddp", 2), ("ddp", 4), ("ddp", 8), ("ddp", 16),
     ]  # fmt: skip
@@ -71,13 +78,13 @@ def test_a_sweep_begins_without_a_strategy_and_grows_by_whole_hosts_in_the_end()
 
 def test_every_bucket_size_is_a_round_and_only_ddp_has_buckets() -> None:
     sweep = Sweep((2,), ("ddp", "fsdp"), (1.0, 2.5), "gloo")
-    rounds = [dict(each) for each in plan_sweep(sweep, Room(1, 2, "core"))]
+    rounds = [dict(each) for each in plan_sweep(sweep, RankCapacity(1, 2, "core"))]
     assert [each.get("bucket_mb") for each in rounds] == ["1", "2.5", None]
 
 
 @given(st.integers(1, 5), st.integers(1, 20))
 def test_default_ranks_are_within_the_room_and_use_all_of_it(hosts: int, ranks: int) -> None:
-    room = Room(hosts, ranks, "device")
+    room = RankCapacity(hosts, ranks, "device")
     counts = default_ranks(room)
     assert counts[0] == 1
     assert counts[-1] == hosts * ranks
@@ -93,7 +100,7 @@ def test_default_ranks_are_within_the_room_and_use_all_of_it(hosts: int, ranks: 
     [(9, "there are 8 cuda devices"), (3, "")],
 )
 def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
-    room = Room(1, 8, "cuda device")
+    room = RankCapacity(1, 8, "cuda device")
     if not message:
         assert plan_sweep(Sweep((count,), ("fsdp",)), room)
         return
@@ -110,12 +117,12 @@ def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
 )
 def test_what_no_round_would_look_at_is_refused(sweep: Sweep, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        plan_sweep(sweep, Room(1, 8, "core"))
+        plan_sweep(sweep, RankCapacity(1, 8, "core"))
 
 
 def test_part_of_a_second_host_is_refused() -> None:
     with pytest.raises(UsageError, match="whole hosts"):
-        plan_sweep(Sweep((12,)), Room(2, 8, "cuda device"))
+        plan_sweep(Sweep((12,)), RankCapacity(2, 8, "cuda device"))
 
 
 def test_scaling_trains_without_a_compiler_unless_one_is_named() -> None:
@@ -248,7 +255,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
             return 5
 
     line = Line()
-    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], line)
+    host_group = HostGroup(RankCapacity(2, 1, "rank"), ["a", "b"], line)
     procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: str(tmp_path), host_group)
     job = procedure.next_job()
     assert job is not None
@@ -272,7 +279,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
 def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
     lost: set[int], differences: dict[int, str], status: str, message: str
 ) -> None:
-    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], None, differences)
+    host_group = HostGroup(RankCapacity(2, 1, "rank"), ["a", "b"], None, differences)
     host_group.lost = lost
     procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: "", host_group)
     assert procedure.next_job() is None
@@ -283,7 +290,7 @@ def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
 
 def test_a_round_for_more_hosts_than_there_are_does_not_begin() -> None:
     case = structs.replace(CASE, variant=structs.replace(CASE.variant, further=axes_of("ddp", 16, "gloo")))
-    procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(Room(1, 8, "rank"), ["a"]))
+    procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(RankCapacity(1, 8, "rank"), ["a"]))
     assert procedure.next_job() is None
     assert procedure.outcome().status == "infra_error"
     assert "needs 2 hosts, and there is 1" in str(procedure.outcome().failure)

@@ -17,7 +17,7 @@ import pytest
 from live_processes import MARK, Bench, expect_no_process, marked_processes, wait_until
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
-from torchstone.measure.answers import answer_of
+from torchstone.measure.answers import wait_for_answer
 from torchstone.measure.executors.local import Spawner
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.session import Session
@@ -158,7 +158,7 @@ def test_the_process_that_forks_has_a_single_thread(bench: Bench) -> None:
 
 def test_workers_can_be_started_without_a_keeper(tmp_path: Path) -> None:
     spawner = Spawner(worker_environment.worker_variables(str(tmp_path)))
-    answer = answer_of(spawner.launch(SurveyJob(torch=False)), spawner, 60)
+    answer = wait_for_answer(spawner.launch(SurveyJob(torch=False)), spawner, 60)
     assert answer == SurveyReply((), (), ())
     worker = spawner.launch(SurveyJob(torch=False))
     spawner.close()

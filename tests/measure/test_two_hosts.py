@@ -159,13 +159,13 @@ def test_a_collective_ends_in_its_time_when_the_link_is_cut(
 
 LINE = """
 import json, os, sys, time
-from torchstone.measure.hosts.host_group import HostLostError, Line, find_place, wait_for_leader
+from torchstone.measure.hosts.host_group import HostLostError, HostConnection, find_position, wait_for_leader
 def say(**told): print(json.dumps({"at": time.monotonic(), **told}), flush=True)
-place = find_place(os.environ)
+place = find_position(os.environ)
 if place.local_rank:
     sys.exit(wait_for_leader(place))
-line = Line(place, 60, silence=4)
-say(facts=line.introduce({"host": os.uname().nodename}), interface=line.interface(), agent=place.agent_store)
+line = HostConnection(place, 60, silence=4)
+say(facts=line.exchange_facts({"host": os.uname().nodename}), interface=line.interface(), agent=place.agent_store)
 number = 0
 if place.index == 0:
     while number < 3 or "--cut" in sys.argv:

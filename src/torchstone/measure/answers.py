@@ -14,7 +14,7 @@ from torchstone.worker.protocol.replies import ErrorReply, LookingAt, Malformed,
 Answer = SurveyReply | Primed | ErrorReply
 
 
-class SilentWorkerError(Exception):
+class NoAnswerError(Exception):
     """A worker has not answered: the problem, the file that it was importing, and the end of its log."""
 
     def __init__(self, problem: str, path: str, log: str) -> None:
@@ -22,8 +22,8 @@ class SilentWorkerError(Exception):
         self.problem, self.path, self.log = problem, path, log
 
 
-def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
-    """Wait for the last reply of a worker whose job is an answer, not a measurement. SilentWorkerError says why there is none."""
+def wait_for_answer(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
+    """Wait for the last reply of a worker whose job is an answer, not a measurement. NoAnswerError says why there is none."""
     deadline = time.monotonic() + timeout
     closed, path = False, ""
     try:
@@ -37,11 +37,11 @@ def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
                     return answer
             if worker.exit_code is not None:
                 problem = f"the worker {describe_exit(worker.exit_code)}"
-                raise SilentWorkerError(problem, path, worker.log_tail())
+                raise NoAnswerError(problem, path, worker.log_tail())
             time.sleep(0.005)
         worker.show_stacks()
         time.sleep(STACKS_WAIT)
-        raise SilentWorkerError(f"the worker did not answer within {timeout:g} s", path, worker.log_tail())
+        raise NoAnswerError(f"the worker did not answer within {timeout:g} s", path, worker.log_tail())
     finally:
         worker.kill()
         worker.close()

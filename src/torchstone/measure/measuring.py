@@ -22,8 +22,8 @@ __all__ = [
     "Settings",
     "case_file",
     "check_artifacts",
-    "leaves_measuring_to",
     "make_job",
+    "measures_itself",
     "provenance_of",
     "settings_of_run",
 ]
@@ -122,7 +122,7 @@ def _fault_of_source(source: dict[str, str]) -> str:
             return f"unknown source kind '{kind}': expected suite, file or package"
 
 
-def leaves_measuring_to(settings: Settings, case: Case) -> bool:
+def measures_itself(settings: Settings, case: Case) -> bool:
     """Whether a case is counted work that measures itself."""
     return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
 
@@ -172,7 +172,7 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
         cache=settings.cache,
         # Whoever measures times needs a worker whose clock is right: no simulated one.
         counting=CountPlan(
-            "cpu_time" if leaves_measuring_to(settings, case) else settings.counter or "",
+            "cpu_time" if measures_itself(settings, case) else settings.counter or "",
             settings.repeat,
             settings.profile,
         ),

@@ -16,7 +16,7 @@ RESIDENT = (
 )
 
 
-class Held(NamedTuple):
+class HeldMemory(NamedTuple):
     """Bytes that processes hold together, and the measure that says so."""
 
     bytes: int
@@ -44,7 +44,7 @@ class MemoryWatch:
         if sum(sizes.values()) <= self._limit:
             return ""
         began = time.monotonic()
-        held = held_by(sizes)
+        held = memory_held(sizes)
         now = time.monotonic()
         self._next_look = now + (now - began) / _SHARE_OF_TIME
         if held.bytes <= self._limit:
@@ -73,7 +73,7 @@ def _resident_bytes(pid: int) -> int | None:
     return sum(fields)
 
 
-def held_by(resident: Mapping[int, int], root: str = "/proc") -> Held:
+def memory_held(resident: Mapping[int, int], root: str = "/proc") -> HeldMemory:
     """What processes hold together: proportional set sizes, swap included; the resident size of each that has none to read."""
     total, measure = 0, PROPORTIONAL
     for pid, size in resident.items():
@@ -84,7 +84,7 @@ def held_by(resident: Mapping[int, int], root: str = "/proc") -> Held:
         except (OSError, ValueError, IndexError):
             if size and os.path.exists(f"{root}/{pid}"):
                 total, measure = total + size, RESIDENT
-    return Held(total, measure)
+    return HeldMemory(total, measure)
 
 
 def _fields_of(path: str, names: tuple[str, ...]) -> list[int]:

@@ -25,12 +25,12 @@ from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal
-from torchstone.measure.measuring import Settings, leaves_measuring_to, provenance_of
+from torchstone.measure.measuring import Settings, measures_itself, provenance_of
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
-from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
+from torchstone.measure.procedures.rounds import RankCapacity, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session, TargetsSurvey
-from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.measure.supervisor import Watcher, WorkerLimits
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
 from torchstone.worker.protocol.codec import to_json
@@ -41,7 +41,7 @@ from torchstone.worker.sources import Source
 RUNS = os.path.join(".torchstone", "runs")
 
 
-class Request(Struct, frozen=True):
+class PlanRequest(Struct, frozen=True):
     """What a person asked to have measured. Axes that were left open have the defaults of the machine filled in."""
 
     targets: Targets
@@ -53,7 +53,7 @@ class Request(Struct, frozen=True):
     label: str = ""
 
 
-def prepare_run(request: Request, session: Session, *, keeps_going: bool = False) -> Run:
+def prepare_run(request: PlanRequest, session: Session, *, keeps_going: bool = False) -> Run:
     """Look at the machine and the sources, and plan: a run without outcomes yet. With ``keeps_going``, it names files that cannot be imported."""
     surveyed = survey_for(request, session, keeps_going=keeps_going)
     found = surveyed.survey
@@ -68,7 +68,7 @@ def prepare_run(request: Request, session: Session, *, keeps_going: bool = False
     axes = structs.replace(axes, asked_devices=request.axes.devices)
     listings = read_listings(found.sources)
     settings = structs.replace(settings, sources=_defining(settings.sources, listings))
-    if is_scaled(request.axes, listings):
+    if trains_ranks(request.axes, listings):
         settings, axes = plan_rounds(settings, axes, found.collectives or CollectivesFound(), session)
     cases = plan_cases(listings, axes, selection)
     settings = with_counter(settings, cases, session.cautions)
@@ -105,7 +105,7 @@ def _defining(sources: Mapping[str, Source], listings: Collection[Listing]) -> d
     return {suite: source for suite, source in sources.items() if suite in suites}
 
 
-def is_scaled(axes: Axes, listings: Collection[Listing]) -> bool:
+def trains_ranks(axes: Axes, listings: Collection[Listing]) -> bool:
     """Whether anything is to be trained on several ranks: asked for, or what a benchmark is for."""
     if axes.probes:
         return Probe.SCALING in axes.probes
@@ -137,11 +137,11 @@ def plan_rounds(
             advice=f"torchrun --nproc-per-node {found.rooms}",
         )
     if not room.unit:
-        room = Room(1, found.rooms, unit)
+        room = RankCapacity(1, found.rooms, unit)
         most = max(settings.ranks, default=1)
         if device == "cpu" and most > room.ranks:
             session.cautions.append(make_caution(CautionKind.RANKS_SHARE_CORES, ranks=most, cores=room.ranks))
-            room = Room(1, most, unit)
+            room = RankCapacity(1, most, unit)
         session.host_group.room = room
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
     threads = settings.threads or (1 if device == "cpu" else None)
@@ -167,7 +167,7 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[Cau
     return structs.replace(settings, counter=counter)
 
 
-def survey_for(request: Request, session: Session, *, keeps_going: bool = False) -> TargetsSurvey:
+def survey_for(request: PlanRequest, session: Session, *, keeps_going: bool = False) -> TargetsSurvey:
     """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
     sources = list(request.targets.sources.values())
     surveyed = session.survey_targets(
@@ -201,7 +201,7 @@ def survey_for(request: Request, session: Session, *, keeps_going: bool = False)
     return surveyed
 
 
-def _compile_trial(request: Request) -> CompileTrial | None:
+def _compile_trial(request: PlanRequest) -> CompileTrial | None:
     """The options of ``torch.compile`` beyond a case's own axes, for trying whether it takes them; None where there are none."""
     settings = request.settings
     if not settings.compile_mode and not settings.options:
@@ -223,7 +223,7 @@ def _unknown_backend(backend: str, known: Sequence[str]) -> UsageError:
     )
 
 
-def look_again(run: Run, suites: Collection[str], session: Session) -> SurveyReply:
+def survey_again(run: Run, suites: Collection[str], session: Session) -> SurveyReply:
     """What a worker sees today of what a run was made from: these of its suites, the devices, the environment."""
     settings = run.settings
     found = session.survey(
@@ -246,17 +246,17 @@ def _devices_of(run: Run, suites: Collection[str]) -> list[str]:
     return sorted(devices | {run.environment.device or "cpu"})
 
 
-def check_same_world(run: Run, session: Session, path: str) -> None:
+def check_same_environment(run: Run, session: Session, path: str) -> None:
     """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
-    found = look_again(run, sorted({case.suite for case in run.plan}), session)
-    check_stated(run.plan, found, path)
+    found = survey_again(run, sorted({case.suite for case in run.plan}), session)
+    check_axes_stated(run.plan, found, path)
     changed = differences(environment_of(found), run.environment) + find_edits(run, dirty_too=True)
     session.cautions += unknowns(environment_of(found), run.environment)
     check_hosts(run, run.plan, session)
     refuse_to_finish(changed)
 
 
-def check_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None:
+def check_axes_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None:
     """Refuse cases of a run file that lack an axis which their benchmark cannot be built or measured without."""
     listings = {(each.suite, each.name): each for each in read_listings(found.sources)}
     for case in cases:
@@ -287,7 +287,7 @@ def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
     if run.settings.layout is None:
         return
     hosts, ranks = run.settings.layout
-    planned, host_group = Room(hosts, ranks, "rank"), session.host_group
+    planned, host_group = RankCapacity(hosts, ranks, "rank"), session.host_group
     for count in {ranks_in(case) for case in cases if case.probe == Probe.SCALING}:
         needed, _ = there = hosts_for(count, planned)
         if there != hosts_for(count, host_group.room) or needed > len(host_group.names):
@@ -327,7 +327,7 @@ def default_output(run: Run) -> str:
     return os.path.join(RUNS, f"{run.id}.jsonl")
 
 
-def choose_limits(settings: Settings, run: Run) -> Limits:
+def choose_limits(settings: Settings, run: Run) -> WorkerLimits:
     """As many workers at once as have cores of their own: more would disturb whichever is being timed.
 
     On an accelerator it is one, for compiling and warming up use the device too.
@@ -342,7 +342,7 @@ def choose_limits(settings: Settings, run: Run) -> Limits:
         jobs = max(1, _cores() // max(1, settings.threads or 1))
     else:
         jobs = 1
-    return Limits(settings.timeout, settings.memory_limit, jobs)
+    return WorkerLimits(settings.timeout, settings.memory_limit, jobs)
 
 
 def _cores() -> int:
@@ -357,7 +357,7 @@ def measure(
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]
     limits = choose_limits(settings, run)
-    timed = [case for case in pending if leaves_measuring_to(settings, case)]
+    timed = [case for case in pending if measures_itself(settings, case)]
     counted = [case for case in pending if case not in timed]
 
     def execute() -> Generator[Outcome, None, None]:

@@ -16,19 +16,19 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
-from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
+from torchstone.measure.answers import Answer, NoAnswerError, wait_for_answer
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
 from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
 from torchstone.measure.procedures.compile_cache_procedure import Account, CacheProcedure
 from torchstone.measure.procedures.procedure import Procedure, SingleProcedure
-from torchstone.measure.procedures.rounds import Room
+from torchstone.measure.procedures.rounds import RankCapacity
 from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, plan_of
 from torchstone.measure.procedures.trials import TrialsProcedure
-from torchstone.measure.simulation import BothLaunchers, counting_folder, start_simulation
-from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.simulation import SimulationLauncher, counting_folder, start_simulation
+from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.measure.targets import Targets, leave_out_empty
-from torchstone.measure.torch_loading import cannot_load, no_torch
+from torchstone.measure.torch_loading import torch_loading_error, torch_missing_error
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
 from torchstone.worker.process_tree import terminated_as_interrupted, undisturbed
@@ -78,7 +78,7 @@ class Session:
         self._simulated_template = ""
         self.cautions: list[Caution] = []
         self.trusts_artifacts = False
-        self.host_group = HostGroup(Room(1, 1, ""), (socket.gethostname(),))
+        self.host_group = HostGroup(RankCapacity(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
@@ -127,7 +127,7 @@ class Session:
             self.cautions.append(make_caution(CautionKind.WORKERS_SPAWNED, problem=problem))
         self._start_keeper("spawn", variables)
 
-    def spawn_instead(self) -> None:
+    def switch_to_spawn(self) -> None:
         """Start no more workers by forking, for what they are compared with cannot be forked; has to be started again."""
         if self._launcher is not None:
             self._end_launcher(self._launcher)
@@ -155,7 +155,7 @@ class Session:
         )
         request = LauncherRequest(start, variables, setup, log_path, self.world.python, (lock,))
         keeper = self._executor.open(request)
-        self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
+        self._launcher = SimulationLauncher(keeper)  # closed with the session from here on, whatever happens
         reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if isinstance(reply, KeeperBroken):
             raise self._broken(reply.broken, log_path)
@@ -174,7 +174,7 @@ class Session:
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
             said = file.read()
-        return cannot_load(problem, said, self.world.python)
+        return torch_loading_error(problem, said, self.world.python)
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
@@ -226,16 +226,16 @@ class Session:
         if not isinstance(answer, ErrorReply):
             raise CannotMeasureError("the worker's answer is not a survey")
         if answer.is_of_torch:
-            raise cannot_load(answer.message, answer.traceback, self.world.python)
+            raise torch_loading_error(answer.message, answer.traceback, self.world.python)
         if "No module named 'torch'" in answer.message:
-            raise no_torch(self.world.python)
+            raise torch_missing_error(self.world.python)
         raise source_error(answer)
 
     def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
         try:
-            return answer_of(self.launcher.launch(job), self.launcher, patience)
-        except SilentWorkerError as silent:
-            raise silence_error(silent) from None
+            return wait_for_answer(self.launcher.launch(job), self.launcher, patience)
+        except NoAnswerError as silent:
+            raise no_answer_error(silent) from None
 
     def preload(self, libraries: Sequence[str]) -> None:
         """Import libraries once, before workers are forked, if they allow it."""
@@ -252,9 +252,9 @@ class Session:
             return
         job = PrimeJob(self.template, self._temporary())
         try:
-            answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
+            answer = wait_for_answer(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
             problem = answer.message if isinstance(answer, ErrorReply) else ""
-        except SilentWorkerError as silent:
+        except NoAnswerError as silent:
             problem = silent.problem
         if problem:
             self._tell(f"caution: no warm-up compile: {problem}")
@@ -262,7 +262,7 @@ class Session:
     def _start_simulation(self) -> str:
         """Get ready to start workers that valgrind executes, if that has not been done; gives the template for their caches."""
         launcher = self.launcher
-        if not isinstance(launcher, BothLaunchers):
+        if not isinstance(launcher, SimulationLauncher):
             raise CannotMeasureError("the simulated counter works on Linux only")
         if launcher.simulated is None:
             self._tell("loading torch under valgrind, which takes about half a minute")
@@ -289,7 +289,7 @@ class Session:
             case, job, plan_of(case, settings), lambda: folders.make("round"), self.host_group
         )
 
-    def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
+    def supervisor(self, settings: Settings, limits: WorkerLimits, watcher: Watcher) -> Supervisor:
         """A supervisor whose workers measure cases of these settings."""
 
         def procedure(case: Case, number: int) -> Procedure:
@@ -360,7 +360,7 @@ def source_error(reply: ErrorReply) -> InputError | UsageError:
     return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
 
 
-def silence_error(silent: SilentWorkerError) -> InputError | UsageError:
+def no_answer_error(silent: NoAnswerError) -> InputError | UsageError:
     """The error for a worker that has not answered; its log may know the line of the file that it was importing."""
     advice = _last_lines(silent.log)
     if not silent.path:

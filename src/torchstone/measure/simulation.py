@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from torchstone.measure.executors.local import KeeperLauncher
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
 from torchstone.measure.executors.worker_handle import Worker
-from torchstone.measure.torch_loading import cannot_load
+from torchstone.measure.torch_loading import torch_loading_error
 from torchstone.worker import worker_environment
+from torchstone.worker.cache_template import is_filled
 from torchstone.worker.probes.counting.available import find_valgrind_problem
 from torchstone.worker.protocol.jobs import Job, MeasureJob
 from torchstone.worker.protocol.keeper_messages import KeeperSetup
@@ -77,8 +78,6 @@ def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeeperLau
 
 def _fill_template(variables: dict[str, str], setup: KeeperSetup, log: str) -> None:
     """Have the compiler probed and its headers precompiled by a process that is not simulated: it is done sooner by far."""
-    from torchstone.worker.cache_template import is_filled  # noqa: PLC0415  (only here)
-
     if is_filled(setup.template):
         return
     plain = KeeperLauncher("fork", variables, setup, log)
@@ -91,10 +90,10 @@ def _require_ready(keeper: KeeperLauncher, log: str, when: str) -> None:
         said = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:
             said = file.read()
-        raise cannot_load(str(problem), said, sys.executable, f" {when}")
+        raise torch_loading_error(str(problem), said, sys.executable, f" {when}")
 
 
-class BothLaunchers:
+class SimulationLauncher:
     """Starts simulated workers for jobs that are to be counted by simulation, once ``simulated`` is there, and ordinary ones for all others."""
 
     def __init__(self, ordinary: Launcher) -> None:

@@ -55,7 +55,7 @@ class Watcher(Protocol):
         """Some time has passed."""
 
 
-class Limits(Struct, frozen=True):
+class WorkerLimits(Struct, frozen=True):
     """What a case may use: seconds of its own (waiting for its turn is not counted), bytes of memory; and how many run at once."""
 
     timeout: float
@@ -115,7 +115,7 @@ class Supervisor:
     def __init__(
         self,
         launcher: Launcher,
-        limits: Limits,
+        limits: WorkerLimits,
         make_procedure: Callable[[Case, int], Procedure],
         cleanup: Callable[[int], None],
         watcher: Watcher,

@@ -10,15 +10,15 @@ from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.worker.worker_environment import error_log
 
 
-def no_torch(python: str) -> CannotMeasureError:
+def torch_missing_error(python: str) -> CannotMeasureError:
     """The error for an interpreter without torch."""
     return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
 
 
-def cannot_load(problem: str, log: str, python: str, when: str = "") -> CannotMeasureError:
+def torch_loading_error(problem: str, log: str, python: str, when: str = "") -> CannotMeasureError:
     """The error for a torch that raised ``problem`` while it was loaded; ``log`` is all that the process printed, with the traceback."""
     if "No module named 'torch'" in problem:
-        return no_torch(python)
+        return torch_missing_error(python)
     message = f"torch cannot be loaded{when}: {summarise_error(problem)}"
     path = error_log()
     text = clean_log(redact(log)).strip() or redact(problem)

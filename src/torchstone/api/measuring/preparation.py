@@ -16,12 +16,12 @@ from torchstone.core.records import Case
 from torchstone.core.run_settings import Settings, fault_of_record
 from torchstone.core.text.redaction import redact
 from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
-from torchstone.measure.runner import Request
+from torchstone.measure.runner import PlanRequest
 from torchstone.measure.targets import resolve_targets
 from torchstone.worker.sources import Source
 
 
-def prepare_request(request: RunRequest) -> Request:
+def prepare_request(request: RunRequest) -> PlanRequest:
     """The request as the measuring side takes it; a value that cannot be meant is an error before anything is started."""
     check_patterns("-k", request.filters)
     check_patterns("--exclude", request.exclusions)
@@ -31,7 +31,7 @@ def prepare_request(request: RunRequest) -> Request:
     field, problem = fault_of_record(settings)
     if problem:
         raise UsageError(f"--{field.partition('[')[0].replace('_', '-')}: {problem}")
-    return Request(
+    return PlanRequest(
         resolved,
         _axes(request),
         Selection(request.only, request.filters, request.exclusions),

@@ -23,7 +23,7 @@ from torchstone.core.run_settings import CACHES, STARTS, STRATEGIES
 from torchstone.core.vocabulary import COUNTERS, DEFAULT_SCENARIOS, SCENARIOS
 from torchstone.define.benchmarks import DTYPES, SIZES
 from torchstone.measure.procedures.rounds import DEFAULT_STRATEGIES
-from torchstone.measure.runner import Request
+from torchstone.measure.runner import PlanRequest
 
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 
@@ -123,6 +123,6 @@ def make_run_request(targets: tuple[str, ...], values: Mapping[str, Any]) -> Run
     return request_of(RunRequest, OPTIONS, values, targets=targets)
 
 
-def make_request(targets: tuple[str, ...], values: Mapping[str, Any]) -> Request:
+def make_request(targets: tuple[str, ...], values: Mapping[str, Any]) -> PlanRequest:
     """The same as the measuring side takes it."""
     return prepare_request(make_run_request(targets, values))

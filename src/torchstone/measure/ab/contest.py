@@ -17,7 +17,7 @@ from torchstone.gate.judge import judge
 from torchstone.gate.policy import comparison_policy
 from torchstone.gate.verdicts import Ruling
 from torchstone.gate.weigh import weigh
-from torchstone.measure.ab.pair import Played
+from torchstone.measure.ab.pair import PairResult
 
 METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
 _OFTEN = 2  # failures more than the other side's: one may be the machine's
@@ -101,7 +101,7 @@ class Contest:
         found = self.comparison
         return Effect(found.ratio, found.low, found.high) if found else None
 
-    def take(self, played: Played) -> None:
+    def take(self, played: PairResult) -> None:
         """Take a pair, and look whether it decides."""
         self._last = played.outcomes
         for side, outcome in enumerate(played.outcomes):
@@ -141,7 +141,7 @@ class Contest:
         verdict = Verdict.REGRESSION if b >= a + _OFTEN else ruling.verdict
         return structs.replace(ruling, verdict=verdict, detail="; ".join(named))
 
-    def _take_failure(self, failed: tuple[bool, bool], played: Played) -> None:
+    def _take_failure(self, failed: tuple[bool, bool], played: PairResult) -> None:
         """A failure decides once it has come twice in a row: the first may be the machine's. One that took all its time is not tried again."""
         is_final = failed == self._failed or any(
             each.status in {"timeout", NOT_AVAILABLE} for each in played.outcomes

@@ -17,12 +17,12 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
-from torchstone.measure.ab.pair import Played, Player, code_of_outcome, play_pair, with_pair
+from torchstone.measure.ab.pair import PairResult, PairWorker, measure_pair, origin_of_outcome, with_pair
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.journal import Journal
 from torchstone.measure.procedures.procedure import SingleProcedure
-from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.worker.protocol.jobs import MeasureJob
 
 NANOSECONDS_A_MILLISECOND = 1e6
@@ -59,7 +59,9 @@ def _common_case(case: Case, sides: Sequence[Side]) -> Case:
 class PairRunner:
     """Measures pairs of workers of two sides."""
 
-    def __init__(self, sides: Sequence[Side], settings: AbSettings, limits: Limits, watcher: Watcher) -> None:
+    def __init__(
+        self, sides: Sequence[Side], settings: AbSettings, limits: WorkerLimits, watcher: Watcher
+    ) -> None:
         self.sides = sides
         self.settings = settings
         self._limits = limits
@@ -77,7 +79,7 @@ class PairRunner:
         """
         began = time.monotonic()
         self._watcher.started(contest.case)
-        if contest.number in self._played and are_forked_apart(self.sides):
+        if contest.number in self._played and need_separate_zygotes(self.sides):
             for wait in [side.session.renew() for side in self.sides]:
                 wait()
             self._played.clear()
@@ -111,11 +113,11 @@ class PairRunner:
         is_same = self.sides[0].session.world == self.sides[1].session.world
         return launchers[::-1] if is_same and self._chance.random() < 0.5 else launchers
 
-    def _time_both(self, contest: Contest) -> Played:
+    def _time_both(self, contest: Contest) -> PairResult:
         """A worker of each side, taking turns."""
 
-        def starter(launcher: Launcher, case: Case, job: MeasureJob) -> Callable[[], Player]:
-            return lambda: Player(case, launcher, with_pair(job, takes_turns=True), self._limits)
+        def starter(launcher: Launcher, case: Case, job: MeasureJob) -> Callable[[], PairWorker]:
+            return lambda: PairWorker(case, launcher, with_pair(job, takes_turns=True), self._limits)
 
         jobs = self._jobs(contest, fresh=self.settings.fresh)
         if self.settings.slow_down:  # else calls are as they are
@@ -124,11 +126,11 @@ class PairRunner:
                 for job, share in zip(jobs, (0.0, self.settings.slow_down), strict=True)
             ]
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
-        played = play_pair(starts, self._chance, contest.case, self._watcher)
+        played = measure_pair(starts, self._chance, contest.case, self._watcher)
         one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in played.times)
         return structs.replace(played, times=(one, other))
 
-    def _compile_both(self, contest: Contest) -> Played:
+    def _compile_both(self, contest: Contest) -> PairResult:
         """A worker of each side that compiles from nothing, one after the other."""
         jobs, launchers = self._jobs(contest, fresh=True), self._launchers()
         outcomes: dict[int, Outcome] = {}
@@ -137,9 +139,9 @@ class PairRunner:
             with closing(supervisor.execute([contest.planned[number]])) as ended:
                 (outcomes[number],) = ended
         pair = (outcomes[0], outcomes[1])
-        codes = [code_of_outcome(each) for each in pair]
+        codes = [origin_of_outcome(each) for each in pair]
         one, other = (_compile_times(each) for each in pair)
-        return Played((one, other), pair, (codes[0], codes[1]))
+        return PairResult((one, other), pair, (codes[0], codes[1]))
 
     def _supervisor(self, launcher: Launcher, job: MeasureJob) -> Supervisor:
         quick = replace(job, options=replace(job.options, repeat=1))
@@ -148,7 +150,7 @@ class PairRunner:
         )
 
 
-def are_forked_apart(sides: Sequence[Side]) -> bool:
+def need_separate_zygotes(sides: Sequence[Side]) -> bool:
     """Whether each side needs zygotes of its own: it has another interpreter, other code or other variables."""
     forked = any(side.session.launcher.start == "fork" for side in sides)
     return forked and sides[0].session.world != sides[1].session.world

@@ -17,13 +17,13 @@ from torchstone.measure.case_end import Ending, LastReply, make_outcome, out_of_
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
-from torchstone.measure.supervisor import Limits, Watcher, is_last
+from torchstone.measure.supervisor import Watcher, WorkerLimits, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
 from torchstone.worker.protocol.replies import PHASES, Malformed, PhaseReply, Reply, TurnReady, TurnTaken
 
 TURN = 2_000_000  # nanoseconds that a turn should take: calls are timed together until they do
 MOST_CALLS = 100_000
-LONGEST_PLAY = 1.0  # seconds
+LONGEST_PAIR = 1.0  # seconds
 FEWEST_EXCHANGES = 7
 MOST_EXCHANGES = 300
 SETTLING_EXCHANGES = 2  # not counted: after loading, caches and clock rates are not yet what they will be
@@ -31,7 +31,7 @@ _TICK = 0.05
 _EXIT_WAIT = 5.0
 
 
-class Code(Struct, frozen=True):
+class CodeOrigin(Struct, frozen=True):
     """Where a worker had its code from: modules that should not come from where they do, and the files of its worktree that it imported."""
 
     strays: tuple[str, ...] = ()
@@ -39,17 +39,17 @@ class Code(Struct, frozen=True):
     is_known: bool = False
 
 
-def code_of(ready: TurnReady) -> Code:
+def origin_of_reply(ready: TurnReady) -> CodeOrigin:
     """What a worker says about its code."""
-    return Code(ready.strays or (), ready.imported or (), ready.imported is not None)
+    return CodeOrigin(ready.strays or (), ready.imported or (), ready.imported is not None)
 
 
-def code_of_outcome(outcome: Outcome) -> Code:
+def origin_of_outcome(outcome: Outcome) -> CodeOrigin:
     """What the worker of a case said about its code."""
     told = (outcome.extra or {}).get("code")
     if told is None:
-        return Code()
-    return Code(tuple(told.get("strays", ())), tuple(told.get("imported", ())), is_known=True)
+        return CodeOrigin()
+    return CodeOrigin(tuple(told.get("strays", ())), tuple(told.get("imported", ())), is_known=True)
 
 
 def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (of any type that a field has)
@@ -57,12 +57,12 @@ def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (
     return replace(job, pair=replace(job.pair or PairPart(), **changes))
 
 
-class Played(Struct, frozen=True):
+class PairResult(Struct, frozen=True):
     """What came of a pair, A's first: nanoseconds a call for each turn, and how each worker ended."""
 
     times: tuple[tuple[float, ...], tuple[float, ...]]
     outcomes: tuple[Outcome, Outcome]
-    code: tuple[Code, Code] = (Code(), Code())
+    code: tuple[CodeOrigin, CodeOrigin] = (CodeOrigin(), CodeOrigin())
 
     @property
     def log_ratio(self) -> float:
@@ -72,10 +72,10 @@ class Played(Struct, frozen=True):
         return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
-class Player:
+class PairWorker:
     """One worker of a pair as the parent sees it. What it says is checked before it is believed: it shares its process with a model."""
 
-    def __init__(self, case: Case, launcher: Launcher, job: MeasureJob, limits: Limits) -> None:
+    def __init__(self, case: Case, launcher: Launcher, job: MeasureJob, limits: WorkerLimits) -> None:
         self._case = case
         self._launcher = launcher
         self._limits = limits
@@ -89,7 +89,7 @@ class Player:
         self.phase: str = PHASES[0]
         self.each: float | None = None
         self.took: float | None = None
-        self.code = Code()
+        self.code = CodeOrigin()
         self.worker = launcher.launch(job)
         self._memory = MemoryWatch(self.worker.pid, limits.memory)
 
@@ -127,7 +127,7 @@ class Player:
             self.phase = reply.phase
         elif isinstance(reply, TurnReady):
             self.each = reply.each
-            self.code = code_of(reply)
+            self.code = origin_of_reply(reply)
             self._idle_since = time.monotonic()
         elif isinstance(reply, TurnTaken):
             self.took = reply.took
@@ -184,12 +184,12 @@ class Player:
         self.worker.close()
 
 
-def play_pair(
-    start: Sequence[Callable[[], Player]], chance: random.Random, case: Case, watcher: Watcher
-) -> Played:
+def measure_pair(
+    start: Sequence[Callable[[], PairWorker]], chance: random.Random, case: Case, watcher: Watcher
+) -> PairResult:
     """Start a worker of A and one of B, in an order that chance decides, and have them take turns if both come so far."""
     order = [0, 1] if chance.random() < 0.5 else [1, 0]
-    players: dict[int, Player] = {}
+    players: dict[int, PairWorker] = {}
     try:
         for side in order:
             players[side] = start[side]()
@@ -203,14 +203,14 @@ def play_pair(
             each.give_turn(0)
         _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher)
         outcomes = (players.pop(0).end(), players.pop(1).end())
-        return Played((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
+        return PairResult((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
     finally:
         for each in players.values():
             each.drop()
 
 
 def _take_turns(
-    pair: tuple[Player, Player], chance: random.Random, case: Case, watcher: Watcher
+    pair: tuple[PairWorker, PairWorker], chance: random.Random, case: Case, watcher: Watcher
 ) -> list[tuple[float, ...]]:
     """Exchanges of one turn each, with the same number of calls, in an order that chance decides anew every time."""
     fastest = min(each.each or TURN for each in pair)
@@ -218,7 +218,7 @@ def _take_turns(
     exchanges: list[tuple[float, float]] = []
     began = time.monotonic()
     while len(exchanges) < SETTLING_EXCHANGES + MOST_EXCHANGES and (
-        time.monotonic() - began < LONGEST_PLAY or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
+        time.monotonic() - began < LONGEST_PAIR or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
     ):
         for side in (0, 1) if chance.random() < 0.5 else (1, 0):
             if not _take_turn(pair[side], calls, case, watcher):
@@ -227,7 +227,7 @@ def _take_turns(
     return [tuple(side) for side in zip(*exchanges[SETTLING_EXCHANGES:], strict=True)]
 
 
-def _take_turn(player: Player, calls: int, case: Case, watcher: Watcher) -> bool:
+def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher) -> bool:
     """One turn of one worker; says whether it came to its end."""
     player.give_turn(calls)
     _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher)
@@ -235,7 +235,7 @@ def _take_turn(player: Player, calls: int, case: Case, watcher: Watcher) -> bool
 
 
 def _wait_until(
-    players: Sequence[Player], condition: Callable[[], bool], case: Case, watcher: Watcher
+    players: Sequence[PairWorker], condition: Callable[[], bool], case: Case, watcher: Watcher
 ) -> None:
     """Listen to workers until a condition holds; they end if they take too long, so that it will."""
     phase = ""

@@ -16,7 +16,7 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner, make_contests
 from torchstone.measure.ab.sides import Side
-from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.measure.supervisor import Watcher, WorkerLimits
 
 SLOWER, FASTER, SAME = Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SAME
 
@@ -74,12 +74,12 @@ class Score(Struct, frozen=True):
         return lower_limit(self.slower, self.tries)
 
 
-def try_verdicts(
+def compare_with_itself(
     sides: Sequence[Side],
     settings: AbSettings,
     shares: Sequence[float],
     repeat: int,
-    limits: Limits,
+    limits: WorkerLimits,
     watcher: Watcher,
 ) -> Generator[SelfComparison, None, None]:
     """Compare a side with itself, over and over: every case, with each of these shares of work added; ``settings.budget`` is that of one comparison."""

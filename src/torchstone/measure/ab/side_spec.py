@@ -17,7 +17,7 @@ from torchstone.worker import worker_environment
 KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
 
 
-class Spec(Struct, frozen=True):
+class SideSpec(Struct, frozen=True):
     """What was set for one side; an unspecified setting leaves things as they are."""
 
     revision: str = ""
@@ -29,7 +29,7 @@ class Spec(Struct, frozen=True):
     texts: tuple[str, ...] = ()
 
 
-def parse_spec(option: str, texts: Sequence[str]) -> Spec:
+def parse_side_spec(option: str, texts: Sequence[str]) -> SideSpec:
     """Parse the values of a repeated ``KEY=VALUE`` option."""
     single: dict[str, str] = {}
     variables: dict[str, str] = {}
@@ -57,7 +57,7 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
         raise UsageError(
             f"{option}: mode and option exclude each other in torch.compile", advice="leave one out"
         )
-    return Spec(
+    return SideSpec(
         single.get("rev", ""),
         single.get("python", ""),
         tuple(variables.items()),

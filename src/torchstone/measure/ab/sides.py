@@ -15,11 +15,11 @@ from msgspec import Struct, structs
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
 from torchstone.measure.ab.changed_files import Changes, find_changes
-from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.ab.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
 from torchstone.measure.code.git import ask_git
 from torchstone.measure.measuring import make_job, settings_of_run
-from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.runner import PlanRequest, prepare_run
 from torchstone.measure.session import Session
 from torchstone.measure.targets import hash_file
 from torchstone.worker import worker_environment
@@ -42,7 +42,7 @@ print(json.dumps({"version": platform.python_version(), "tuple": sys.version_inf
 """
 
 
-class Tree(Struct, frozen=True):
+class Worktree(Struct, frozen=True):
     """A worktree: where it is, of which repository, at which commit."""
 
     path: str
@@ -72,7 +72,7 @@ def find_commit(revision: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
+def check_out(revision: str, scratch: Scratch) -> Iterator[Worktree]:
     """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
     root, commit = find_commit(revision)
     path = worktree_name(scratch.path, commit)
@@ -86,7 +86,7 @@ def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
             )
             problem = f"rev={revision}: git cannot check it out: {made.err.strip()}"
             raise UsageError(problem, advice=advice if is_partial else "")
-        yield Tree(path, root, commit)
+        yield Worktree(path, root, commit)
     finally:
         remove_worktree(root, path)
 
@@ -128,10 +128,10 @@ class Side:
     def __init__(
         self,
         name: str,
-        spec: Spec,
-        request: Request,
+        spec: SideSpec,
+        request: PlanRequest,
         session: Session,
-        tree: Tree | None,
+        tree: Worktree | None,
         code: CodeTree | None = None,
     ) -> None:
         self.name = name
@@ -182,7 +182,7 @@ class Side:
 
 @contextlib.contextmanager
 def open_sides(
-    specs: Sequence[Spec], request: Request, tell: Callable[[str], None]
+    specs: Sequence[SideSpec], request: PlanRequest, tell: Callable[[str], None]
 ) -> Iterator[tuple[Side, Side]]:
     """A and B, each with all that it needs: a worktree, an interpreter, variables; nothing of it is left behind.
 
@@ -192,7 +192,7 @@ def open_sides(
         sweep_worktrees(os.curdir)
         scratch = stack.enter_context(_scratch())
         folder = scratch.path
-        trees: dict[str, Tree] = {}
+        trees: dict[str, Worktree] = {}
         revision = next((spec.revision for spec in specs if spec.revision), "")
         root = find_commit(revision)[0] if revision else ""
         sides = []
@@ -226,7 +226,7 @@ def changes_between(sides: Sequence[Side]) -> Changes:
     return find_changes(tree.root, commits[0], commits[1], benchmarks, are_all=specs[0] == specs[1])
 
 
-def forked_alone(sides: Sequence[Side]) -> list[Side]:
+def sides_to_spawn(sides: Sequence[Side]) -> list[Side]:
     """The sides whose workers are forked although the other's cannot be: a forked process is not quite like a spawned one, and that is not what is to be measured."""
     starts = {side.session.launcher.start for side in sides}
     return [side for side in sides if side.session.launcher.start == "fork"] if len(starts) > 1 else []
@@ -252,7 +252,7 @@ def _scratch() -> Iterator[Scratch]:
         scratch.remove()
 
 
-def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = "") -> World:
+def _world(name: str, spec: SideSpec, tree: Worktree | None, folder: str, root: str = "") -> World:
     """Where the workers of a side run. Other code and other interpreters find torchstone through a folder that has a link to it, and nothing else: in its own lies this environment's torch.
 
     ``root`` is the repository whose code, as it lies there, is compared with that of a revision.
@@ -277,7 +277,7 @@ def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = ""
     return World(world.python, world.version, world.torch, tuple(variables.items()), path)
 
 
-def _request(spec: Spec, request: Request, tree: Tree | None) -> Request:
+def _request(spec: SideSpec, request: PlanRequest, tree: Worktree | None) -> PlanRequest:
     """What is asked of this side: the same benchmarks, from its own tree, compiled as it says."""
     settings, axes = request.settings, request.axes
     if tree:
@@ -296,7 +296,7 @@ def _request(spec: Spec, request: Request, tree: Tree | None) -> Request:
     return structs.replace(request, settings=settings, axes=axes, targets=targets)
 
 
-def _in_tree(source: dict[str, str], tree: Tree, revision: str) -> dict[str, str]:
+def _in_tree(source: dict[str, str], tree: Worktree, revision: str) -> dict[str, str]:
     """A source as it is in the worktree: a file that the revision does not have could only be measured with code of another one."""
     if source["kind"] != "file":
         return source

@@ -1,6 +1,6 @@
 """What measuring again from a run file would execute, and which of it has to be trusted first. A run file is data: it may come from anywhere.
 
-``find_executed`` looks at what there is, without importing any of it; ``find_doubts`` decides, from these facts alone.
+``list_executed`` looks at what there is, without importing any of it; ``find_untrusted`` decides, from these facts alone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HARMLESS_TEXTS = frozenset(
 )
 
 
-class Executed(Struct, frozen=True):
+class ExecutedItem(Struct, frozen=True):
     """One thing that would be executed.
 
     ``what`` names it for a person. ``places`` are the real paths that have to lie below a trusted folder; ``recorded`` is the hash that the run has of it, ``present``
@@ -62,20 +62,20 @@ class Executed(Struct, frozen=True):
     problem: str = ""
 
 
-class Doubt(Struct, frozen=True):
+class UntrustedItem(Struct, frozen=True):
     """One thing that is executed only if a person says so, and why."""
 
     what: str
     reason: str
 
 
-def find_doubts(executed: Iterable[Executed], roots: Collection[str]) -> list[Doubt]:
+def find_untrusted(executed: Iterable[ExecutedItem], roots: Collection[str]) -> list[UntrustedItem]:
     """What has to be trusted first: all that is not, unchanged, below one of these folders."""
     reasons = ((each.what, _reason(each, roots)) for each in executed)
-    return list(dict.fromkeys(Doubt(what, reason) for what, reason in reasons if reason))
+    return list(dict.fromkeys(UntrustedItem(what, reason) for what, reason in reasons if reason))
 
 
-def _reason(each: Executed, roots: Collection[str]) -> str:
+def _reason(each: ExecutedItem, roots: Collection[str]) -> str:
     if each.problem:
         return each.problem
     if not all(any(is_below(place, root) for root in roots) for place in each.places):
@@ -98,11 +98,11 @@ def trusted_roots() -> list[str]:
     return list(dict.fromkeys(os.path.realpath(each) for each in (os.getcwd(), top) if each))
 
 
-def find_executed(settings: Settings, suites: Collection[str]) -> Iterator[Executed]:
+def list_executed(settings: Settings, suites: Collection[str]) -> Iterator[ExecutedItem]:
     """What measuring these suites again would execute, as far as the settings of a run say it. Nothing of it is imported here."""
     if folder := settings.folder:
         problem = "" if os.path.isabs(folder) else RELATIVE
-        yield Executed(
+        yield ExecutedItem(
             f"the folder {_shown(folder)} with all in it", (os.path.realpath(folder),), problem=problem
         )
     for suite in sorted(suites):
@@ -114,44 +114,44 @@ def find_executed(settings: Settings, suites: Collection[str]) -> Iterator[Execu
     yield from _of_folders(settings)
     for name, value in settings.options.items():
         if not _is_harmless(name, value):
-            yield Executed(
+            yield ExecutedItem(
                 f"the option {_shown(name)}={_shown(str(value))} of torch.compile", problem=PROGRAM
             )
 
 
-def _of_source(source: dict[str, str]) -> Iterator[Executed]:
+def _of_source(source: dict[str, str]) -> Iterator[ExecutedItem]:
     """What a source stands for. Whatever is neither a file nor a package can only be a suite of our own."""
     kind, name = source.get("kind", ""), source.get("name", "")
     if kind == "file":
         path = source.get("path", "")
         yield _file(f"the file {_shown(path)}", path, source.get("hash", ""))
     elif kind == "package" and not is_installed_suite(name):
-        yield Executed(f"the suite {_shown(name)} of another package", problem=NOT_INSTALLED)
+        yield ExecutedItem(f"the suite {_shown(name)} of another package", problem=NOT_INSTALLED)
 
 
-def _of_module(name: str, settings: Settings) -> Iterator[Executed]:
+def _of_module(name: str, settings: Settings) -> Iterator[ExecutedItem]:
     """The files of a module that is imported first, beyond those that the run recorded; one that is installed may do anything, too, when it is imported."""
     recorded = {os.path.realpath(path) for path in settings.imported}
     found = locate(name, settings.folder or os.getcwd())
     if not found.is_complete:
-        yield Executed(f"the module {_shown(name)}", problem=NOT_FOUND)
+        yield ExecutedItem(f"the module {_shown(name)}", problem=NOT_FOUND)
     elif found.is_installed:
         place = found.files[-1]
         trusted = extends_torch(name) or (place in recorded and not is_in_packages(place))
         problem = "" if trusted else INSTALLED
-        yield Executed(f"the module {_shown(name)} ({_shown(place)})", problem=problem)
+        yield ExecutedItem(f"the module {_shown(name)} ({_shown(place)})", problem=problem)
         return
     for path in found.files:
         if path not in recorded:
             yield _file(f"the module {_shown(name)} ({_shown(path)})", path, "")
 
 
-def _of_folders(settings: Settings) -> Iterator[Executed]:
+def _of_folders(settings: Settings) -> Iterator[ExecutedItem]:
     """The folders that would be written to, and the one with compiled code that would be loaded."""
     for folder in (settings.save_outputs, settings.save_artifacts):
         if folder:
             problem = "" if os.path.isabs(folder) else RELATIVE
-            yield Executed(
+            yield ExecutedItem(
                 f"writing to the folder {_shown(folder)}", (os.path.realpath(folder),), problem=problem
             )
     cache = warm_cache_folder()
@@ -160,27 +160,27 @@ def _of_folders(settings: Settings) -> Iterator[Executed]:
         and os.path.lexists(cache)
         and not is_cache_made_here(cache, made_here_folder())
     ):
-        yield Executed(f"the warm cache {_shown(cache)}", problem=FOREIGN_ARTIFACTS)
+        yield ExecutedItem(f"the warm cache {_shown(cache)}", problem=FOREIGN_ARTIFACTS)
 
 
-def _file(what: str, path: str, recorded: str) -> Executed:
+def _file(what: str, path: str, recorded: str) -> ExecutedItem:
     """A file of code. Modules beside it are imported too, so that its folder has to be trusted as it is named, and as it really is."""
     if not os.path.isabs(path):
-        return Executed(what, problem=RELATIVE)
+        return ExecutedItem(what, problem=RELATIVE)
     real = os.path.realpath(path)
     places = (real, os.path.realpath(os.path.dirname(path)))
     if not os.path.lexists(path):
-        return Executed(what, places)  # nothing to execute: the worker will say so
+        return ExecutedItem(what, places)  # nothing to execute: the worker will say so
     if not os.path.isfile(real):
-        return Executed(what, problem=NOT_A_FILE)
-    return Executed(what, places, recorded, hash_file(real))
+        return ExecutedItem(what, problem=NOT_A_FILE)
+    return ExecutedItem(what, places, recorded, hash_file(real))
 
 
 def _is_harmless(name: str, value: Any) -> bool:  # noqa: ANN401  (any JSON value)
     return value is None or isinstance(value, bool | int | float) or name in _HARMLESS_TEXTS
 
 
-def find_artifacts(settings: Settings, cases: Sequence[Case], made_here: str) -> Iterator[Executed]:
+def find_artifacts(settings: Settings, cases: Sequence[Case], made_here: str) -> Iterator[ExecutedItem]:
     """The artifacts that these cases would load and that this machine has not made; ``made_here`` is where it keeps account of those."""
     for case in cases:
         path = case_file(settings.load_artifacts, case, "artifacts")
@@ -188,11 +188,11 @@ def find_artifacts(settings: Settings, cases: Sequence[Case], made_here: str) ->
             continue
         what = f"the compile artifacts {_shown(path)}"
         if not os.path.isfile(path):
-            yield Executed(what, problem=NOT_A_FILE)
+            yield ExecutedItem(what, problem=NOT_A_FILE)
             continue
         with open(path, "rb") as file:
             if not is_made_here(made_here, file.read()):
-                yield Executed(what, problem=FOREIGN_ARTIFACTS)
+                yield ExecutedItem(what, problem=FOREIGN_ARTIFACTS)
 
 
 def record_imported(files: Iterable[str], settings: Settings) -> dict[str, str]:

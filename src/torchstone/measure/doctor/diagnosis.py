@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from torchstone.measure.doctor.facts import GIB, Accelerator, Facts, Noise
+from torchstone.measure.doctor.facts import GIB, Accelerator, MachineFacts, Noise
 
 _CALM_LOAD = 0.1  # cores
 _GOOD_FOR = {
@@ -42,14 +42,14 @@ class Finding(Struct, frozen=True):
     advice: str = ""
 
 
-def diagnose(facts: Facts) -> tuple[Finding, ...]:
+def diagnose(facts: MachineFacts) -> tuple[Finding, ...]:
     """All findings, in a fixed order of topics. What is not known is passed over."""
     topics = (_torch, _compiler, _accelerators, _noise, _load, _cores, _quota, _clocks, _virtual_machine)
     further = (_memory, _swap, _disk, _peak_memory, _start, _counters, _timer, _layout)
     return tuple(finding for topic in (*topics, *further) for finding in topic(facts))
 
 
-def can_measure(facts: Facts) -> bool:
+def can_measure(facts: MachineFacts) -> bool:
     """Whether anything can be measured at all."""
     return facts.torch.version is not None
 
@@ -66,7 +66,7 @@ def _ok(topic: str, what: str) -> Finding:
     return Finding(topic, Level.OK, what)
 
 
-def _torch(facts: Facts) -> Iterator[Finding]:
+def _torch(facts: MachineFacts) -> Iterator[Finding]:
     torch = facts.torch
     if torch.version is not None:
         yield _ok("torch", f"torch {torch.version}, imported in {torch.seconds:.1f} s")
@@ -86,7 +86,7 @@ def _torch(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _compiler(facts: Facts) -> Iterator[Finding]:
+def _compiler(facts: MachineFacts) -> Iterator[Finding]:
     why = "inductor builds its kernels for the CPU, and Triton its launchers, with it: compiled cases will fail."
     if facts.compiler is None:
         advice = "apt install g++, or set CXX; the backends eager and aot_eager need none"
@@ -102,7 +102,7 @@ def _compiler(facts: Facts) -> Iterator[Finding]:
         yield _ok("compiler", f"C++ compiler: {facts.compiler}")
 
 
-def _accelerators(facts: Facts) -> Iterator[Finding]:
+def _accelerators(facts: MachineFacts) -> Iterator[Finding]:
     usable = [device for device in facts.accelerators if device.usable]  # others may be hidden on purpose
     if not facts.accelerators:
         yield _ok("accelerator", "no accelerator: cases run on the CPU")
@@ -153,7 +153,7 @@ def _accelerator(topic: str, device: Accelerator) -> Iterator[Finding]:
         )
 
 
-def _noise(facts: Facts) -> Iterator[Finding]:
+def _noise(facts: MachineFacts) -> Iterator[Finding]:
     noise = facts.noise
     if noise is None:
         return
@@ -173,7 +173,7 @@ def _noise(facts: Facts) -> Iterator[Finding]:
         yield _problem("noise", what, f"{why} A time that changes by less tells nothing.{cause}", advice)
 
 
-def _load(facts: Facts) -> Iterator[Finding]:
+def _load(facts: MachineFacts) -> Iterator[Finding]:
     why = "It takes time from what is measured, now and then: that is the commonest cause of noise."
     if facts.stolen is not None and facts.stolen > 0.01:
         what = f"the hypervisor withheld {_percent(facts.stolen)} of the processors' time"
@@ -191,7 +191,7 @@ def _load(facts: Facts) -> Iterator[Finding]:
     yield Finding("load", level, what, why, "stop it, or measure when it is done")
 
 
-def _cores(facts: Facts) -> Iterator[Finding]:
+def _cores(facts: MachineFacts) -> Iterator[Finding]:
     named = f" of {facts.cpu}" if facts.cpu else ""
     what = f"{facts.cores:g} {'core' if facts.cores == 1 else 'cores'}{named}"
     if facts.cores <= 2:
@@ -210,7 +210,7 @@ def _cores(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _quota(facts: Facts) -> Iterator[Finding]:
+def _quota(facts: MachineFacts) -> Iterator[Finding]:
     if facts.quota is None:
         return
     throttled = f", and was used up {facts.throttled:,} times" if facts.throttled else ""
@@ -223,7 +223,7 @@ def _quota(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _clocks(facts: Facts) -> Iterator[Finding]:
+def _clocks(facts: MachineFacts) -> Iterator[Finding]:
     if facts.governor == "performance":
         yield _ok("governor", "the frequency governor is performance")
     elif facts.governor is not None:
@@ -243,7 +243,7 @@ def _clocks(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _virtual_machine(facts: Facts) -> Iterator[Finding]:
+def _virtual_machine(facts: MachineFacts) -> Iterator[Finding]:
     if facts.virtual_machine is None:
         return
     named = "" if facts.virtual_machine == "unnamed" else f" ({facts.virtual_machine})"
@@ -256,7 +256,7 @@ def _virtual_machine(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _memory(facts: Facts) -> Iterator[Finding]:
+def _memory(facts: MachineFacts) -> Iterator[Finding]:
     if facts.memory_left is None:
         return
     what = f"{facts.memory_left / GIB:.1f} GiB of memory left"
@@ -269,7 +269,7 @@ def _memory(facts: Facts) -> Iterator[Finding]:
         yield _ok("memory", what)
 
 
-def _swap(facts: Facts) -> Iterator[Finding]:
+def _swap(facts: MachineFacts) -> Iterator[Finding]:
     if facts.swap_used is not None and facts.swap_used > GIB // 16:
         yield _note(
             "swap",
@@ -279,7 +279,7 @@ def _swap(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _disk(facts: Facts) -> Iterator[Finding]:
+def _disk(facts: MachineFacts) -> Iterator[Finding]:
     if facts.disk_left is None:
         return
     what = f"{facts.disk_left / GIB:.1f} GiB left for caches in {facts.disk_folder}"
@@ -292,7 +292,7 @@ def _disk(facts: Facts) -> Iterator[Finding]:
         yield _ok("disk", what)
 
 
-def _peak_memory(facts: Facts) -> Iterator[Finding]:
+def _peak_memory(facts: MachineFacts) -> Iterator[Finding]:
     if facts.peak_can_be_reset:
         yield _ok("peak memory", "the peak of a process can be reset, and so measured, on the CPU too")
     else:
@@ -301,7 +301,7 @@ def _peak_memory(facts: Facts) -> Iterator[Finding]:
         yield _note("peak memory", "the peak memory of a process cannot be reset", why, advice)
 
 
-def _start(facts: Facts) -> Iterator[Finding]:
+def _start(facts: MachineFacts) -> Iterator[Finding]:
     if facts.can_fork:
         yield _ok("start", "workers can be forked from one process that has torch imported")
     else:
@@ -309,7 +309,7 @@ def _start(facts: Facts) -> Iterator[Finding]:
         yield _note("start", f"workers are spawned on {facts.system}", why)
 
 
-def _counters(facts: Facts) -> Iterator[Finding]:
+def _counters(facts: MachineFacts) -> Iterator[Finding]:
     """Which counter is taken, which others there are, and why the rest is not; one that would come after the one taken is not missed."""
     taken, order = facts.counter, list(facts.counters)
     if not taken:
@@ -327,7 +327,7 @@ def _counters(facts: Facts) -> Iterator[Finding]:
     yield _ok("counters", what)
 
 
-def _timer(facts: Facts) -> Iterator[Finding]:
+def _timer(facts: MachineFacts) -> Iterator[Finding]:
     slow = facts.clock_source not in {
         None,
         "tsc",
@@ -344,7 +344,7 @@ def _timer(facts: Facts) -> Iterator[Finding]:
         yield _ok("clock", what)
 
 
-def _layout(facts: Facts) -> Iterator[Finding]:
+def _layout(facts: MachineFacts) -> Iterator[Finding]:
     if facts.randomized is False:
         yield _note(
             "layout",

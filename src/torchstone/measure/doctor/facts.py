@@ -46,7 +46,7 @@ class Noise(Struct, frozen=True):
     p95: float
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class MachineFacts(Struct, frozen=True, kw_only=True):
     """A machine as a diagnosis sees it. Bytes, seconds and shares are plain numbers.
 
     ``cores`` are those that may be used; ``load`` is how many of them other work used while we looked, ``stolen`` the share of time that the

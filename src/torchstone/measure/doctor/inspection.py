@@ -13,8 +13,8 @@ from typing import Any
 
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import summarise_error
-from torchstone.measure.doctor.facts import Accelerator, Facts, TorchFacts
-from torchstone.measure.doctor.noise import clock_step, watch
+from torchstone.measure.doctor.facts import Accelerator, MachineFacts, TorchFacts
+from torchstone.measure.doctor.noise import clock_step, measure_noise_and_load
 from torchstone.worker.machine import hardware
 from torchstone.worker.machine.accelerators import read_nvidia, read_nvidia_processes, read_nvidia_reasons
 from torchstone.worker.machine.external_programs import ask
@@ -44,17 +44,17 @@ _SLOWED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "too hot", 0x80: "p
 _CLOCK_SET = 0x02
 
 
-def inspect_machine(python: str = sys.executable) -> Facts:
+def inspect_machine(python: str = sys.executable) -> MachineFacts:
     """Look at everything. Takes about a second, and the time to import torch."""
     torch, environment = ask_torch(python)
     compiler, compiler_error = ask_compiler()
     accelerators = list_accelerators(environment.get("accelerators", []))
-    noise, load = watch(SECONDS_OF_NOISE)  # after everything that starts other processes
+    noise, load = measure_noise_and_load(SECONDS_OF_NOISE)  # after everything that starts other processes
     cores = hardware.read_cores()
     allowed, quota = cores["allowed"] or 1, cores["quota"]
     folder = tempfile.gettempdir()
     counters = find_counters()
-    return Facts(
+    return MachineFacts(
         system=platform.system(),
         python=python,
         torch=torch,

@@ -75,7 +75,7 @@ class Ticks(NamedTuple):
     processes: dict[int, tuple[str, int]]
 
 
-def take_ticks(root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> Ticks | None:
+def read_ticks(root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> Ticks | None:
     """Read the counters; None where there are none."""
     fields = read(root / "proc/stat").partition("\n")[0].split()[1:]
     if len(fields) <= _STOLEN or not all(field.isdecimal() for field in fields):
@@ -115,11 +115,11 @@ def compare_ticks(before: Ticks | None, after: Ticks | None, own: int, per_secon
     )
 
 
-def watch(seconds: float) -> tuple[Noise, Load]:
-    """Measure the noise, and watch what else runs meanwhile."""
-    before = take_ticks()
+def measure_noise_and_load(seconds: float) -> tuple[Noise, Load]:
+    """Measure the noise, and measure_noise_and_load what else runs meanwhile."""
+    before = read_ticks()
     noise = measure_noise(seconds)
-    after = take_ticks()
+    after = read_ticks()
     per_second = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     return noise, compare_ticks(before, after, os.getpid(), per_second)
 

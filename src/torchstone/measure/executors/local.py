@@ -54,7 +54,7 @@ Wanted = TypeVar("Wanted", bound=KeeperReply)
 Other = TypeVar("Other", bound=KeeperReply)
 
 
-class _Line:
+class _WorkerDescriptors:
     """A new worker's descriptors: the parent's ends, and the ends that the worker gets."""
 
     def __init__(self) -> None:
@@ -107,17 +107,17 @@ class Spawner:
 
     def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
-        line = _Line()
-        process = subprocess.Popen(  # noqa: S603
-            [self._python, "-P", "-m", "torchstone.worker.worker", str(line.theirs.fileno())],
-            pass_fds=(line.theirs.fileno(),),
+        descriptors = _WorkerDescriptors()
+        process = subprocess.Popen(  # noqa: S603  (the chosen interpreter, as a list of arguments)
+            [self._python, "-P", "-m", "torchstone.worker.worker", str(descriptors.theirs.fileno())],
+            pass_fds=(descriptors.theirs.fileno(),),
             env=self._variables,
             stdin=subprocess.DEVNULL,
-            stdout=line.log_write,
-            stderr=line.log_write,
+            stdout=descriptors.log_write,
+            stderr=descriptors.log_write,
             start_new_session=True,
         )
-        worker = line.hand_over(process.pid, job)
+        worker = descriptors.hand_over(process.pid, job)
         self._running.append((process, worker))
         return worker
 
@@ -183,7 +183,7 @@ class KeeperLauncher:
         self._is_loading = True
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(self._log_path, "ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603  (the chosen interpreter, as a list of arguments)
                 [*self._before, self._python, "-P", "-m", _KEEPERS[self.start], str(theirs.fileno())],
                 pass_fds=(theirs.fileno(), *self._keep),
                 env=self._variables,
@@ -237,20 +237,20 @@ class KeeperLauncher:
         self._control.send(encode(encode_keeper_message(order)))
 
     def _launch(self, job: Job) -> Worker:
-        line = _Line()
+        descriptors = _WorkerDescriptors()
         order = encode(encode_keeper_message(StartWorker()))
         try:
-            socket.send_fds(self._control, [order], [line.theirs.fileno(), line.log_write])
+            socket.send_fds(self._control, [order], [descriptors.theirs.fileno(), descriptors.log_write])
             reply = self._wait(WorkerStarted, StartFailed, timeout=_START_TIMEOUT)
             if isinstance(reply, StartFailed):
                 raise CannotMeasureError(reply.failed)
         except ConnectionError:
-            line.close()
+            descriptors.close()
             raise _KeeperGoneError("has died") from None
         except BaseException:
-            line.close()
+            descriptors.close()
             raise
-        worker = line.hand_over(reply.started, job)
+        worker = descriptors.hand_over(reply.started, job)
         self._workers[worker.pid] = worker
         return worker
 

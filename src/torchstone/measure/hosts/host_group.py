@@ -1,4 +1,4 @@
-"""The hosts of one job: which place a process has among them, and the line on which their leaders talk.
+"""The hosts of one job: which position a process has among them, and the line on which their leaders talk.
 
 On every host one process leads (local rank 0); the leader of host 0 is the run itself, the others do their part of each round. They talk through torch's own
 ``TCPStore``: that of torchrun's agent where there is one, otherwise one of host 0. Every leader shows that it is there by a count that it raises, its pulse.
@@ -21,17 +21,17 @@ from torchstone.core.errors import UsageError, printable
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.network import (
     Connection,
+    Heartbeats,
     HostLostError,
-    Pulse,
     Store,
     interface_of,
     local_address,
-    put,
-    take,
+    read_message,
+    write_message,
 )
 from torchstone.worker.channel import Message
 
-__all__ = ["HostLostError", "Line", "Place", "find_place", "wait_for_leader"]
+__all__ = ["HostConnection", "HostLostError", "JobPosition", "find_position", "wait_for_leader"]
 
 SILENCE = 15.0
 _GOODBYE = 5.0
@@ -42,7 +42,7 @@ _OVER = "over"
 _FIRST_PORT, _PORTS = 20_000, 10_000
 
 
-class Place(Struct, frozen=True):
+class JobPosition(Struct, frozen=True):
     """Where a process stands in its job: host ``index`` of ``count``, ``ranks`` processes on this host, ``world`` in all.
 
     ``address`` and ``port`` are of host 0. ``agent_store`` says that torch's launcher has a store there; otherwise the leader of host 0 opens it. ``attempt``
@@ -70,21 +70,21 @@ class Place(Struct, frozen=True):
         return (self.world or self.count * self.ranks) - 1
 
 
-def find_place(environ: Mapping[str, str]) -> Place | None:
-    """The place that torchrun or Slurm's srun has given this process; None in no job, or in one of a single process."""
+def find_position(environ: Mapping[str, str]) -> JobPosition | None:
+    """The position that torchrun or Slurm's srun has given this process; None in no job, or in one of a single process."""
     if "GROUP_RANK" in environ and "LOCAL_RANK" in environ:
-        return _torchrun_place(environ)
+        return _torchrun_position(environ)
     # In a batch script, outside of srun, Slurm's variables look like those of task 0, but nobody else has been started.
     if "SLURM_PROCID" in environ and ("SLURM_STEP_ID" in environ or "SLURM_STEPID" in environ):
-        return _slurm_place(environ)
+        return _slurm_position(environ)
     return None
 
 
-def _torchrun_place(environ: Mapping[str, str]) -> Place | None:
+def _torchrun_position(environ: Mapping[str, str]) -> JobPosition | None:
     world = _number(environ, "WORLD_SIZE")
     if world == 1:
         return None
-    return Place(
+    return JobPosition(
         index=_number(environ, "GROUP_RANK"),
         count=_number(environ, "GROUP_WORLD_SIZE"),
         ranks=_number(environ, "LOCAL_WORLD_SIZE"),
@@ -97,7 +97,7 @@ def _torchrun_place(environ: Mapping[str, str]) -> Place | None:
     )
 
 
-def _slurm_place(environ: Mapping[str, str]) -> Place | None:
+def _slurm_position(environ: Mapping[str, str]) -> JobPosition | None:
     world = _number(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
     if world == 1:
         return None
@@ -105,7 +105,7 @@ def _slurm_place(environ: Mapping[str, str]) -> Place | None:
     count = _number(environ, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
     job = _number(environ, "SLURM_JOB_ID", "SLURM_JOBID", otherwise=0)
     step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")
-    return Place(
+    return JobPosition(
         index=index,
         count=count,
         ranks=_slurm_ranks(environ, index, world, count),
@@ -161,33 +161,33 @@ def _number(environ: Mapping[str, str], *names: str, otherwise: int | None = Non
     return otherwise
 
 
-def _connect(place: Place, timeout: float, opens: bool = False) -> Connection:
-    is_here = place.index == 0 and not place.agent_store
-    address = "localhost" if is_here else place.address
-    return Connection(address, place.port, f"torchstone/{place.attempt}", timeout, opens)
+def _connect(position: JobPosition, timeout: float, opens: bool = False) -> Connection:
+    is_here = position.index == 0 and not position.agent_store
+    address = "localhost" if is_here else position.address
+    return Connection(address, position.port, f"torchstone/{position.attempt}", timeout, opens)
 
 
-class Line:
+class HostConnection:
     """The connection of one leader to the others. No call lasts longer than it was told to, or about ten seconds."""
 
-    def __init__(self, place: Place, timeout: float, silence: float = SILENCE) -> None:
-        self.place = place
+    def __init__(self, position: JobPosition, timeout: float, silence: float = SILENCE) -> None:
+        self.position = position
         self._timeout = timeout
         self._silence = silence
-        self._facts: list[Message] = [{} for _ in range(place.count)]
-        self._connection = _connect(place, timeout, opens=place.opens_store)
-        self._beating = _connect(place, timeout)  # of its own: it does not wait for the other
+        self._facts: list[Message] = [{} for _ in range(position.count)]
+        self._connection = _connect(position, timeout, opens=position.opens_store)
+        self._beating = _connect(position, timeout)  # of its own: it does not wait for the other
         self._stopped = threading.Event()
-        self._pulse = Pulse()
+        self._pulse = Heartbeats()
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self) -> None:
         """Show that this leader is there, and see which others are: host 0 looks at all of them, they look at host 0."""
-        place = self.place
-        watched = range(1, place.count) if place.index == 0 else [0]
+        position = self.position
+        watched = range(1, position.count) if position.index == 0 else [0]
 
         def beat(store: Store) -> None:
-            store.add(f"pulse/{place.index}", 1)
+            store.add(f"pulse/{position.index}", 1)
             for index in watched:
                 self._pulse.look(store, index)
 
@@ -196,34 +196,34 @@ class Line:
                 self._beating.do(beat, self._silence)
                 self._stopped.wait(_BEAT)
 
-    def introduce(self, facts: Mapping[str, Any]) -> list[Message]:
+    def exchange_facts(self, facts: Mapping[str, Any]) -> list[Message]:
         """Say who this host is, and hear it of all, in order; each has at least its ``address``."""
-        place = self.place
+        position = self.position
         own = {"address": self.own_address(), **facts}
-        self._connection.do(lambda store: put(store, f"facts/{place.index}", own))
+        self._connection.do(lambda store: write_message(store, f"facts/{position.index}", own))
         deadline = time.monotonic() + self._timeout
-        missing = list(range(place.count))
+        missing = list(range(position.count))
         while missing:
             for index in list(missing):
-                told = self._connection.do(partial(take, key=f"facts/{index}"))
+                told = self._connection.do(partial(read_message, key=f"facts/{index}"))
                 if told is not None:
                     self._facts[index] = told
                     missing.remove(index)
             if missing and time.monotonic() >= deadline:
                 raise CannotMeasureError(
-                    f"{_listed(missing)} of {place.count} did not come within {self._timeout:g} s",
+                    f"{_listed(missing)} of {position.count} did not come within {self._timeout:g} s",
                     advice="the same command has to be started on every host of the job",
                 )
             if missing:
                 time.sleep(_TICK)
-        self._pulse = Pulse()
+        self._pulse = Heartbeats()
         return list(self._facts)
 
     def order(self, number: int, job: Mapping[str, Any]) -> None:
         """Host 0: what the others are to do as their part of round ``number``; numbers grow."""
 
         def write(store: Store) -> None:
-            put(store, f"order/{number}", {**job, "number": number})
+            write_message(store, f"order/{number}", {**job, "number": number})
             store.set("turn", str(number))
 
         self._connection.do(write)
@@ -236,7 +236,7 @@ class Line:
             if turn == _OVER:
                 store.add("heard", 1)
                 return _OVER
-            return take(store, f"order/{turn}") if turn and int(turn) > after else None
+            return read_message(store, f"order/{turn}") if turn and int(turn) > after else None
 
         while True:
             found = self._connection.do(look)
@@ -251,7 +251,7 @@ class Line:
         """Others: what has come of this host's part of a round."""
 
         def write(store: Store) -> None:
-            put(store, f"answer/{number}/{self.place.index}", told)
+            write_message(store, f"answer/{number}/{self.position.index}", told)
             store.check(["turn"])  # setting waits for no reply: only now is it known to have arrived
 
         self._connection.do(write)
@@ -263,7 +263,7 @@ class Line:
         while True:
             lost = set(self.lost_hosts())
             for index in [index for index, told in found.items() if told is None]:
-                found[index] = self._connection.do(partial(take, key=f"answer/{number}/{index}"))
+                found[index] = self._connection.do(partial(read_message, key=f"answer/{number}/{index}"))
             waiting = {index for index, told in found.items() if told is None} - lost
             if not waiting or time.monotonic() >= deadline:
                 return found
@@ -271,26 +271,28 @@ class Line:
 
     def lost_hosts(self) -> list[int]:
         """The hosts of which nothing has been heard for long: host 0 knows of all, the others of host 0."""
-        watched = range(1, self.place.count) if self.place.index == 0 else [0]
+        watched = range(1, self.position.count) if self.position.index == 0 else [0]
         return [index for index in watched if self._pulse.silence(index) > self._silence]
 
     def end(self) -> None:
         """Host 0: it is over. Waits a moment until the others have heard it, for the store may go with this process."""
         with contextlib.suppress(HostLostError):
             self._connection.do(lambda store: store.set("turn", _OVER))
-            self._wait_for("heard", self.place.count - 1 - len(self.lost_hosts()))
+            self._wait_for("heard", self.position.count - 1 - len(self.lost_hosts()))
 
     def leave(self, code: int) -> None:
         """Say how this process ends, to those on its host that wait for it; host 0 waits a moment until all others have left."""
 
         def write(store: Store) -> None:
-            store.set(f"code/{self.place.index}", str(code))
+            store.set(f"code/{self.position.index}", str(code))
             store.add("left", 1)
 
         with contextlib.suppress(HostLostError):
             self._connection.do(write)
-            if self.place.index == 0:
-                self._wait_for("left", 1 + self.place.others - len(self.lost_hosts()) * self.place.ranks)
+            if self.position.index == 0:
+                self._wait_for(
+                    "left", 1 + self.position.others - len(self.lost_hosts()) * self.position.ranks
+                )
         self._stopped.set()
 
     def _wait_for(self, key: str, count: int) -> None:
@@ -300,12 +302,12 @@ class Line:
 
     def own_address(self) -> str:
         """The address of this host as the others see it: that of host 0 they have used to come here."""
-        return self.place.address if self.place.index == 0 else local_address(self.place.address)
+        return self.position.address if self.position.index == 0 else local_address(self.position.address)
 
     def interface(self) -> str:
         """The network interface that leads to the other hosts, once they have introduced themselves; empty if it cannot be told."""
-        other = 1 if self.place.index == 0 else 0
-        towards = self._facts[other].get("address") if other < self.place.count else None
+        other = 1 if self.position.index == 0 else 0
+        towards = self._facts[other].get("address") if other < self.position.count else None
         return interface_of(local_address(str(towards))) if towards else ""
 
     def free_port(self) -> int:
@@ -319,27 +321,27 @@ class Line:
         return f"host {index} ({name})" if name else f"host {index}"
 
 
-def wait_for_leader(place: Place, timeout: float = 60.0, silence: float = SILENCE) -> int:
+def wait_for_leader(position: JobPosition, timeout: float = 60.0, silence: float = SILENCE) -> int:
     """For a process that does not lead: wait until the leader of its host is done; gives the exit code that the leader has."""
-    connection = _connect(place, timeout)
-    pulse = Pulse()
+    connection = _connect(position, timeout)
+    pulse = Heartbeats()
     begun = time.monotonic()
 
     def look(store: Store) -> int | None:
-        pulse.look(store, place.index)
-        if not store.check([f"code/{place.index}"]):
+        pulse.look(store, position.index)
+        if not store.check([f"code/{position.index}"]):
             return None
         store.add("left", 1)
-        return int(store.get(f"code/{place.index}"))
+        return int(store.get(f"code/{position.index}"))
 
     while True:
         code: int | None = connection.do(look)
         if code is not None:
             return code
-        silent = pulse.silence(place.index)
+        silent = pulse.silence(position.index)
         if silent > silence and time.monotonic() - begun > max(timeout, silence):
             raise HostLostError(
-                f"nothing has been heard of the leading process of host {place.index} for {silent:.0f} s"
+                f"nothing has been heard of the leading process of host {position.index} for {silent:.0f} s"
             )
         time.sleep(_WAITING_TICK)
 

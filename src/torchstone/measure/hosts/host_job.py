@@ -15,12 +15,12 @@ import torchstone
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.executors.protocol import CannotMeasureError
-from torchstone.measure.hosts.host_group import Line, Place, find_place
+from torchstone.measure.hosts.host_group import HostConnection, JobPosition, find_position
 from torchstone.measure.procedures.procedure import SingleProcedure
-from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room
+from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, RankCapacity
 from torchstone.measure.procedures.scaling_procedure import HostGroup, answer_for, make_part
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Message
 from torchstone.worker.protocol.codec import MalformedError
@@ -30,9 +30,9 @@ _TO_MEET = 30.0  # seconds: torch is loaded first
 _SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
-def own_place() -> Place | None:
-    """The place of this process in a job of torchrun or srun; None where there is no such job."""
-    return find_place(os.environ)
+def own_position() -> JobPosition | None:
+    """The position of this process in a job of torchrun or srun; None where there is no such job."""
+    return find_position(os.environ)
 
 
 def own_name() -> str:
@@ -40,12 +40,12 @@ def own_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-class Job:
+class MultiHostJob:
     """The hosts of a job as one of their leaders sees them. ``code`` is how this process is going to end."""
 
-    def __init__(self, line: Line, hosts: Sequence[Mapping[str, Any]]) -> None:
-        self.line = line
-        self.place = line.place
+    def __init__(self, connection: HostConnection, hosts: Sequence[Mapping[str, Any]]) -> None:
+        self.connection = connection
+        self.position = connection.position
         self.code = 1
         self.names = name_hosts(hosts)
         self._hosts = hosts
@@ -53,9 +53,9 @@ class Job:
 
     def host_group(self) -> HostGroup:
         """All hosts, as the run on host 0 works with them."""
-        room = Room(self.place.count, self.place.ranks, "rank")
+        room = RankCapacity(self.position.count, self.position.ranks, "rank")
         differences = find_differences(self._hosts, self.names)
-        self._host_group = HostGroup(room, self.names, self.line, differences, self.variables())
+        self._host_group = HostGroup(room, self.names, self.connection, differences, self.variables())
         return self._host_group
 
     def has_lost_hosts(self) -> bool:
@@ -64,22 +64,26 @@ class Job:
 
     def variables(self) -> dict[str, str]:
         """What collectives are told: the network that leads to the other hosts, unless the user says another."""
-        interface = self.line.interface()
+        interface = self.connection.interface()
         return {name: interface for name in _SOCKETS if interface and name not in os.environ}
 
 
 @contextlib.contextmanager
-def join(place: Place, timeout: float | None, sources: Mapping[str, Mapping[str, str]]) -> Iterator[Job]:
+def join(
+    position: JobPosition, timeout: float | None, sources: Mapping[str, Mapping[str, str]]
+) -> Iterator[MultiHostJob]:
     """Meet the other hosts of the job; whatever happens then, they hear that it is over."""
-    line = Line(place, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
-    job: Job | None = None
+    connection = HostConnection(position, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
+    job: MultiHostJob | None = None
     try:
-        job = Job(line, line.introduce({"host": own_name(), "software": read_software(sources)}))
+        job = MultiHostJob(
+            connection, connection.exchange_facts({"host": own_name(), "software": read_software(sources)})
+        )
         yield job
     finally:
-        if place.index == 0:
-            line.end()
-        line.leave(job.code if job else 3)
+        if position.index == 0:
+            connection.end()
+        connection.leave(job.code if job else 3)
 
 
 def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -127,15 +131,15 @@ def find_differences(hosts: Sequence[Mapping[str, Any]], names: Sequence[str]) -
     return found
 
 
-def follow(job: Job, session: Session, limits: Limits, watcher: Watcher) -> None:
+def follow(job: MultiHostJob, session: Session, limits: WorkerLimits, watcher: Watcher) -> None:
     """Do this host's part of every round, until the first host says that it is over."""
     number = 0
-    while (order := job.line.next_order(number)) is not None:
+    while (order := job.connection.next_order(number)) is not None:
         number = int(order.pop("number"))
         ordered, part = _decode_round(order)
-        if job.place.index < part.hosts:
+        if job.position.index < part.hosts:
             own, outcome = _do_part(number, ordered, part, job, session, limits, watcher)
-            job.line.answer(number, answer_for(own, outcome))
+            job.connection.answer(number, answer_for(own, outcome))
 
 
 def _decode_round(order: Message) -> tuple[MeasureJob, RoundPart]:
@@ -154,20 +158,20 @@ def _do_part(
     number: int,
     ordered: MeasureJob,
     part: RoundPart,
-    job: Job,
+    job: MultiHostJob,
     session: Session,
-    limits: Limits,
+    limits: WorkerLimits,
     watcher: Watcher,
 ) -> tuple[RoundPart, Outcome]:
     """Do this host's part of a round; gives the part and how it ended."""
-    index = job.place.index
+    index = job.position.index
     environment = worker_environment.make_case_folder(session.scratch, number, session.template, None)
     folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
     told = ordered.environment or {}
     threads = {key: told[key] for key in ("OMP_NUM_THREADS",) if key in told}
     own = make_part(
         replace(ordered, environment=environment | threads | job.variables()),
-        replace(part, address=job.line.own_address()),
+        replace(part, address=job.connection.own_address()),
         index,
         job.names[index],
         folder,

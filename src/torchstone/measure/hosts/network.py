@@ -135,7 +135,7 @@ def _load_stores() -> tuple[Any, Any]:
 
 def _open_store(address: str, port: int, prefix: str, timeout: float, opens: bool) -> Store:
     if not opens:
-        reach(address, port, timeout)
+        wait_until_listening(address, port, timeout)
     tcp_store, prefix_store = _load_stores()
     store = tcp_store(
         address,
@@ -147,7 +147,7 @@ def _open_store(address: str, port: int, prefix: str, timeout: float, opens: boo
     return cast(Store, prefix_store(prefix, store))
 
 
-def reach(address: str, port: int, timeout: float) -> None:
+def wait_until_listening(address: str, port: int, timeout: float) -> None:
     """Wait until something listens there; torch would wait as well, but not say why in vain."""
     deadline = time.monotonic() + timeout
     while True:
@@ -174,7 +174,7 @@ def first_line(error: BaseException) -> str:
     return printable(lines[0] if lines else type(error).__name__)
 
 
-class Pulse:
+class Heartbeats:
     """Which leaders are there: each raises a count; this remembers when a count was last seen to grow."""
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ def interface_of(address: str) -> str:
     return ""
 
 
-def put(store: Store, key: str, message: Mapping[str, Any]) -> None:
+def write_message(store: Store, key: str, message: Mapping[str, Any]) -> None:
     """Write a message in as many parts as it takes; it is there once the number of parts is."""
     text = base64.b64encode(zlib.compress(encode(dict(message)))).decode("ascii")
     parts = [text[first : first + _LONGEST_PART] for first in range(0, len(text), _LONGEST_PART)]
@@ -228,7 +228,7 @@ def put(store: Store, key: str, message: Mapping[str, Any]) -> None:
     store.set(key, str(len(parts)))
 
 
-def take(store: Store, key: str) -> Message | None:
+def read_message(store: Store, key: str) -> Message | None:
     """A message, if it is there."""
     if not store.check([key]):
         return None

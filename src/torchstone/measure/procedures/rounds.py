@@ -23,7 +23,7 @@ class Sweep(Struct, frozen=True):
     collective: str = ""
 
 
-class Room(Struct, frozen=True):
+class RankCapacity(Struct, frozen=True):
     """What there is to train on: hosts, how many ranks each has room for, and what holds one rank (``cuda device``, ``core``)."""
 
     hosts: int
@@ -31,7 +31,7 @@ class Room(Struct, frozen=True):
     unit: str
 
 
-def plan_sweep(sweep: Sweep, room: Room) -> tuple[Further, ...]:
+def plan_sweep(sweep: Sweep, room: RankCapacity) -> tuple[Further, ...]:
     """The axes of every round, in the order of measuring: without a strategy first, then growing numbers of ranks."""
     strategies = sweep.strategies or DEFAULT_STRATEGIES
     if sweep.buckets and "ddp" not in strategies:
@@ -65,10 +65,10 @@ def axes_of(strategy: str, ranks: int, collective: str = "", bucket: float | Non
     return tuple(sorted(told.items()))
 
 
-def default_ranks(room: Room) -> tuple[int, ...]:
+def default_ranks(room: RankCapacity) -> tuple[int, ...]:
     """One, two, four, ... and all of one host, then whole hosts.
 
-    >>> default_ranks(Room(3, 8, "cuda device"))
+    >>> default_ranks(RankCapacity(3, 8, "cuda device"))
     (1, 2, 4, 8, 16, 24)
     """
     counts, count = [], 1
@@ -78,7 +78,7 @@ def default_ranks(room: Room) -> tuple[int, ...]:
     return (*counts, *(room.ranks * hosts for hosts in range(1, room.hosts + 1)))
 
 
-def _check(count: int, room: Room) -> None:
+def _check(count: int, room: RankCapacity) -> None:
     there = room.ranks * room.hosts
     if count > there:
         raise UsageError(
@@ -92,7 +92,7 @@ def _check(count: int, room: Room) -> None:
         )
 
 
-def hosts_for(count: int, room: Room) -> tuple[int, int]:
+def hosts_for(count: int, room: RankCapacity) -> tuple[int, int]:
     """How many hosts a round needs, and how many ranks are on each; where nobody has looked, one host has room for all."""
     if not room.unit:
         return 1, count

@@ -18,7 +18,7 @@ from torchstone.measure.procedures.rank_reports import (
     ranks_in,
     read_host,
 )
-from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, WARM_UP, Room, hosts_for
+from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, WARM_UP, RankCapacity, hosts_for
 from torchstone.worker.channel import Message
 from torchstone.worker.protocol.jobs import MeasureJob, RoundPart, RoundPlan, encode_job
 
@@ -34,22 +34,22 @@ class HostGroup:
 
     def __init__(
         self,
-        room: Room,
+        room: RankCapacity,
         names: Sequence[str],
-        line: Line | None = None,
+        link: HostLink | None = None,
         differences: Mapping[int, str] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.room = room
         self.names = list(names)
-        self.line = line
+        self.link = link
         self.lost: set[int] = set()
         self.differences = dict(differences or {})
         self.variables = dict(variables or {})
         self.orders = 0
 
 
-class Line(Protocol):
+class HostLink(Protocol):
     """The way to the other hosts."""
 
     def own_address(self) -> str:
@@ -93,12 +93,12 @@ class ScalingProcedure:
             return None
         self._folder = self._files()
         part = RoundPart(secrets.token_hex(6), self._plan, self._hosts, self._local)
-        line = self._host_group.line
-        if self._hosts > 1 and line is not None:
+        link = self._host_group.link
+        if self._hosts > 1 and link is not None:
             self._host_group.orders = self._number = self._host_group.orders + 1
-            address = line.own_address()
-            part = replace(part, endpoint=f"{address}:{line.free_port()}", address=address)
-            line.order(self._number, encode_job(replace(job, round=part)))
+            address = link.own_address()
+            part = replace(part, endpoint=f"{address}:{link.free_port()}", address=address)
+            link.order(self._number, encode_job(replace(job, round=part)))
         return make_part(job, part, 0, self._host_group.names[0], self._folder)
 
     def _cannot_begin(self) -> bool:
@@ -126,8 +126,8 @@ class ScalingProcedure:
         """The part of this host has ended: the reports of its ranks, and those of the other hosts."""
         names = self._host_group.names
         hosts = [read_host(names[0], self._folder, range(self._local), outcome)]
-        if self._hosts > 1 and self._host_group.line is not None:
-            answers = self._host_group.line.collect(self._number, self._hosts, self._plan.timeout + GRACE)
+        if self._hosts > 1 and self._host_group.link is not None:
+            answers = self._host_group.link.collect(self._number, self._hosts, self._plan.timeout + GRACE)
             for index in range(1, self._hosts):
                 ranks = tuple(range(index * self._local, (index + 1) * self._local))
                 if answers.get(index) is None:
