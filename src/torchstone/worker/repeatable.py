@@ -2,7 +2,7 @@
 
 Counting instructions is exact, but what is counted may differ: the number of digits of a time, a name made by chance, a loop that polls until a child has ended. Each of these moves what is put
 into memory after it, with that the places in hash tables that depend on addresses, and with those the count, by up to a tenth of a percent. Only for processes of which nobody wants to know
-a time; torchstone.core.clock has the machine's own.
+a time; torchstone.worker.machine.clock has the machine's own.
 """
 
 from __future__ import annotations

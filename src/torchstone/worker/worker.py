@@ -13,12 +13,12 @@ import sys
 import traceback
 from typing import Any
 
-from torchstone.core.clock import monotonic
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Channel, as_json
 from torchstone.worker.failures import failure_of, status_of, trace_of
 from torchstone.worker.keeper import redirect
 from torchstone.worker.loading import load_measured
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell
 from torchstone.worker.protocol.codec import MalformedError, from_json
 from torchstone.worker.protocol.jobs import (

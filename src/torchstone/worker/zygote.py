@@ -16,10 +16,10 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 
-from torchstone.core.clock import monotonic
 from torchstone.worker import sources
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
 from torchstone.worker.keeper import has_hung_up, open_line, serve, tell
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
 from torchstone.worker.sources import SourceError, load_source, prepare

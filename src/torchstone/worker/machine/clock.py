@@ -1,4 +1,4 @@
-"""The machine's clock, also in a process whose own clocks were replaced so that it repeats itself (measure.repeatable)."""
+"""The machine's clock, also in a process whose own clocks were replaced so that it repeats itself (worker.repeatable)."""
 
 from __future__ import annotations
 
