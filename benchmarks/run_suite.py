@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
@@ -58,9 +59,9 @@ class Silent:
         """Some time has passed."""
 
 
-def sources(suite: str) -> dict[str, dict[str, str]]:
+def sources(suite: str) -> dict[str, BenchmarkSource]:
     """One of our suites, as a session knows it."""
-    return {suite: {"kind": "suite", "name": suite}}
+    return {suite: BenchmarkSource("suite", suite)}
 
 
 def run_cases(

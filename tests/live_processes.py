@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Reading, Variant
 from torchstone.core.run_file import decode_run
 from torchstone.measure.measuring import Settings
@@ -120,7 +121,7 @@ class Bench(NamedTuple):
         variant = Variant("cpu", backend, "inference", "float32")
         cases = [Case(name, probe, path.stem, variant) for name in names]
         settings = Settings(
-            sources={path.stem: {"kind": "file", "name": path.stem, "path": str(path)}}, threads=1, repeat=20
+            sources={path.stem: BenchmarkSource("file", path.stem, str(path))}, threads=1, repeat=20
         )
         supervisor = self.session.supervisor(settings, WorkerLimits(timeout, memory, jobs), self.watcher)
         outcomes = list(supervisor.execute(cases))

@@ -26,6 +26,7 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import Environment
@@ -66,7 +67,7 @@ def unfinished(folder: Path) -> Path:
     variant = Variant("cpu", "none", "inference", "float32")
     plan = tuple(Case(f"slow(number={number})", "performance", "bench_slow", variant) for number in (0, 1))
     path = folder / "bench_slow.py"
-    source = {"kind": "file", "name": "bench_slow", "path": str(path), "hash": hash_file(str(path))}
+    source = BenchmarkSource("file", "bench_slow", str(path), hash_file(str(path)))
     settings = Settings({"bench_slow": source}, str(folder), threads=1, repeat=20)
     environment = Environment(versions={"torch": metadata.version("torch")})
     run = Run("id", plan, (Outcome(plan[0], "pass"),), Revision(), environment, settings, False)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import TorchstoneError
 from torchstone.measure.targets import hash_file, resolve_targets
 
@@ -60,7 +61,7 @@ def test_a_folder_is_searched_but_not_what_is_hidden_or_installed_there(folder: 
 def test_a_files_path_is_absolute_so_that_it_is_found_from_anywhere(folder: Path) -> None:
     source = resolve_targets(["bench_a.py"]).sources["bench_a"]
     path = folder / "bench_a.py"
-    assert source == {"kind": "file", "name": "bench_a", "path": str(path), "hash": hash_file(str(path))}
+    assert source == BenchmarkSource("file", "bench_a", str(path), hash_file(str(path)))
 
 
 @pytest.mark.usefixtures("folder")

@@ -17,6 +17,7 @@ from hostile_answers import as_line, hostile
 
 from live_processes import Onlooker
 from torchstone.cli.commands.measuring.repro import show
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
@@ -49,7 +50,7 @@ from torchstone.worker.protocol.replies import (
 
 FEW = 100
 MANY = 10_000
-SOURCE = {"kind": "file", "name": "bench", "path": "/nowhere/bench.py"}
+SOURCE = BenchmarkSource("file", "bench", "/nowhere/bench.py")
 RESULT: dict[str, Any] = {
     "status": "pass",
     "measurements": [
@@ -361,7 +362,7 @@ def test_a_survey_that_does_not_fit_is_an_error_of_the_file_that_was_being_impor
     problem: str,
 ) -> None:
     with pytest.raises(TorchstoneError) as raised:
-        plan_with(lambda _: [{"looking_at": SOURCE["path"]}, message])
+        plan_with(lambda _: [{"looking_at": SOURCE.path}, message])
     assert str(raised.value).startswith("/nowhere/bench.py: the worker's answer makes no sense")
     assert problem in str(raised.value)
 
@@ -478,7 +479,7 @@ def test_any_survey_is_planned_or_refused(
 
             def messages(job: SurveyJob, chance: random.Random = chance) -> list[Any]:
                 real = {"survey": to_json(survey_reply(job, found))}
-                return [{"looking_at": SOURCE["path"]}, hostile(chance, real)]
+                return [{"looking_at": SOURCE.path}, hostile(chance, real)]
 
             try:
                 run = plan_with(messages)

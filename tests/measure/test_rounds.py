@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Measurement, Outcome, Variant
 from torchstone.measure.hosts.host_job import find_differences, name_hosts
@@ -58,7 +59,7 @@ def failure(rank: int, cause: str, status: str = "fail_to_run", iteration: int =
 
 
 JOB = MeasureJob(
-    {"kind": "suite", "name": "s"}, "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
+    BenchmarkSource("suite", "s"), "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
 )
 PLAN = RoundPlan("ddp", 2, timeout=5.0)
 

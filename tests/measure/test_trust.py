@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Variant
 from torchstone.measure.code.locating import Located, extends_torch, is_installed_suite, locate
 from torchstone.measure.code.trust import (
@@ -50,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings_for(path: Path, recorded: str = "", **others: object) -> Settings:
-    source = {"kind": "file", "name": "bench", "path": str(path), "hash": recorded}
+    source = BenchmarkSource("file", "bench", str(path), recorded)
     return structs.replace(Settings(sources={"bench": source}, folder=os.getcwd()), **others)
 
 
@@ -137,9 +138,9 @@ def test_what_is_no_file_with_one_meaning_is_not_trusted(folder: Path) -> None:
 
 def test_suites_are_our_own_or_those_of_installed_packages() -> None:
     sources = {
-        "smoke": {"kind": "suite", "name": "smoke"},
-        "package": {"kind": "package", "name": "not_there"},
-        "nothing": {"kind": "suite", "name": "os"},  # no suite of ours: nothing of this name is imported
+        "smoke": BenchmarkSource("suite", "smoke"),
+        "package": BenchmarkSource("package", "not_there"),
+        "nothing": BenchmarkSource("suite", "os"),  # no suite of ours: nothing of this name is imported
     }
     doubts = find_untrusted(list_executed(Settings(sources=sources), sources), ["/"])
     assert doubts == [UntrustedItem("the suite not_there of another package", NOT_INSTALLED)]

@@ -11,6 +11,7 @@ import pytest
 
 from conftest import make_bench
 from live_processes import Bench, wait_until
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Variant
 from torchstone.measure.measuring import Settings
 from torchstone.measure.supervisor import WorkerLimits
@@ -86,7 +87,7 @@ def test_a_case_that_ran_out_of_memory_beside_others_is_measured_again_with_fewe
 
 
 def test_leaving_the_iterator_ends_all_workers(bench: Bench) -> None:
-    source = {"kind": "file", "name": "bench_trouble", "path": str(TROUBLE)}
+    source = BenchmarkSource("file", "bench_trouble", str(TROUBLE))
     variant = Variant("cpu", "none", "inference", "float32")
     names = ["good", "hangs_in_python(at=load)", "hangs_with_a_child"]
     settings = Settings(sources={"bench_trouble": source}, threads=1, repeat=20)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from live_processes import Bench
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.pair import PairResult, PairWorker, measure_pair
@@ -22,7 +23,7 @@ from torchstone.worker.protocol.jobs import CodeTree, PairPart
 from torchstone.worker.protocol.replies import Malformed, TurnReady, TurnTaken, decode_reply
 
 HERE = Path(__file__).parent
-SOURCE = {"kind": "file", "name": "bench_pairs", "path": str(HERE / "bench_pairs.py")}
+SOURCE = BenchmarkSource("file", "bench_pairs", str(HERE / "bench_pairs.py"))
 SETTINGS = Settings({"bench_pairs": SOURCE}, str(HERE), threads=1)
 
 Play = Callable[..., PairResult]

@@ -13,6 +13,7 @@ from msgspec import convert
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.cautions import Caution
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
@@ -105,7 +106,9 @@ def measure(
     axes = {"device": "cpu", "backend": "eager", "mode": "inference", "dtype": "float32"} | variant
     options = MeasureOptions(**(settings or QUICK))
     start, cache = ((identity or {}).get(name, "") for name in ("start", "cache"))
-    job = MeasureJob({}, "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache)
+    job = MeasureJob(
+        BenchmarkSource(), "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache
+    )
     rule = (lambda *_: check) if check else None
     ended = Ended("", "", None, result, recorder.heard)
     try:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Provenance, Run
@@ -74,7 +75,7 @@ def _check_options(settings: Settings, path: str) -> None:
 def _check_parts(run: Run, settings: Settings, path: str) -> None:
     """Refuse sources, rounds and folders that cannot be meant: a run file may come from anywhere."""
     for suite in {case.suite: None for case in run.plan} | settings.sources:
-        if problem := _fault_of_source(settings.sources.get(suite, {})):
+        if problem := _fault_of_source(settings.sources.get(suite, BenchmarkSource())):
             raise InputError(
                 f"the suite {suite}: {problem}", path=path, line=1, column=f"settings.sources.{suite}"
             )
@@ -105,17 +106,17 @@ def _fault_of_round(case: Case) -> str:
     return ""
 
 
-def _fault_of_source(source: dict[str, str]) -> str:
+def _fault_of_source(source: BenchmarkSource) -> str:
     """Why benchmarks cannot come from there; what a file names must be a file, not a device or a pipe that never ends."""
-    if not {"kind", "name"} <= source.keys():
+    if not source.kind or not source.name:
         return "the source has no kind or no name"
-    match source["kind"]:
-        case "suite" if source["name"] not in BUILT_IN:
-            return f"there is no suite {source['name']}; there are {', '.join(BUILT_IN)}"
+    match source.kind:
+        case "suite" if source.name not in BUILT_IN:
+            return f"there is no suite {source.name}; there are {', '.join(BUILT_IN)}"
         case "suite" | "package":
             return ""
         case "file":
-            place = source.get("path", "")
+            place = source.path
             fault = fault_of_file(place, LARGEST_SOURCE) if place else "no path"
             return f"{place}: {fault}" if fault else ""
         case kind:

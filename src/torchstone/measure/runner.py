@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
@@ -36,7 +37,6 @@ from torchstone.worker.probes.counting.available import choose_counter, find_cou
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CompileTrial, SurveyJob
 from torchstone.worker.protocol.replies import CollectivesFound, SurveyReply
-from torchstone.worker.sources import Source
 
 RUNS = os.path.join(".torchstone", "runs")
 
@@ -99,7 +99,9 @@ def prepare_run(request: PlanRequest, session: Session, *, keeps_going: bool = F
     )
 
 
-def _defining(sources: Mapping[str, Source], listings: Collection[Listing]) -> dict[str, Source]:
+def _defining(
+    sources: Mapping[str, BenchmarkSource], listings: Collection[Listing]
+) -> dict[str, BenchmarkSource]:
     """The sources that define a benchmark: a run file names no others, which would be looked at again whenever it is used."""
     suites = {listing.suite for listing in listings}
     return {suite: source for suite, source in sources.items() if suite in suites}
@@ -313,7 +315,7 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
 def find_edited_files(run: Run) -> list[str]:
     """The files of benchmarks, and modules of the user's that these import, that are not what they were; nothing is executed to find that out."""
     sources = run.settings.sources.values()
-    recorded = {each.get("path", ""): each.get("hash", "") for each in sources if each.get("kind") == "file"}
+    recorded = {each.path: each.hash for each in sources if each.is_file}
     recorded |= run.settings.imported
     return [
         f"{path} has been edited since"

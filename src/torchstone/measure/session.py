@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
@@ -36,7 +37,6 @@ from torchstone.worker.protocol.jobs import MeasureJob, PrimeJob, SurveyJob
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperSetup
 from torchstone.worker.protocol.replies import ErrorReply, SourceFound, SurveyReply
 from torchstone.worker.scratch import make_scratch, sweep
-from torchstone.worker.sources import Source
 from torchstone.worker.worker_environment import World
 
 SURVEY_TIMEOUT = 600.0
@@ -74,7 +74,7 @@ class Session:
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
-        self._sources: list[Source] = []
+        self._sources: list[BenchmarkSource] = []
         self._simulated_template = ""
         self.cautions: list[Caution] = []
         self.trusts_artifacts = False
@@ -110,7 +110,7 @@ class Session:
             raise RuntimeError("the session has not been started")
         return self._launcher
 
-    def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
+    def start_workers(self, sources: Sequence[BenchmarkSource], devices: Sequence[str] = ()) -> None:
         """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
         variables = worker_environment.worker_variables(self.template, self.world)
         has_fork = sys.platform.startswith("linux")
@@ -118,7 +118,7 @@ class Session:
             raise UsageError("--start fork works on Linux only", advice="leave it out, or use --start spawn")
         if self._start != "spawn" and has_fork:
             # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
-            shared = self._sources = [dict(source) for source in sources if source["kind"] != "file"]
+            shared = self._sources = [source for source in sources if not source.is_file]
             problem = self._start_keeper("fork", variables, shared, devices)
             if not problem:
                 return
@@ -144,7 +144,7 @@ class Session:
         self,
         start: str,
         variables: Mapping[str, str],
-        sources: Sequence[Source] = (),
+        sources: Sequence[BenchmarkSource] = (),
         devices: Sequence[str] = (),
     ) -> str:
         """Start what starts the workers; gives the reason why it cannot be used, if so."""

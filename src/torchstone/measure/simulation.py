@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.measure.executors.local import KeeperLauncher
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
 from torchstone.measure.executors.worker_handle import Worker
@@ -22,7 +23,6 @@ from torchstone.worker.cache_template import is_filled
 from torchstone.worker.probes.counting.available import find_valgrind_problem
 from torchstone.worker.protocol.jobs import Job, MeasureJob
 from torchstone.worker.protocol.keeper_messages import KeeperSetup
-from torchstone.worker.sources import Source
 
 READY_TIMEOUT = 1200.0
 PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
@@ -55,7 +55,7 @@ def counting_folder(scratch: str) -> str:
     return folder
 
 
-def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeeperLauncher, str]:
+def start_simulation(scratch: str, sources: Sequence[BenchmarkSource]) -> tuple[KeeperLauncher, str]:
     """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
     if problem := find_valgrind_problem():
         raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.disk import fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Variant
@@ -19,7 +20,7 @@ from torchstone.define.benchmark_base import NAME as BENCHMARK_BASE
 from torchstone.measure.plan import Listing
 from torchstone.suites import BUILT_IN, load_suite
 from torchstone.worker.protocol.replies import BenchmarkFound, CountedFound, SourceFound
-from torchstone.worker.sources import NOTHING_DEFINED, Source, list_packages
+from torchstone.worker.sources import NOTHING_DEFINED, list_packages
 from torchstone.worker.survey import describe, describe_counted
 
 LARGEST_SOURCE = 64 << 20
@@ -53,7 +54,7 @@ class Targets(Struct, frozen=True):
     ``skipped`` are files that are not even imported. With ``may_skip`` a file that defines no benchmark is left out too; it is an error where no other file was meant.
     """
 
-    sources: dict[str, Source]
+    sources: dict[str, BenchmarkSource]
     names: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     may_skip: bool = False
@@ -62,18 +63,18 @@ class Targets(Struct, frozen=True):
 def resolve_targets(targets: Sequence[str]) -> Targets:
     """Suites, files, folders, and any of these with ``::NAME`` for one benchmark."""
     places = {place: _sources_at(place) for place in (target.partition("::")[0] for target in targets)}
-    files = {source["path"] for found in places.values() for source in found if source["kind"] == "file"}
+    files = {source.path for found in places.values() for source in found if source.is_file}
     may_skip = len(files) > 1 or any(map(os.path.isdir, places))
-    listed = {source["path"] for place in filter(os.path.isdir, places) for source in places[place]}
+    listed = {source.path for place in filter(os.path.isdir, places) for source in places[place]}
     skipped = {path: why for path in sorted(files) if may_skip and (why := _why_skipped(path, listed))}
-    sources: dict[str, Source] = {}
+    sources: dict[str, BenchmarkSource] = {}
     names, whole = [], set()
     for target in targets:
         place, _, name = target.partition("::")
-        found = [source for source in places[place] if source.get("path") not in skipped]
+        found = [source for source in places[place] if source.path not in skipped]
         for source in found:
             _add_source(sources, source)
-        suites = [source["name"] for source in found]
+        suites = [source.name for source in found]
         if name:
             names += [f"{suite}::{name}" for suite in suites]
         else:
@@ -86,16 +87,16 @@ def resolve_targets(targets: Sequence[str]) -> Targets:
     return Targets(sources, tuple(names), left_out, may_skip)
 
 
-def _add_source(sources: dict[str, Source], source: Source) -> None:
-    if source["kind"] == "file" and source["name"] in BUILT_IN:
+def _add_source(sources: dict[str, BenchmarkSource], source: BenchmarkSource) -> None:
+    if source.is_file and source.name in BUILT_IN:
         raise UsageError(
-            f"{source['path']}: the name {source['name']} is taken by a built-in suite",
+            f"{source.path}: the name {source.name} is taken by a built-in suite",
             advice="rename the file",
         )
-    before = sources.setdefault(source["name"], source)
+    before = sources.setdefault(source.name, source)
     if before != source:
         raise UsageError(
-            f"{before.get('path', before['name'])} and {source.get('path', source['name'])} would both be the suite {source['name']}",
+            f"{before.path or before.name} and {source.path or source.name} would both be the suite {source.name}",
             advice="rename one of the two files, or measure them in two runs",
         )
 
@@ -107,15 +108,15 @@ def nothing_defined(skipped: Sequence[Skipped]) -> UsageError:
     )
 
 
-def _sources_at(place: str) -> list[Source]:
+def _sources_at(place: str) -> list[BenchmarkSource]:
     if place in BUILT_IN:
-        return [{"kind": "suite", "name": place}]
+        return [BenchmarkSource("suite", place)]
     if os.path.isdir(place):
         return _files_below(place)
     if place.endswith(".py") or os.sep in place:
         return [_file(place)]
     if place in list_packages():
-        return [{"kind": "package", "name": place}]
+        return [BenchmarkSource("package", place)]
     if os.path.exists(place):
         advice = "measured are suites, files *.py and folders; 'torchstone compare' and 'torchstone check' take results, 'torchstone run --resume' goes on with a run file"
         raise UsageError(f"{place} is no file of benchmarks", advice=advice)
@@ -142,7 +143,7 @@ def _similar_file(path: str) -> str:
     return by_stem[similar[0]] if similar else ""
 
 
-def _file(path: str) -> Source:
+def _file(path: str) -> BenchmarkSource:
     if not os.path.exists(path):
         raise InputError("no such file", path=path, advice=ask_whether_meant(_similar_file(path)).strip())
     if not path.endswith(".py"):
@@ -150,7 +151,7 @@ def _file(path: str) -> Source:
     if fault := fault_of_file(path, LARGEST_SOURCE):
         raise InputError(fault, path=path)
     name = os.path.basename(path).removesuffix(".py")
-    return {"kind": "file", "name": name, "path": os.path.abspath(path), "hash": hash_file(path)}
+    return BenchmarkSource("file", name, os.path.abspath(path), hash_file(path))
 
 
 def hash_file(path: str) -> str:
@@ -169,7 +170,7 @@ def same_hash(recorded: str, present: str) -> bool:
     return present == recorded or (len(recorded) == _SHORT_HASH and present.startswith(recorded))
 
 
-def _files_below(folder: str) -> list[Source]:
+def _files_below(folder: str) -> list[BenchmarkSource]:
     """The benchmark files of a folder: ``bench_*.py`` in it and below, and its own files for ``benchmark_base``; where no file is named so, all its ``*.py``.
 
     Folders that are hidden, or hold an installed Python, have nothing of the user's.
@@ -237,9 +238,9 @@ def _counted_listing(suite: str, found: CountedFound) -> Listing:
     return Listing(suite, found.name, counted=variant, measures_itself=found.measures_itself)
 
 
-def libraries_of(sources: Sequence[Source]) -> list[str]:
+def libraries_of(sources: Sequence[BenchmarkSource]) -> list[str]:
     """The libraries of our own suites among these, whose versions belong to the environment."""
-    built_in = [source["name"] for source in sources if source["kind"] == "suite"]
+    built_in = [source.name for source in sources if source.kind == "suite"]
     return sorted({library for name in built_in for library in load_suite(name).libraries})
 
 
@@ -250,8 +251,8 @@ def leave_out_empty(
     if not targets.may_skip:
         return list(sources), []
     kept = [found for found in sources if not found.empty]
-    empty = [Skipped(found.source.get("path", ""), found.empty) for found in sources if found.empty]
-    if not kept and all(source["kind"] == "file" for source in targets.sources.values()):
+    empty = [Skipped(found.source.path, found.empty) for found in sources if found.empty]
+    if not kept and all(source.is_file for source in targets.sources.values()):
         raise nothing_defined([*targets.skipped, *empty])
     return kept, empty
 
@@ -260,7 +261,7 @@ def read_listings(sources: Sequence[SourceFound]) -> list[Listing]:
     """What a survey found, as listings."""
     listings = []
     for found in sources:
-        suite = found.source["name"]
+        suite = found.source.name
         listings += [_listing(suite, each) for each in found.benchmarks]
         listings += [_counted_listing(suite, each) for each in found.counted]
     return listings

@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
 from torchstone.worker import sources
@@ -26,7 +27,7 @@ from torchstone.worker.protocol.replies import (
     SourceFound,
     SurveyReply,
 )
-from torchstone.worker.sources import EmptySourceError, Source, SourceError, import_modules, load_source
+from torchstone.worker.sources import EmptySourceError, SourceError, import_modules, load_source
 from torchstone.worker.worker_environment import OWN, PACKAGE, is_in_packages
 
 
@@ -42,7 +43,7 @@ def survey(job: SurveyJob, tell: Callable[[LookingAt], None]) -> SurveyReply:
     before = set(sys.modules)
     found = []
     for source in job.sources:
-        tell(LookingAt(source.get("path", "")))
+        tell(LookingAt(source.path))
         found.append(_look_at(source))
     tell(LookingAt(""))
     reply = SurveyReply(
@@ -153,7 +154,7 @@ def describe_counted(counted: Counted) -> CountedFound:
     )
 
 
-def _look_at(source: Source) -> SourceFound:
+def _look_at(source: BenchmarkSource) -> SourceFound:
     try:
         suite = load_source(source)
         benchmarks = tuple(describe(benchmark) for benchmark in suite.collect())

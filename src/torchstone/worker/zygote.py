@@ -14,8 +14,9 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker import sources
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
 from torchstone.worker.keeper import has_hung_up, open_line, serve, tell
@@ -71,14 +72,14 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
     return KeeperReady(monotonic() - started, _why_not_fork(), tuple(notes))
 
 
-def _prepare_source(source: Mapping[str, str]) -> list[str]:
+def _prepare_source(source: BenchmarkSource) -> list[str]:
     """Import what a suite needs. Code that is not ours goes first into a child: it may take the process down that runs it."""
 
     def attempt() -> list[str]:
-        return prepare(load_source(dict(source)))
+        return prepare(load_source(source))
 
-    if source["kind"] == "package" and (code := _in_child(attempt)):
-        return [f"{source['name']} is not preloaded: loading it failed in a child (exit code {code})"]
+    if source.kind == "package" and (code := _in_child(attempt)):
+        return [f"{source.name} is not preloaded: loading it failed in a child (exit code {code})"]
     try:
         return attempt()
     except SourceError as error:

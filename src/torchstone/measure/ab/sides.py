@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
 from torchstone.measure.ab.changed_files import Changes, find_changes
@@ -146,7 +147,7 @@ class Side:
     def benchmark_files(self) -> list[str]:
         """The files of benchmarks, where they really are."""
         sources = self._request.targets.sources.values()
-        return [os.path.realpath(source["path"]) for source in sources if source["kind"] == "file"]
+        return [os.path.realpath(source.path) for source in sources if source.is_file]
 
     def load(self) -> Run:
         """Load torch and look at what this side has to measure."""
@@ -296,18 +297,18 @@ def _request(spec: SideSpec, request: PlanRequest, tree: Worktree | None) -> Pla
     return structs.replace(request, settings=settings, axes=axes, targets=targets)
 
 
-def _in_tree(source: dict[str, str], tree: Worktree, revision: str) -> dict[str, str]:
+def _in_tree(source: BenchmarkSource, tree: Worktree, revision: str) -> BenchmarkSource:
     """A source as it is in the worktree: a file that the revision does not have could only be measured with code of another one."""
-    if source["kind"] != "file":
+    if not source.is_file:
         return source
-    path = tree.place(source["path"])
+    path = tree.place(source.path)
     if not os.path.exists(path):
         raise InputError(
             f"this file is not in the revision {revision}",
-            path=source["path"],
+            path=source.path,
             advice="commit it, or keep it outside of the repository: then both sides use the same",
         )
-    return {**source, "path": path, "hash": hash_file(path)}
+    return replace(source, path=path, hash=hash_file(path))
 
 
 def choose_cores(device: str, threads: int) -> list[int]:

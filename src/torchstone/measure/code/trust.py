@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.redaction import redact
@@ -119,14 +120,12 @@ def list_executed(settings: Settings, suites: Collection[str]) -> Iterator[Execu
             )
 
 
-def _of_source(source: dict[str, str]) -> Iterator[ExecutedItem]:
+def _of_source(source: BenchmarkSource) -> Iterator[ExecutedItem]:
     """What a source stands for. Whatever is neither a file nor a package can only be a suite of our own."""
-    kind, name = source.get("kind", ""), source.get("name", "")
-    if kind == "file":
-        path = source.get("path", "")
-        yield _file(f"the file {_shown(path)}", path, source.get("hash", ""))
-    elif kind == "package" and not is_installed_suite(name):
-        yield ExecutedItem(f"the suite {_shown(name)} of another package", problem=NOT_INSTALLED)
+    if source.is_file:
+        yield _file(f"the file {_shown(source.path)}", source.path, source.hash)
+    elif source.kind == "package" and not is_installed_suite(source.name):
+        yield ExecutedItem(f"the suite {_shown(source.name)} of another package", problem=NOT_INSTALLED)
 
 
 def _of_module(name: str, settings: Settings) -> Iterator[ExecutedItem]:
@@ -199,7 +198,7 @@ def record_imported(files: Iterable[str], settings: Settings) -> dict[str, str]:
     """The hashes of the modules that a survey imported from the user's own folders, beside the files of benchmarks themselves."""
     folder = os.path.realpath(settings.folder or os.getcwd())
     roots = {folder, *trusted_roots()}
-    sources = {os.path.realpath(source["path"]) for source in settings.sources.values() if source.get("path")}
+    sources = {os.path.realpath(source.path) for source in settings.sources.values() if source.path}
     roots |= {os.path.dirname(path) for path in sources}
     real = {os.path.realpath(file) for file in files} - sources
     own = sorted(path for path in real if any(is_below(path, root) for root in roots))

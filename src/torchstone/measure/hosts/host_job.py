@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import Any
 
 import torchstone
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.executors.protocol import CannotMeasureError
@@ -70,7 +71,7 @@ class MultiHostJob:
 
 @contextlib.contextmanager
 def join(
-    position: JobPosition, timeout: float | None, sources: Mapping[str, Mapping[str, str]]
+    position: JobPosition, timeout: float | None, sources: Mapping[str, BenchmarkSource]
 ) -> Iterator[MultiHostJob]:
     """Meet the other hosts of the job; whatever happens then, they hear that it is over."""
     connection = HostConnection(position, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
@@ -86,7 +87,7 @@ def join(
         connection.leave(job.code if job else 3)
 
 
-def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def read_software(sources: Mapping[str, BenchmarkSource]) -> dict[str, str]:
     """What has to be the same on all hosts, or their times mean nothing together."""
     try:
         torch = metadata.version("torch")
@@ -98,7 +99,7 @@ def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         "torchstone": torchstone.__version__,
         "machine": platform.machine(),
     }
-    return own | {source["path"]: source["hash"] for source in sources.values() if source.get("hash")}
+    return own | {source.path: source.hash for source in sources.values() if source.hash}
 
 
 def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:

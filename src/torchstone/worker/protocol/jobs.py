@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker.protocol.codec import Count, Json, MalformedError, from_json, to_json
-
-Source = dict[str, str]
-"""``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class CompileTrial:
 class SurveyJob:
     """Find out what the sources define, and which devices, backends and environment there are."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[BenchmarkSource, ...] = ()
     imports: tuple[str, ...] = ()
     folder: str = "."
     devices: tuple[str, ...] = ()
@@ -160,7 +158,7 @@ class PairPart:
 class MeasureJob:
     """Measure one case. ``environment`` are the variables of the worker; ``start`` and ``cache`` identify what a compile time means."""
 
-    source: Source
+    source: BenchmarkSource
     benchmark: str
     probe: str
     axes: CaseAxes

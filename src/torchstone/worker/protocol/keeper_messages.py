@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker.protocol.codec import MalformedError, Seconds, from_json, to_json
-from torchstone.worker.protocol.jobs import Source
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class KeeperSetup:
     scratch: str = ""
     lock: int | None = None
     temporary: str = ""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[BenchmarkSource, ...] = ()
     devices: tuple[str, ...] = ()
     repeatable: bool = False
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
@@ -21,7 +22,6 @@ from torchstone.worker.protocol.codec import (
     shown,
     to_json,
 )
-from torchstone.worker.protocol.jobs import Source
 
 Phase = Literal["load", "eager", "compile", "run", "compare"]
 PHASES: tuple[Phase, ...] = ("load", "eager", "compile", "run", "compare")
@@ -244,7 +244,7 @@ class CountedFound:
 class SourceFound:
     """What a source defines, or why it cannot be used; ``empty`` says why it defines no benchmark."""
 
-    source: Source
+    source: BenchmarkSource
     benchmarks: tuple[BenchmarkFound, ...] = ()
     counted: tuple[CountedFound, ...] = ()
     libraries: tuple[str, ...] = ()
