@@ -7,11 +7,14 @@ from msgspec import structs
 
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
 from torchstone.measure.doctor.facts import GIB, Accelerator, MachineFacts, Noise, TorchFacts
+from torchstone.worker.probes.counting.perf_events import CounterProblem
 
 H200 = Accelerator(0, "NVIDIA H200", memory=140 * GIB, persistence=True, clock_max=1980, clock_set=True)
-ALL_COUNTERS = {"hardware": "", "simulated": "", "python": "", "cpu_time": ""}
+ALL_COUNTERS: dict[str, CounterProblem | None] = dict.fromkeys(
+    ("hardware", "simulated", "python", "cpu_time")
+)
 NO_HARDWARE = ALL_COUNTERS | {
-    "hardware": "perf_event_paranoid is 4; sudo sysctl kernel.perf_event_paranoid=2"
+    "hardware": CounterProblem("perf_event_paranoid is 4", "sudo sysctl kernel.perf_event_paranoid=2")
 }
 CALM = MachineFacts(
     python="python3",
@@ -143,7 +146,7 @@ def test_noise_that_nothing_inside_explains_is_put_down_to_the_host() -> None:
     assert "most likely it comes from the host" in noise.why
 
 
-def counters_with(counter: str, **problems: str) -> list[Finding]:
+def counters_with(counter: str, **problems: CounterProblem) -> list[Finding]:
     facts = structs.replace(CALM, counters=ALL_COUNTERS | problems, counter=counter)
     return [finding for finding in diagnose(facts) if finding.topic == "counters"]
 
@@ -158,7 +161,9 @@ def test_the_counter_that_is_taken_is_named_with_the_others_that_are_there() -> 
 
 
 def test_a_counter_that_would_be_taken_is_missed_with_what_to_do() -> None:
-    hardware, taken = counters_with("simulated", hardware="no permission; sudo sysctl kernel.x=2")
+    hardware, taken = counters_with(
+        "simulated", hardware=CounterProblem("no permission", "sudo sysctl kernel.x=2")
+    )
     assert hardware.level is Level.NOTE
     assert hardware.advice == "sudo sysctl kernel.x=2"
     assert "50 times as long" in hardware.why
@@ -166,13 +171,13 @@ def test_a_counter_that_would_be_taken_is_missed_with_what_to_do() -> None:
 
 
 def test_valgrind_is_missed_only_where_nothing_else_counts_but_never_passed_over() -> None:
-    missing = "valgrind is not installed; apt-get install valgrind"
+    missing = CounterProblem("valgrind is not installed", "apt-get install valgrind")
     (finding,) = counters_with("hardware", simulated=missing)
     assert finding.level is Level.OK
     assert finding.what.endswith(
         "; not here: simulated (valgrind is not installed: apt-get install valgrind)"
     )
-    *missed, taken = counters_with("python", hardware="offers no counters", simulated=missing)
+    *missed, taken = counters_with("python", hardware=CounterProblem("offers no counters"), simulated=missing)
     assert [finding.level for finding in missed] == [Level.NOTE, Level.NOTE]
     assert missed[1].advice == "apt-get install valgrind"
     assert all("sees no work of C++ code" in finding.why for finding in missed)

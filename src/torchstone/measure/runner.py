@@ -160,9 +160,8 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[Cau
     if not any(case.probe == Probe.INSTRUCTIONS for case in cases):
         return settings
     problems = find_counters()
-    if settings.counter and problems[settings.counter]:
-        problem, _, advice = problems[settings.counter].partition("; ")
-        raise UsageError(f"--counter {settings.counter}: {problem}", advice=advice)
+    if settings.counter and (problem := problems[settings.counter]):
+        raise UsageError(f"--counter {settings.counter}: {problem.reason}", advice=problem.advice)
     counter = settings.counter or choose_counter(problems)
     if not settings.counter and counter in {"python", "cpu_time"}:
         cautions.append(make_caution(CautionKind.WEAK_COUNTER, counter=counter, what=COUNTERS[counter]))

@@ -158,7 +158,7 @@ class Session:
         self._launcher = SimulationLauncher(keeper)  # closed with the session from here on, whatever happens
         reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if isinstance(reply, KeeperBroken):
-            raise self._broken(reply.broken, log_path)
+            raise self._loading_error(reply, log_path)
         self.cautions += [make_caution(CautionKind.STARTING_WORKERS, note=note) for note in reply.notes]
         if reply.blocked:
             self._end_launcher(keeper)
@@ -170,11 +170,13 @@ class Session:
         os.makedirs(folder, exist_ok=True)
         return folder
 
-    def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
+    def _loading_error(self, reply: KeeperBroken, log_path: str) -> CannotMeasureError:
+        if reply.torch_missing:
+            return torch_missing_error(self.world.python)
         said = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
             said = file.read()
-        return torch_loading_error(problem, said, self.world.python)
+        return torch_loading_error(reply.broken, said, self.world.python)
 
     def renew(self) -> Callable[[], None]:
         """Have workers forked by another process from now on; what is given waits until it is ready."""
@@ -225,10 +227,10 @@ class Session:
             return answer
         if not isinstance(answer, ErrorReply):
             raise CannotMeasureError("the worker's answer is not a survey")
+        if answer.torch_missing:
+            raise torch_missing_error(self.world.python)
         if answer.is_of_torch:
             raise torch_loading_error(answer.message, answer.traceback, self.world.python)
-        if "No module named 'torch'" in answer.message:
-            raise torch_missing_error(self.world.python)
         raise source_error(answer)
 
     def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
@@ -257,7 +259,8 @@ class Session:
         except NoAnswerError as silent:
             problem = silent.problem
         if problem:
-            self._tell(f"caution: no warm-up compile: {problem}")
+            caution = make_caution(CautionKind.STARTING_WORKERS, note=f"no warm-up compile: {problem}")
+            self._tell(f"caution: {caution}")
 
     def _start_simulation(self) -> str:
         """Get ready to start workers that valgrind executes, if that has not been done; gives the template for their caches."""

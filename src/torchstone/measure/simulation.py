@@ -58,7 +58,9 @@ def counting_folder(scratch: str) -> str:
 def start_simulation(scratch: str, sources: Sequence[BenchmarkSource]) -> tuple[KeeperLauncher, str]:
     """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
     if problem := find_valgrind_problem():
-        raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")
+        raise CannotMeasureError(
+            f"the simulated counter cannot be used: {problem.reason}", advice=problem.advice
+        )
     template = worker_environment.template_folder("simulated")
     inherited = worker_environment.worker_variables(template)
     variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}

@@ -16,9 +16,7 @@ def torch_missing_error(python: str) -> CannotMeasureError:
 
 
 def torch_loading_error(problem: str, log: str, python: str, when: str = "") -> CannotMeasureError:
-    """The error for a torch that raised ``problem`` while it was loaded; ``log`` is all that the process printed, with the traceback."""
-    if "No module named 'torch'" in problem:
-        return torch_missing_error(python)
+    """Return the error for a torch that raised ``problem`` while loading, and write ``log``, the process's output, to a file."""
     message = f"torch cannot be loaded{when}: {summarise_error(problem)}"
     path = error_log()
     text = clean_log(redact(log)).strip() or redact(problem)

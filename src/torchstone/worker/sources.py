@@ -18,6 +18,7 @@ from torchstone.define.benchmarks import Benchmark, DefinitionError, Suite, take
 from torchstone.define.counted import Counted, take_counted
 from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 from torchstone.worker import pr_time_files
+from torchstone.worker.failures import is_torch_missing
 from torchstone.worker.protocol.replies import ErrorReply
 
 __all__ = [
@@ -48,7 +49,8 @@ class SourceError(Exception):
 
     def reply(self) -> ErrorReply:
         """As a reply to the parent."""
-        return ErrorReply(self.message, self.path, self.line, self.column)
+        missing = is_torch_missing(self)
+        return ErrorReply(self.message, self.path, self.line, self.column, torch_missing=missing)
 
 
 class EmptySourceError(SourceError):

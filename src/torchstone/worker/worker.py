@@ -15,7 +15,7 @@ from typing import Any
 
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Channel, as_json
-from torchstone.worker.failures import failure_of, status_of, trace_of
+from torchstone.worker.failures import failure_of, is_torch_missing, status_of, trace_of
 from torchstone.worker.keeper import redirect
 from torchstone.worker.loading import load_measured
 from torchstone.worker.machine.clock import monotonic
@@ -119,7 +119,7 @@ def do(message: dict[str, Any], reporter: WorkerReporter) -> Reply:
     except SourceError as error:
         return error.reply()
     except BaseException as error:  # noqa: BLE001  (told to the parent, which shows it)
-        return ErrorReply(tell(error), traceback=trace_of(error))
+        return ErrorReply(tell(error), traceback=trace_of(error), torch_missing=is_torch_missing(error))
 
 
 def _do(job: Job, reporter: WorkerReporter) -> Reply:
@@ -142,7 +142,8 @@ def _survey(job: SurveyJob, reporter: WorkerReporter) -> Reply:
     try:
         return survey(job, reporter.send)
     except TorchLoadingError as error:
-        return ErrorReply(str(error), traceback=trace_of(error.__cause__ or error), is_of_torch=True)
+        trace, missing = trace_of(error.__cause__ or error), is_torch_missing(error)
+        return ErrorReply(str(error), traceback=trace, is_of_torch=True, torch_missing=missing)
 
 
 def _use_temporary(job: SurveyJob | PrimeJob) -> None:

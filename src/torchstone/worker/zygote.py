@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker import sources
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
+from torchstone.worker.failures import is_torch_missing
 from torchstone.worker.keeper import has_hung_up, open_line, serve, tell
 from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
@@ -61,7 +62,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
             enter({"TMPDIR": setup.temporary})
     except Exception as error:  # noqa: BLE001  (without torch nothing works, and the parent says so)
         traceback.print_exc()  # the log has the whole of it
-        return KeeperBroken(f"{type(error).__name__}: {error}")
+        return KeeperBroken(f"{type(error).__name__}: {error}", is_torch_missing(error))
     sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     notes = [note for source in setup.sources for note in _prepare_source(source)]

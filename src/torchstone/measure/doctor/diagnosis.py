@@ -318,12 +318,15 @@ def _counters(facts: MachineFacts) -> Iterator[Finding]:
     what = f"the instructions probe counts with the {taken} counter"
     what += f"; on request: {', '.join(others)}" if others else ""
     for counter, problem in facts.counters.items():
-        why, _, advice = problem.partition("; ")
-        if problem and order.index(counter) < order.index(taken):
+        if not problem:
+            continue
+        if order.index(counter) < order.index(taken):
             matters = f"{_GOOD_FOR.get(counter, '')} {_LESS_GOOD.get(taken, '')}".strip()
-            yield _note("counters", f"the {counter} counter cannot be used: {why}", matters, advice)
-        elif problem:
-            what += f"; not here: {counter} ({why}{f': {advice}' if advice else ''})"
+            yield _note(
+                "counters", f"the {counter} counter cannot be used: {problem.reason}", matters, problem.advice
+            )
+        else:
+            what += f"; not here: {counter} ({': '.join(filter(None, (problem.reason, problem.advice)))})"
     yield _ok("counters", what)
 
 

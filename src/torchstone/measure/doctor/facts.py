@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from torchstone.worker.probes.counting.perf_events import CounterProblem
+
 GIB = 1 << 30
 
 
@@ -77,7 +79,7 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     disk_left: int | None = None
     peak_can_be_reset: bool = False
     can_fork: bool = False
-    counters: dict[str, str] = {}
+    counters: dict[str, CounterProblem | None] = {}
     counter: str = ""
     clock_step: float = 1e-9
     clock_source: str | None = None

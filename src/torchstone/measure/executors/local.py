@@ -203,7 +203,7 @@ class KeeperLauncher:
             return KeeperBroken(str(gone))
         self._is_loading = False
         if isinstance(reply, KeeperBroken):
-            return KeeperBroken(redact(reply.broken))
+            return KeeperBroken(redact(reply.broken), reply.torch_missing)
         return KeeperReady(reply.ready, redact(reply.blocked), tuple(map(redact, reply.notes)))
 
     def preload(self, libraries: Sequence[str]) -> str:

@@ -50,9 +50,10 @@ class KeeperReady:
 
 @dataclass(frozen=True)
 class KeeperBroken:
-    """The keeper cannot load torch."""
+    """The keeper cannot load torch; ``torch_missing``: it is not installed."""
 
     broken: str
+    torch_missing: bool = False
 
 
 @dataclass(frozen=True)

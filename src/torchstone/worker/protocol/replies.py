@@ -205,7 +205,7 @@ class CaseReply:
 class ErrorReply:
     """The job could not be done at all; ``path``, ``line`` and ``column`` say where, if that is known.
 
-    ``is_of_torch``: torch itself cannot be loaded.
+    ``is_of_torch``: torch itself cannot be loaded. ``torch_missing``: it is not installed.
     """
 
     message: str
@@ -214,6 +214,7 @@ class ErrorReply:
     column: Count | None = None
     traceback: str = ""
     is_of_torch: bool = False
+    torch_missing: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,26 @@ from collections.abc import Mapping, Sequence
 
 from torchstone.worker.machine.external_programs import first_line
 from torchstone.worker.probes.counting import perf_events
+from torchstone.worker.probes.counting.perf_events import CounterProblem
 
 LEAST_VALGRIND = (3, 15)  # older versions of callgrind lack required features
 _VERSION = re.compile(r"valgrind-(\d+(?:\.\d+)*)")
 
 
-def find_counters() -> dict[str, str]:
-    """Return all counters, best first, each with why it cannot be used and, after "; ", what to do; empty if it can."""
+def find_counters() -> dict[str, CounterProblem | None]:
+    """Return all counters, best first, each with why it cannot be used; None if it can."""
     return {
         "hardware": perf_events.find_problem(),
         "simulated": find_valgrind_problem(),
-        "python": "",
-        "cpu_time": "",
+        "python": None,
+        "cpu_time": None,
     }
 
 
-def choose_counter(problems: Mapping[str, str]) -> str:
+def choose_counter(problems: Mapping[str, CounterProblem | None]) -> str:
     """Return the best usable counter.
 
-    >>> choose_counter({"hardware": "no permission", "simulated": "", "python": "", "cpu_time": ""})
+    >>> choose_counter({"hardware": CounterProblem("no permission"), "simulated": None, "python": None})
     'simulated'
     """
     return next((counter for counter, problem in problems.items() if not problem), "cpu_time")
@@ -40,18 +41,23 @@ def valgrind_version() -> tuple[int, ...] | None:
     return tuple(map(int, found[1].split("."))) if found else None
 
 
-def find_valgrind_problem() -> str:
-    """Return why callgrind cannot count here and, after "; ", what to do; empty if it can."""
+def find_valgrind_problem() -> CounterProblem | None:
+    """Return why callgrind cannot count here; None if it can."""
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
-        return f"it needs Linux on x86_64, and this is {platform.system()} on {platform.machine()}"
+        return CounterProblem(
+            f"it needs Linux on x86_64, and this is {platform.system()} on {platform.machine()}"
+        )
     if shutil.which("valgrind") is None:
-        return "valgrind is not installed; apt-get install valgrind"
+        return CounterProblem("valgrind is not installed", "apt-get install valgrind")
     found, least = valgrind_version(), _dotted(LEAST_VALGRIND)
     if found is None:
-        return "valgrind is installed, but does not run; see what valgrind --version says"
+        return CounterProblem("valgrind is installed, but does not run", "see what valgrind --version says")
     if found < LEAST_VALGRIND:
-        return f"valgrind {_dotted(found)} is older than {least}; install a newer one, such as by apt-get install valgrind"
-    return ""
+        return CounterProblem(
+            f"valgrind {_dotted(found)} is older than {least}",
+            "install a newer one, such as by apt-get install valgrind",
+        )
+    return None
 
 
 def _dotted(version: Sequence[int]) -> str:

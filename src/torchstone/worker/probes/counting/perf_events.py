@@ -15,6 +15,7 @@ import platform
 import struct
 import sys
 import threading
+from dataclasses import dataclass
 from typing import NamedTuple
 
 PARANOID = "/proc/sys/kernel/perf_event_paranoid"
@@ -34,8 +35,23 @@ _ABSENT = frozenset({errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 
 
+@dataclass(frozen=True)
+class CounterProblem:
+    """Why a counter cannot be used, and what to do about it, if anything can be done."""
+
+    reason: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.advice}" if self.advice else self.reason
+
+
 class CounterError(Exception):
-    """Raised if instructions cannot be counted reliably: the reason and, after "; ", what to do."""
+    """Raised if instructions cannot be counted reliably."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        self.problem = CounterProblem(reason, advice)
+        super().__init__(str(self.problem))
 
 
 class System:
@@ -103,12 +119,15 @@ class HardwareCounter:
         try:
             return self._system.open(describe_event(flags))
         except OSError as error:
-            raise CounterError(explain(error.errno or 0, self._system.paranoid())) from error
+            problem = explain(error.errno or 0, self._system.paranoid())
+            raise CounterError(problem.reason, problem.advice) from error
 
     def start(self) -> None:
         """Start counting from 0."""
         if (os.getpid(), threading.get_ident()) != self._owner:
-            raise CounterError("the hardware counter belongs to another thread or process; make one in each")
+            raise CounterError(
+                "the hardware counter belongs to another thread or process", "make one in each"
+            )
         if self._before is not None:
             raise CounterError("the hardware counter is counting already")
         # Resetting an event keeps what children that have ended added to it, and its times: so the difference counts.
@@ -165,53 +184,59 @@ def _between(before: CounterReading, after: CounterReading) -> int:
     if enabled - running > _NEGLIGIBLE * enabled:
         raise CounterError(
             f"the hardware counter ran for only {100 * running / enabled:.1f} % of the time, because something else uses the processor's "
-            "counters or the thread moved to a core of another kind, and the rest would be guessed; end other profilers, set "
-            "kernel.nmi_watchdog=0 (sysctl), and pin the process to cores of one kind"
+            "counters or the thread moved to a core of another kind, and the rest would be guessed",
+            "end other profilers, set kernel.nmi_watchdog=0 (sysctl), and pin the process to cores of one kind",
         )
     return after.counted - before.counted
 
 
-def explain(code: int, paranoid: int | None) -> str:
-    """Explain the kernel's error, from its number and perf_event_paranoid; then, after "; ", what to do."""
+def explain(code: int, paranoid: int | None) -> CounterProblem:
+    """Explain the kernel's error, from its number and perf_event_paranoid."""
     if code in _REFUSED:
         return _explain_refusal(paranoid)
     if code in _ABSENT:
-        return "the processor, or the virtual machine, offers no counters; use a kind of machine that does"
+        return CounterProblem(
+            "the processor, or the virtual machine, offers no counters", "use a kind of machine that does"
+        )
     if code == errno.ENOSYS:
-        return f"there is no system call perf_event_open here ({platform.system()} on {platform.machine()})"
+        return CounterProblem(
+            f"there is no system call perf_event_open here ({platform.system()} on {platform.machine()})"
+        )
     if code in {errno.EMFILE, errno.ENFILE}:
-        return "too many files are open; raise the limit (ulimit -n)"
+        return CounterProblem("too many files are open", "raise the limit (ulimit -n)")
     if code == errno.EBUSY:
-        return "another program has the processor's counters to itself; end it"
-    return f"the kernel refuses: {os.strerror(code).lower()}"
+        return CounterProblem("another program has the processor's counters to itself", "end it")
+    return CounterProblem(f"the kernel refuses: {os.strerror(code).lower()}")
 
 
-def _explain_refusal(paranoid: int | None) -> str:
+def _explain_refusal(paranoid: int | None) -> CounterProblem:
     capability = "the capability CAP_PERFMON (docker run --cap-add PERFMON)"
     if paranoid is not None and paranoid <= ENOUGH:
-        return (
-            f"no permission, though kernel.perf_event_paranoid is {paranoid}, which would do: the container forbids it (seccomp); "
-            f"give it {capability}, or a seccomp profile that allows perf_event_open"
+        return CounterProblem(
+            f"no permission, though kernel.perf_event_paranoid is {paranoid}, which would do: the container forbids it (seccomp)",
+            f"give it {capability}, or a seccomp profile that allows perf_event_open",
         )
     stands = "cannot be read" if paranoid is None else f"is {paranoid}"
-    return (
-        f"no permission: kernel.perf_event_paranoid {stands}, and must be {ENOUGH} or less; "
-        f"sudo sysctl kernel.perf_event_paranoid={ENOUGH}, or give {capability}"
+    return CounterProblem(
+        f"no permission: kernel.perf_event_paranoid {stands}, and must be {ENOUGH} or less",
+        f"sudo sysctl kernel.perf_event_paranoid={ENOUGH}, or give {capability}",
     )
 
 
-def find_problem(system: System | None = None) -> str:
-    """Return why hardware counting does not work here, with what to do; empty if it does. Tries it."""
+def find_problem(system: System | None = None) -> CounterProblem | None:
+    """Return why hardware counting does not work here; None if it does. Tries it."""
     try:
         counter = HardwareCounter(system)
     except CounterError as error:
-        return str(error)
+        return error.problem
     try:
         counter.start()
         sum(range(1000))
         counts = counter.stop()
-    except (CounterError, OSError) as error:
-        return str(error)
+    except CounterError as error:
+        return error.problem
+    except OSError as error:
+        return CounterProblem(str(error))
     finally:
         counter.close()
-    return "" if all(counts.values()) else "the counters are there, but count nothing"
+    return None if all(counts.values()) else CounterProblem("the counters are there, but count nothing")
