@@ -261,8 +261,8 @@ def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: 
     second = torchstone("run", "bench_slow.py", *OPTIONS)
     third = torchstone("run", "--resume", "run.jsonl")
     journal.close()
-    assert (second.code, "run.jsonl is there already" in second.err) == (2, True)
-    assert (third.code, "another run is writing run.jsonl at this moment" in third.err) == (2, True)
+    assert (second.code, "run.jsonl already exists" in second.err) == (2, True)
+    assert (third.code, "another run is writing run.jsonl" in third.err) == (2, True)
 
 
 # Lets the run file grow by one outcome, and no further: as a full disk would.
@@ -326,7 +326,7 @@ def test_a_run_that_was_begun_elsewhere_is_not_gone_on_with(unfinished: Path, to
     unfinished.write_text(text)
     ran = torchstone("run", "--resume", "run.jsonl")
     assert ran.code == 2
-    assert "the run was begun elsewhere: torch is " in ran.err
+    assert "the run was started with other code or in another environment: torch is " in ran.err
     assert unfinished.read_text() == text
 
 
@@ -338,7 +338,7 @@ def test_a_run_can_be_finished_from_another_folder(
     monkeypatch.chdir(elsewhere)
     refused = torchstone("run", "--resume", str(unfinished))
     assert refused.code == 2
-    assert "bench_slow.py: outside of this folder and its repository" in refused.err
+    assert "bench_slow.py: outside this folder and its repository" in refused.err
     ran = torchstone("run", "--resume", str(unfinished), "--trust")
     assert ran.code == 0, ran.err
     assert len(read_run(unfinished).run.outcomes) == 2

@@ -68,15 +68,15 @@ def test_a_files_path_is_absolute_so_that_it_is_found_from_anywhere(folder: Path
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        (["smok"], "there is no suite, file or folder 'smok'\n  did you mean 'smoke'?"),
+        (["smok"], "no such suite, file or folder: 'smok'\n  did you mean 'smoke'?"),
         (["gone.py"], "gone.py: no such file"),
         (["./gone"], "./gone: no such file"),
-        (["./notes.txt"], "./notes.txt: expected a Python file with benchmarks in it"),
+        (["./notes.txt"], "./notes.txt: expected a Python file with benchmarks"),
         (["./smoke.py"], "/smoke.py: the name smoke is taken by a built-in suite\n  rename the file"),
         (["bench_a.py", "twin/bench_a.py"], "would both be the suite bench_a\n  rename one of the two files"),
         (["."], "would both be the suite bench_a"),
-        (["empty"], "empty: there is no Python file (*.py) in this folder"),
-        ([""], "there is no suite, file or folder ''"),
+        (["empty"], "empty: no Python file (*.py) in this folder"),
+        ([""], "no such suite, file or folder: ''"),
     ],
 )
 def test_targets_that_mean_nothing_or_two_things_are_refused(targets: list[str], message: str) -> None:

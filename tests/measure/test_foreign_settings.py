@@ -176,7 +176,7 @@ def test_a_plan_that_lacks_an_axis_which_its_benchmark_needs_is_refused(
     code, out, err = torchstone(*command)
     assert (code, out) == (2, "")
     assert "bad.jsonl:1: column plan: smoke::mlp[" in err
-    assert f"the plan says nothing about {axis}, and mlp needs it" in err
+    assert f"the plan lacks {axis}, which mlp needs" in err
     assert (tmp_path / "bad.jsonl").read_text() == text
 
 
@@ -256,7 +256,10 @@ def test_a_run_is_not_finished_with_a_module_that_was_edited_since(
     for trust in ((), ("--trust",)):
         code, _, err = torchstone("run", "--resume", "run.jsonl", *trust)
         assert code == 2
-        assert f"the run was begun elsewhere: {helper} has been edited since" in err
+        assert (
+            f"the run was started with other code or in another environment: {helper} has changed since the run"
+            in err
+        )
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/full"])

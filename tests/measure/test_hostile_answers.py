@@ -200,7 +200,7 @@ def test_an_answer_that_does_not_fit_ends_its_own_case_and_no_other(
     )
     assert bad.status == "worker_died"
     assert bad.failure is not None
-    assert bad.failure.message.startswith("the worker's answer makes no sense")
+    assert bad.failure.message.startswith("the worker's reply is invalid")
     assert problem in bad.failure.message
     assert good.status == "pass"
     assert read_back([bad, good])[0].status == "worker_died"
@@ -216,7 +216,7 @@ def test_a_scenario_whose_answer_does_not_fit_fails(
     (outcome,) = measure(answering(answer), case_of("compile_cache"))
     assert outcome.status == "worker_died"
     assert outcome.failure is not None
-    assert outcome.failure.message.startswith("in the cold scenario: the worker's answer makes no sense")
+    assert outcome.failure.message.startswith("in the cold scenario: the worker's reply is invalid")
     assert next(iter(extra)) in outcome.failure.message
 
 
@@ -313,7 +313,7 @@ def test_a_worker_of_a_pair_whose_answer_does_not_fit_fails_alone(
     assert contest.outcome(0, "").status == "pass"
     contest.take(turns.PairResult(((), ()), contest._last))  # type: ignore[arg-type]
     assert contest.verdict == "regression"
-    assert "B failed: worker_died: the worker's answer makes no sense" in contest.reason
+    assert "B failed: worker_died: the worker's reply is invalid" in contest.reason
 
 
 def survey_with(messages: Callable[[SurveyJob], list[Any]]) -> FakeExecutor:
@@ -363,7 +363,7 @@ def test_a_survey_that_does_not_fit_is_an_error_of_the_file_that_was_being_impor
 ) -> None:
     with pytest.raises(TorchstoneError) as raised:
         plan_with(lambda _: [{"looking_at": SOURCE.path}, message])
-    assert str(raised.value).startswith("/nowhere/bench.py: the worker's answer makes no sense")
+    assert str(raised.value).startswith("/nowhere/bench.py: the worker's reply is invalid")
     assert problem in str(raised.value)
 
 

@@ -98,7 +98,7 @@ def test_default_ranks_are_within_the_room_and_use_all_of_it(hosts: int, ranks: 
 
 @pytest.mark.parametrize(
     ("count", "message"),
-    [(9, "there are 8 cuda devices"), (3, "")],
+    [(9, "only 8 cuda devices available"), (3, "")],
 )
 def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
     room = RankCapacity(1, 8, "cuda device")
@@ -112,8 +112,8 @@ def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        (Sweep(strategies=("none", "fsdp"), buckets=(5.0,)), "--bucket-mb is for the strategy ddp"),
-        (Sweep((2,), ("none",)), "--strategy none is one process"),
+        (Sweep(strategies=("none", "fsdp"), buckets=(5.0,)), "--bucket-mb needs the strategy ddp"),
+        (Sweep((2,), ("none",)), "--ranks cannot be used with --strategy none"),
     ],
 )
 def test_what_no_round_would_look_at_is_refused(sweep: Sweep, message: str) -> None:
@@ -294,7 +294,7 @@ def test_a_round_for_more_hosts_than_there_are_does_not_begin() -> None:
     procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(RankCapacity(1, 8, "rank"), ["a"]))
     assert procedure.next_job() is None
     assert procedure.outcome().status == "infra_error"
-    assert "needs 2 hosts, and there is 1" in str(procedure.outcome().failure)
+    assert "needs 2 hosts, but there is 1" in str(procedure.outcome().failure)
 
 
 # --- efficiency

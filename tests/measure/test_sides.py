@@ -92,13 +92,13 @@ def test_the_values_of_variables_that_are_not_known_settings_are_used_and_not_sh
         (["env:=1"], "expected one of"),
         (["env:NAME"], "expected one of"),
         (["rev=a", "rev=b"], "rev is given twice"),
-        (["env:HF_TOKEN=(set)"], "its value was not kept"),
-        (["env:HF_TOKEN=(hidden)"], "its value was not kept"),
-        (["env:TORCH_HOME=https://***@example.com/"], "its value was not kept"),
+        (["env:HF_TOKEN=(set)"], "its value was not saved"),
+        (["env:HF_TOKEN=(hidden)"], "its value was not saved"),
+        (["env:TORCH_HOME=https://***@example.com/"], "its value was not saved"),
         (["env:X=1", "env:X=2"], "X is given twice"),
         (["mode=default", "option:x=1"], "exclude each other"),
-        (["env:TMPDIR=/x"], "TMPDIR cannot be chosen"),
-        (["env:TORCHINDUCTOR_COMPILE_THREADS=3"], "cannot be chosen"),
+        (["env:TMPDIR=/x"], "TMPDIR cannot be set"),
+        (["env:TORCHINDUCTOR_COMPILE_THREADS=3"], "cannot be set"),
     ],
 )
 def test_a_spec_that_cannot_be_meant_is_refused(texts: list[str], problem: str) -> None:
@@ -135,7 +135,7 @@ def test_a_folder_without_git_has_no_revisions(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="in no git repository"), check_out("HEAD", scratch):
+    with pytest.raises(UsageError, match="not in a git repository"), check_out("HEAD", scratch):
         pass
 
 

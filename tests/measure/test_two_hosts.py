@@ -359,7 +359,7 @@ def test_a_run_whose_link_is_cut_in_an_iteration_ends_in_time_and_names_the_lost
         assert failure
         assert "host beta" in failure.message
         assert "lost" in failure.message
-    assert re.search("error: the store of host 0 at .* cannot be reached any more", second.said())
+    assert re.search("error: the store of host 0 at .* can no longer be reached", second.said())
     assert hosts.processes() == []
 
 
@@ -429,7 +429,7 @@ def test_a_host_0_that_cannot_be_reached_is_an_error_in_time(hosts: TwoHosts, tm
         *("env", *variables, sys.executable, "-m", "torchstone", *SCALING, "--collective-timeout", "5s"),
     )
     assert lonely.end(60) == 3
-    assert "error: host 0 of the job cannot be reached at 10.211.1.77:4000 within " in lonely.said()
+    assert "error: host 0 of the job could not be reached at 10.211.1.77:4000 within " in lonely.said()
     assert "MASTER_ADDR" in lonely.said()
     assert "Traceback" not in lonely.said()
     assert time.monotonic() - begun < 60

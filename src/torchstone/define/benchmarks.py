@@ -230,7 +230,7 @@ def benchmark(
             )
         called = name or getattr(function, "__name__", "")
         if not isinstance(called, str) or not called:
-            raise DefinitionError(f"name={called!r}: expected a text")
+            raise DefinitionError(f"name={called!r}: expected a string")
         if batch_size is not None and not _is_count(batch_size):
             raise DefinitionError(f"{called}: batch_size={batch_size!r}: expected a whole number from 1")
         check = _check(called, tolerance, cosine, non_deterministic, optimizer)
@@ -306,7 +306,7 @@ def _grid(
         _check_parameter(name, parameter, parameters, batch_size)
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     if unknown := [key for key in parameters if key not in accepted and not takes_any]:
-        raise DefinitionError(f"{name} takes no '{unknown[0]}'")
+        raise DefinitionError(f"{name} has no parameter '{unknown[0]}'")
     return [dict(zip(parameters, values, strict=True)) for values in itertools.product(*parameters.values())]
 
 

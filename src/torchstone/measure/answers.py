@@ -1,4 +1,4 @@
-"""Wait for the one reply of a worker that is asked something instead of measuring."""
+"""Wait for the reply of a worker that does a survey or fills a template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = SurveyReply | Primed | ErrorReply
 
 
 class NoAnswerError(Exception):
-    """A worker has not answered: the problem, the file that it was importing, and the end of its log."""
+    """A worker did not reply: the problem, the file it was importing, and the end of its log."""
 
     def __init__(self, problem: str, path: str, log: str) -> None:
         super().__init__(problem)
@@ -23,12 +23,12 @@ class NoAnswerError(Exception):
 
 
 def wait_for_answer(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
-    """Wait for the last reply of a worker whose job is an answer, not a measurement. NoAnswerError says why there is none."""
+    """Return the final reply of a worker that does not measure; raise NoAnswerError if there is none."""
     deadline = time.monotonic() + timeout
     closed, path = False, ""
     try:
         while time.monotonic() < deadline:
-            launcher.poll()  # before the reading: what it said before it ended is heard
+            launcher.poll()  # before reading, so that no reply before the exit is lost
             replies, closed = ([], True) if closed else worker.read_replies()
             worker.read_log()
             for reply in replies:
@@ -48,7 +48,7 @@ def wait_for_answer(worker: Worker, launcher: Launcher, timeout: float) -> Answe
 
 
 def _answer(reply: Reply, path: str) -> Answer | None:
-    """A reply that is an answer, without the credentials of URLs; one that does not fit the protocol is an error of the file being imported."""
+    """Return a final reply, without credentials of URLs; a malformed one becomes an error of the file being imported."""
     if isinstance(reply, SurveyReply | Primed):
         return reply
     if isinstance(reply, ErrorReply):

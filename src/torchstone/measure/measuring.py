@@ -1,4 +1,4 @@
-"""How a run measures: everything that a case needs besides its own axes, as kept in the run file for resuming and reproducing."""
+"""The settings of a run, checked before they are used again, and the jobs made from them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
-    """The settings that a run file holds; a file that was not measured by torchstone has none to go on with."""
+    """Return the settings of a run file, to measure it again; raise InputError if that is not possible."""
     settings = run.settings
     if not settings.sources:
         raise InputError(
-            "it was not measured by 'torchstone run', so there is nothing to measure it again with",
+            "it was not measured by 'torchstone run', so it cannot be measured again",
             path=path,
             line=1,
             column="settings",
@@ -43,28 +43,26 @@ def settings_of_run(run: Run, path: str) -> Settings:
     if settings.pairing:
         command = settings.pairing.get("command")
         raise InputError(
-            "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
+            "it is one side of 'torchstone ab', so it cannot be measured again alone",
             path=path,
             line=1,
             column="settings",
-            advice=f"both sides again: {command or 'torchstone ab'}",
+            advice=f"measure both sides again: {command or 'torchstone ab'}",
         )
     if settings.rest:
         unknown = ", ".join(map(printable, settings.rest))
-        raise InputError(
-            f"settings that this torchstone does not know: {unknown}", path=path, line=1, column="settings"
-        )
+        raise InputError(f"unknown settings: {unknown}", path=path, line=1, column="settings")
     _check_options(settings, path)
     _check_parts(run, settings, path)
     return settings
 
 
 def _check_options(settings: Settings, path: str) -> None:
-    """Refuse options whose values the run file does not hold."""
+    """Raise InputError if the value of an option was not saved."""
     for name, value in settings.options.items():
         if was_redacted(value):
             raise InputError(
-                f"the value of the option {name} was not kept, because it has credentials in it",
+                f"the value of the option {name} was not saved, because it contains credentials",
                 path=path,
                 line=1,
                 column="settings",
@@ -73,7 +71,7 @@ def _check_options(settings: Settings, path: str) -> None:
 
 
 def _check_parts(run: Run, settings: Settings, path: str) -> None:
-    """Refuse sources, rounds and folders that cannot be meant: a run file may come from anywhere."""
+    """Raise InputError for invalid sources, rounds and folders: a run file may come from anywhere."""
     for suite in {case.suite: None for case in run.plan} | settings.sources:
         if problem := _fault_of_source(settings.sources.get(suite, BenchmarkSource())):
             raise InputError(
@@ -92,7 +90,7 @@ def _check_parts(run: Run, settings: Settings, path: str) -> None:
 
 
 def _fault_of_round(case: Case) -> str:
-    """The axis of a scaling case that cannot be meant, with what was expected; empty for all other cases."""
+    """Return the invalid axis of a scaling case, with the expected value; empty if there is none."""
     if case.probe != Probe.SCALING:
         return ""
     axes = dict(case.variant.further)
@@ -107,7 +105,7 @@ def _fault_of_round(case: Case) -> str:
 
 
 def _fault_of_source(source: BenchmarkSource) -> str:
-    """Why benchmarks cannot come from there; what a file names must be a file, not a device or a pipe that never ends."""
+    """Return why a source cannot be used; a path must be a regular file, not a device or a pipe that never ends."""
     if not source.kind or not source.name:
         return "the source has no kind or no name"
     match source.kind:
@@ -124,12 +122,12 @@ def _fault_of_source(source: BenchmarkSource) -> str:
 
 
 def measures_itself(settings: Settings, case: Case) -> bool:
-    """Whether a case is counted work that measures itself."""
+    """Return whether a case is counted work that measures itself."""
     return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
 
 
 def provenance_of(run: Run, case: Case) -> Provenance | None:
-    """Where a case of a run is measured, as far as the environment says so."""
+    """Return where a case is measured, as far as the environment is known."""
     environment = run.environment
     host, devices = environment.machine.get("host"), environment.accelerators or ()
     on_device = len(devices) == 1 and not case.variant.device.startswith("cpu")
@@ -139,7 +137,7 @@ def provenance_of(run: Run, case: Case) -> Provenance | None:
 
 
 def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
-    """What a worker is told to measure one case."""
+    """Return the job that measures one case."""
     variant = case.variant
     return MeasureJob(
         source=settings.sources[case.suite],
@@ -171,7 +169,7 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
         ),
         start=start,
         cache=settings.cache,
-        # Whoever measures times needs a worker whose clock is right: no simulated one.
+        # A benchmark that measures times needs a real clock: no simulated worker.
         counting=CountPlan(
             "cpu_time" if measures_itself(settings, case) else settings.counter or "",
             settings.repeat,
@@ -181,7 +179,7 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
 
 
 def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:
-    """Refuse to load compile artifacts for cases of which there are none: better now than after their cold and warm starts."""
+    """Raise UsageError if compile artifacts to load are missing: now, not after the cold and warm starts."""
     if not settings.load_artifacts or PORTABLE not in (settings.scenarios or DEFAULT_SCENARIOS):
         return
     loading = [case for case in cases if case.probe == Probe.COMPILE_CACHE]
@@ -191,12 +189,12 @@ def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:
         place = printable(f"{paths[case]}: {fault} (for {case.id})", 1000)
         raise UsageError(
             f"no compile artifacts to load for {len(faults)} of {count_of(len(loading), 'case')}: {place}",
-            advice="artifacts belong to one case: save them first, with --save-artifacts and otherwise the same options",
+            advice="artifacts belong to one case: save them first, with --save-artifacts and the same other options",
         )
 
 
 def case_file(folder: str, case: Case, ending: str) -> str:
-    """Where something of a case is kept: a name people recognise, and a hash that makes it unique; empty where there is no folder."""
+    """Return the path for a file of a case: a recognisable name and a unique hash; empty without a folder."""
     if not folder:
         return ""
     plain = re.sub(r"[^\w.-]+", "_", case.benchmark)[:80]

@@ -1,4 +1,4 @@
-"""What is said when torch cannot be loaded: a short message, and a log with the whole error."""
+"""Errors for a torch that cannot be loaded: a short message, and a log with the full error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchstone.worker.worker_environment import error_log
 
 
 def torch_missing_error(python: str) -> CannotMeasureError:
-    """The error for an interpreter without torch."""
+    """Return the error for an interpreter without torch."""
     return CannotMeasureError(f"torch is not installed for {python}", advice="install it: pip install torch")
 
 
@@ -23,5 +23,5 @@ def torch_loading_error(problem: str, log: str, python: str, when: str = "") -> 
     try:
         write_text(path, f"{text}\n")
     except TorchstoneError:
-        return CannotMeasureError(message, advice=f"see the whole error: {python} -P -c 'import torch'")
-    return CannotMeasureError(message, advice=f"the whole error is in {path}")
+        return CannotMeasureError(message, advice=f"see the full error: {python} -P -c 'import torch'")
+    return CannotMeasureError(message, advice=f"the full error is in {path}")

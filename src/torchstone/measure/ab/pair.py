@@ -1,4 +1,4 @@
-"""A pair: one worker of each side, made ready side by side, then taking turns on the same cores; the parent's part."""
+"""Measure a pair: one worker of each side, prepared in parallel, then taking turns on the same cores (the parent's part)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from torchstone.measure.supervisor import Watcher, WorkerLimits, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
 from torchstone.worker.protocol.replies import PHASES, Malformed, PhaseReply, Reply, TurnReady, TurnTaken
 
-TURN = 2_000_000  # nanoseconds that a turn should take: calls are timed together until they do
+TURN = 2_000_000  # nanoseconds that a turn should take; short calls are timed in groups
 MOST_CALLS = 100_000
 LONGEST_PAIR = 1.0  # seconds
 FEWEST_EXCHANGES = 7
 MOST_EXCHANGES = 300
-SETTLING_EXCHANGES = 2  # not counted: after loading, caches and clock rates are not yet what they will be
+SETTLING_EXCHANGES = 2  # not counted, until caches and clock rates are stable
 _TICK = 0.05
 _EXIT_WAIT = 5.0
 
 
 class CodeOrigin(Struct, frozen=True):
-    """Where a worker had its code from: modules that should not come from where they do, and the files of its worktree that it imported."""
+    """Where a worker imported code from: modules from outside its worktree, and the files of its worktree."""
 
     strays: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
@@ -40,25 +40,25 @@ class CodeOrigin(Struct, frozen=True):
 
 
 def origin_of_reply(ready: TurnReady) -> CodeOrigin:
-    """What a worker says about its code."""
+    """Return the code origin in a worker's reply."""
     return CodeOrigin(ready.strays or (), ready.imported or (), ready.imported is not None)
 
 
 def origin_of_outcome(outcome: Outcome) -> CodeOrigin:
-    """What the worker of a case said about its code."""
-    told = (outcome.extra or {}).get("code")
-    if told is None:
+    """Return the code origin in an outcome."""
+    code = (outcome.extra or {}).get("code")
+    if code is None:
         return CodeOrigin()
-    return CodeOrigin(tuple(told.get("strays", ())), tuple(told.get("imported", ())), is_known=True)
+    return CodeOrigin(tuple(code.get("strays", ())), tuple(code.get("imported", ())), is_known=True)
 
 
 def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (of any type that a field has)
-    """A job with other values for its part in a pair."""
+    """Return the job with changed fields of its part in a pair."""
     return replace(job, pair=replace(job.pair or PairPart(), **changes))
 
 
 class PairResult(Struct, frozen=True):
-    """What came of a pair, A's first: nanoseconds a call for each turn, and how each worker ended."""
+    """Result of a pair, A first: nanoseconds per call of each turn, and the outcome of each worker."""
 
     times: tuple[tuple[float, ...], tuple[float, ...]]
     outcomes: tuple[Outcome, Outcome]
@@ -66,14 +66,14 @@ class PairResult(Struct, frozen=True):
 
     @property
     def log_ratio(self) -> float:
-        """The logarithm of B's cost over A's: the median over exchanges, in each of which both had a turn."""
+        """Return the logarithm of the ratio of B's cost to A's: the median over exchanges."""
         logs = sorted(math.log(b / a) for a, b in zip(*self.times, strict=True))
         middle = len(logs) // 2
         return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
 class PairWorker:
-    """One worker of a pair as the parent sees it. What it says is checked before it is believed: it shares its process with a model."""
+    """One worker of a pair as the parent sees it. Replies are validated: the worker shares its process with a model."""
 
     def __init__(self, case: Case, launcher: Launcher, job: MeasureJob, limits: WorkerLimits) -> None:
         self._case = case
@@ -81,7 +81,7 @@ class PairWorker:
         self._limits = limits
         self._kernel_kills = count_kernel_kills()
         self._started = time.monotonic()
-        self._idle = 0.0  # seconds for which it waited for the other
+        self._idle = 0.0  # seconds spent waiting for the other
         self._idle_since = math.inf
         self._answer: LastReply | None = None
         self._killed: Ending | None = None
@@ -95,34 +95,34 @@ class PairWorker:
 
     @property
     def is_over(self) -> bool:
-        """Whether the worker has answered for good, or is gone."""
+        """Return whether the worker has sent its last reply, or has exited."""
         return self._answer is not None or self.worker.exit_code is not None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it waits for its first turn."""
+        """Return whether it waits for its first turn."""
         return self.each is not None and not self.is_over
 
     def watched(self) -> list[int]:
-        """The descriptors on which something may come."""
-        open_line = [self.worker.channel.fileno()] if self._closed_at == math.inf else []
-        return open_line + ([] if self.worker.log_ended else [self.worker.log])
+        """Return the descriptors to wait on."""
+        channel = [self.worker.channel.fileno()] if self._closed_at == math.inf else []
+        return channel + ([] if self.worker.log_ended else [self.worker.log])
 
     def listen(self) -> None:
-        """Take what has come, note whether it has ended, and end it if it has used up its time or its memory."""
+        """Read replies and output, record whether it has exited, and kill it if it exceeds its limits."""
         self._launcher.poll()
         self.worker.read_log()
         self._read()
-        self._guard()
+        self._enforce_limits()
 
     def _read(self) -> None:
         if self._closed_at == math.inf:
             replies, closed = self.worker.read_replies()
             for reply in replies:
-                self._hear(reply)
+                self._handle(reply)
             self._closed_at = time.monotonic() if closed else math.inf
 
-    def _hear(self, reply: Reply) -> None:
+    def _handle(self, reply: Reply) -> None:
         if isinstance(reply, PhaseReply):
             self.phase = reply.phase
         elif isinstance(reply, TurnReady):
@@ -135,9 +135,9 @@ class PairWorker:
         elif is_last(reply):
             self._answer = reply
         elif isinstance(reply, Malformed) and reply.kind in {"each", "took"}:
-            self._answer = reply  # no turn of such a worker can be trusted
+            self._answer = reply  # the turns of such a worker cannot be trusted
 
-    def _guard(self) -> None:
+    def _enforce_limits(self) -> None:
         now = time.monotonic()
         if self.is_over:
             return
@@ -146,7 +146,7 @@ class PairWorker:
                 self.worker.kill()
         elif now - self._closed_at > _EXIT_WAIT:
             self._killed = Ending(
-                "worker_died", "the worker's channel was closed, so that no result can come", now
+                "worker_died", "the worker's channel was closed before it sent a result", now
             )
         elif min(now, self._idle_since) - self._started - self._idle > self._limits.timeout:
             self.worker.show_stacks()
@@ -155,16 +155,16 @@ class PairWorker:
             self._killed = Ending(out_of_memory_status(self.phase), excess, now)
 
     def give_turn(self, calls: int) -> None:
-        """Let it make so many calls; none means that it may end."""
+        """Let it make this many calls; 0 lets it finish."""
         self.took = None
         self._idle += max(0.0, time.monotonic() - self._idle_since)
         self._idle_since = math.inf
         self.worker.send(MakeCalls(calls))
 
     def end(self) -> Outcome:
-        """How it ended; what is left of its process goes."""
+        """Kill what is left of its process; return its outcome."""
         self.worker.kill()
-        self._read()  # what it said before it ended
+        self._read()  # replies sent before it exited
         outcome = make_outcome(
             self._case,
             self._answer,
@@ -179,7 +179,7 @@ class PairWorker:
         return outcome
 
     def drop(self) -> None:
-        """End it without asking how."""
+        """Kill it without an outcome."""
         self.worker.kill()
         self.worker.close()
 
@@ -187,7 +187,7 @@ class PairWorker:
 def measure_pair(
     start: Sequence[Callable[[], PairWorker]], chance: random.Random, case: Case, watcher: Watcher
 ) -> PairResult:
-    """Start a worker of A and one of B, in an order that chance decides, and have them take turns if both come so far."""
+    """Start a worker of A and one of B in random order, and let them take turns if both get ready."""
     order = [0, 1] if chance.random() < 0.5 else [1, 0]
     players: dict[int, PairWorker] = {}
     try:
@@ -212,7 +212,7 @@ def measure_pair(
 def _take_turns(
     pair: tuple[PairWorker, PairWorker], chance: random.Random, case: Case, watcher: Watcher
 ) -> list[tuple[float, ...]]:
-    """Exchanges of one turn each, with the same number of calls, in an order that chance decides anew every time."""
+    """Measure exchanges of one turn each, with the same number of calls, each in random order."""
     fastest = min(each.each or TURN for each in pair)
     calls = max(1, min(MOST_CALLS, round(TURN / fastest)))
     exchanges: list[tuple[float, float]] = []
@@ -228,7 +228,7 @@ def _take_turns(
 
 
 def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher) -> bool:
-    """One turn of one worker; says whether it came to its end."""
+    """Give one worker a turn; return whether it completed it."""
     player.give_turn(calls)
     _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher)
     return player.took is not None
@@ -237,7 +237,7 @@ def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher) -> 
 def _wait_until(
     players: Sequence[PairWorker], condition: Callable[[], bool], case: Case, watcher: Watcher
 ) -> None:
-    """Listen to workers until a condition holds; they end if they take too long, so that it will."""
+    """Read from workers until a condition holds; workers that exceed their limits are killed, so it always will."""
     phase = ""
     while not condition():
         with selectors.DefaultSelector() as selector:
@@ -247,7 +247,7 @@ def _wait_until(
         for player in players:
             player.listen()
         if len(players) == 1:
-            continue  # it is timed, and nothing else should happen meanwhile
+            continue  # it is being timed: do nothing else
         if players[0].phase != phase:
             phase = players[0].phase
             watcher.entered(case, phase)

@@ -1,6 +1,7 @@
-"""What measuring again from a run file would execute, and which of it has to be trusted first. A run file is data: it may come from anywhere.
+"""Find code that measuring a run file again would execute, and which of it the user must trust first.
 
-``list_executed`` looks at what there is, without importing any of it; ``find_untrusted`` decides, from these facts alone.
+A run file may come from anywhere. ``list_executed`` collects facts without importing anything; ``find_untrusted`` decides from
+these facts alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torchstone.worker.probes.compiler.own_artifacts import is_cache_made_here, 
 from torchstone.worker.worker_environment import is_in_packages, made_here_folder, warm_cache_folder
 
 CHANGED = "changed since the run"
-OUTSIDE = "outside of this folder and its repository"
+OUTSIDE = "outside this folder and its repository"
 NO_HASH = "the run recorded no hash of it"
 RELATIVE = "not an absolute path, so it is ambiguous"
 NOT_A_FILE = "not a regular file"
@@ -34,7 +35,7 @@ PROGRAM = "not a number or boolean, so it may name a program to run"
 INSTALLED = "installed, but it registers no backend or device with torch"
 NOT_FOUND = "not found, so it is not known what importing it would execute"
 
-# Options of torch.compile that are texts, and of which torch executes or loads nothing.
+# Text options of torch.compile from which torch executes or loads nothing.
 _HARMLESS_TEXTS = frozenset(
     {
         "max_autotune_gemm_backends",
@@ -50,10 +51,10 @@ _HARMLESS_TEXTS = frozenset(
 
 
 class ExecutedItem(Struct, frozen=True):
-    """One thing that would be executed.
+    """One item that would be executed.
 
-    ``what`` names it for a person. ``places`` are the real paths that have to lie below a trusted folder; ``recorded`` is the hash that the run has of it, ``present``
-    the one it has now, None where hashes have no part in it. ``problem`` is why it is not to be trusted whatever else is known.
+    ``what`` describes it. ``places`` are real paths that must be below a trusted folder; ``recorded`` is its hash in the run, ``present``
+    its current one, None if it has no hash. ``problem`` is a reason not to trust it in any case.
     """
 
     what: str
@@ -64,14 +65,14 @@ class ExecutedItem(Struct, frozen=True):
 
 
 class UntrustedItem(Struct, frozen=True):
-    """One thing that is executed only if a person says so, and why."""
+    """One item that is executed only with the user's consent, and why."""
 
     what: str
     reason: str
 
 
 def find_untrusted(executed: Iterable[ExecutedItem], roots: Collection[str]) -> list[UntrustedItem]:
-    """What has to be trusted first: all that is not, unchanged, below one of these folders."""
+    """Return the items that need consent: those that are changed, or not below one of these folders."""
     reasons = ((each.what, _reason(each, roots)) for each in executed)
     return list(dict.fromkeys(UntrustedItem(what, reason) for what, reason in reasons if reason))
 
@@ -89,22 +90,22 @@ def _reason(each: ExecutedItem, roots: Collection[str]) -> str:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a real path is a folder, or below it."""
+    """Return whether a real path is a folder, or below it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def trusted_roots() -> list[str]:
-    """The current folder, and the top of the repository that it is in, if git takes it for one."""
+    """Return the current folder, and the top of its git repository, if any."""
     top = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
     return list(dict.fromkeys(os.path.realpath(each) for each in (os.getcwd(), top) if each))
 
 
 def list_executed(settings: Settings, suites: Collection[str]) -> Iterator[ExecutedItem]:
-    """What measuring these suites again would execute, as far as the settings of a run say it. Nothing of it is imported here."""
+    """Yield what measuring these suites again would execute, according to the settings of a run. Imports nothing."""
     if folder := settings.folder:
         problem = "" if os.path.isabs(folder) else RELATIVE
         yield ExecutedItem(
-            f"the folder {_shown(folder)} with all in it", (os.path.realpath(folder),), problem=problem
+            f"the folder {_shown(folder)} and everything in it", (os.path.realpath(folder),), problem=problem
         )
     for suite in sorted(suites):
         yield from _of_source(settings.sources[suite])
@@ -121,7 +122,7 @@ def list_executed(settings: Settings, suites: Collection[str]) -> Iterator[Execu
 
 
 def _of_source(source: BenchmarkSource) -> Iterator[ExecutedItem]:
-    """What a source stands for. Whatever is neither a file nor a package can only be a suite of our own."""
+    """Yield the code of a source. A source that is neither a file nor a package is a built-in suite."""
     if source.is_file:
         yield _file(f"the file {_shown(source.path)}", source.path, source.hash)
     elif source.kind == "package" and not is_installed_suite(source.name):
@@ -129,7 +130,7 @@ def _of_source(source: BenchmarkSource) -> Iterator[ExecutedItem]:
 
 
 def _of_module(name: str, settings: Settings) -> Iterator[ExecutedItem]:
-    """The files of a module that is imported first, beyond those that the run recorded; one that is installed may do anything, too, when it is imported."""
+    """Yield the files of an ``--import`` module that the run has not recorded; installed modules also execute code on import."""
     recorded = {os.path.realpath(path) for path in settings.imported}
     found = locate(name, settings.folder or os.getcwd())
     if not found.is_complete:
@@ -146,7 +147,7 @@ def _of_module(name: str, settings: Settings) -> Iterator[ExecutedItem]:
 
 
 def _of_folders(settings: Settings) -> Iterator[ExecutedItem]:
-    """The folders that would be written to, and the one with compiled code that would be loaded."""
+    """Yield the folders that would be written to, and the warm cache, whose compiled code would be loaded."""
     for folder in (settings.save_outputs, settings.save_artifacts):
         if folder:
             problem = "" if os.path.isabs(folder) else RELATIVE
@@ -163,13 +164,13 @@ def _of_folders(settings: Settings) -> Iterator[ExecutedItem]:
 
 
 def _file(what: str, path: str, recorded: str) -> ExecutedItem:
-    """A file of code. Modules beside it are imported too, so that its folder has to be trusted as it is named, and as it really is."""
+    """Return a file of code. It can import modules beside it, so its folder must be trusted too, both as named and as resolved."""
     if not os.path.isabs(path):
         return ExecutedItem(what, problem=RELATIVE)
     real = os.path.realpath(path)
     places = (real, os.path.realpath(os.path.dirname(path)))
     if not os.path.lexists(path):
-        return ExecutedItem(what, places)  # nothing to execute: the worker will say so
+        return ExecutedItem(what, places)  # nothing to execute: the worker reports it
     if not os.path.isfile(real):
         return ExecutedItem(what, problem=NOT_A_FILE)
     return ExecutedItem(what, places, recorded, hash_file(real))
@@ -180,7 +181,7 @@ def _is_harmless(name: str, value: Any) -> bool:  # noqa: ANN401  (any JSON valu
 
 
 def find_artifacts(settings: Settings, cases: Sequence[Case], made_here: str) -> Iterator[ExecutedItem]:
-    """The artifacts that these cases would load and that this machine has not made; ``made_here`` is where it keeps account of those."""
+    """Yield artifacts that these cases would load and that were not created on this machine, according to ``made_here``."""
     for case in cases:
         path = case_file(settings.load_artifacts, case, "artifacts")
         if not path or case.probe != Probe.COMPILE_CACHE or not os.path.lexists(path):
@@ -195,7 +196,7 @@ def find_artifacts(settings: Settings, cases: Sequence[Case], made_here: str) ->
 
 
 def record_imported(files: Iterable[str], settings: Settings) -> dict[str, str]:
-    """The hashes of the modules that a survey imported from the user's own folders, beside the files of benchmarks themselves."""
+    """Return the hashes of the user's own modules that a survey imported, without the benchmark files themselves."""
     folder = os.path.realpath(settings.folder or os.getcwd())
     roots = {folder, *trusted_roots()}
     sources = {os.path.realpath(source.path) for source in settings.sources.values() if source.path}

@@ -1,4 +1,4 @@
-"""Gathers the facts that a diagnosis is made from. torch is asked in a process of its own: this one never imports it."""
+"""Collect facts about the machine for the diagnosis. torch is imported only in a separate process."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class _TorchReport(Struct, frozen=True):
 
 
 def inspect_machine(python: str = sys.executable) -> MachineFacts:
-    """Look at everything. Takes about a second, and the time to import torch."""
+    """Collect all facts. Takes about a second, plus the time to import torch."""
     torch, seen = ask_torch(python)
     compiler, compiler_error = ask_compiler()
     accelerators = list_accelerators(seen)
-    noise, load = measure_noise_and_load(SECONDS_OF_NOISE)  # after everything that starts other processes
+    noise, load = measure_noise_and_load(SECONDS_OF_NOISE)  # after everything that starts processes
     cores = hardware.read_cores()
     allowed, quota = cores["allowed"] or 1, cores["quota"]
     folder = tempfile.gettempdir()
@@ -138,7 +138,7 @@ def _read_report(output: str) -> _TorchReport:
 
 
 def ask_compiler() -> tuple[str | None, str]:
-    """The C++ compiler's description, and what it says about a program that includes what inductor's programs do."""
+    """Return the C++ compiler's description, and its error for a program with the headers that inductor uses."""
     described = read_compiler()
     if described is None:
         return None, ""
@@ -147,9 +147,9 @@ def ask_compiler() -> tuple[str | None, str]:
     answer = ask(command, 30.0, _SOURCE)
     if answer.code == 0:
         return described, ""
-    lines = answer.err.strip().splitlines() or ["it says nothing"]
-    said = next((line for line in lines if "error" in line), lines[-1])
-    return described, printable(said.rpartition("error: ")[2])
+    lines = answer.err.strip().splitlines() or ["no error message"]
+    error = next((line for line in lines if "error" in line), lines[-1])
+    return described, printable(error.rpartition("error: ")[2])
 
 
 def list_accelerators(seen: Sequence[SeenAccelerator]) -> tuple[Accelerator, ...]:
@@ -183,7 +183,7 @@ def list_accelerators(seen: Sequence[SeenAccelerator]) -> tuple[Accelerator, ...
 
 
 def reset_peak() -> bool:
-    """Whether a process may reset its peak memory; resets that of this one."""
+    """Reset the peak memory of this process; return whether that is allowed."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")

@@ -1,4 +1,4 @@
-"""A run that is part of a job of several hosts: host 0 is the run itself, the others do their part of every round that it orders."""
+"""A run as part of a job on several hosts: host 0 runs it, the others do their part of every round it orders."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
 def own_position() -> JobPosition | None:
-    """The position of this process in a job of torchrun or srun; None where there is no such job."""
+    """Return the position of this process in a job of torchrun or srun; None outside a job."""
     return find_position(os.environ)
 
 
 def own_name() -> str:
-    """What this host is called: Slurm's word for it, where it has one."""
+    """Return the name of this host: Slurm's, if it has one."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 class MultiHostJob:
-    """The hosts of a job as one of their leaders sees them. ``code`` is how this process is going to end."""
+    """The hosts of a job, as seen by a leader. ``code`` is the exit code of this process."""
 
     def __init__(self, connection: HostConnection, hosts: Sequence[Mapping[str, Any]]) -> None:
         self.connection = connection
@@ -53,18 +53,18 @@ class MultiHostJob:
         self._host_group: HostGroup | None = None
 
     def host_group(self) -> HostGroup:
-        """All hosts, as the run on host 0 works with them."""
-        room = RankCapacity(self.position.count, self.position.ranks, "rank")
+        """Return all hosts, for the run on host 0."""
+        capacity = RankCapacity(self.position.count, self.position.ranks, "rank")
         differences = find_differences(self._hosts, self.names)
-        self._host_group = HostGroup(room, self.names, self.connection, differences, self.variables())
+        self._host_group = HostGroup(capacity, self.names, self.connection, differences, self.variables())
         return self._host_group
 
     def has_lost_hosts(self) -> bool:
-        """Whether a host has gone meanwhile."""
+        """Return whether a host has been lost."""
         return bool(self._host_group and self._host_group.lost)
 
     def variables(self) -> dict[str, str]:
-        """What collectives are told: the network that leads to the other hosts, unless the user says another."""
+        """Return variables that select the network towards the other hosts, unless the user has set them."""
         interface = self.connection.interface()
         return {name: interface for name in _SOCKETS if interface and name not in os.environ}
 
@@ -73,7 +73,7 @@ class MultiHostJob:
 def join(
     position: JobPosition, timeout: float | None, sources: Mapping[str, BenchmarkSource]
 ) -> Iterator[MultiHostJob]:
-    """Meet the other hosts of the job; whatever happens then, they hear that it is over."""
+    """Connect to the other hosts of the job, and always tell them when it ends."""
     connection = HostConnection(position, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
     job: MultiHostJob | None = None
     try:
@@ -88,7 +88,7 @@ def join(
 
 
 def read_software(sources: Mapping[str, BenchmarkSource]) -> dict[str, str]:
-    """What has to be the same on all hosts, or their times mean nothing together."""
+    """Return the versions that must be equal on all hosts for their times to be combined."""
     try:
         torch = metadata.version("torch")
     except metadata.PackageNotFoundError:
@@ -103,7 +103,7 @@ def read_software(sources: Mapping[str, BenchmarkSource]) -> dict[str, str]:
 
 
 def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Host names; with the address where two have the same, and if that does not help, with the number."""
+    """Return host names; equal names get the address added, and if that is equal too, the host's number."""
     names = [str(each.get("host", "")) for each in hosts]
     for key, values in (
         ("", [each.get("address", "") for each in hosts]),
@@ -117,23 +117,23 @@ def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def find_differences(hosts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[int, str]:
-    """By host, how its software differs from that of the first."""
+    """Return how the software of each host differs from the first, by host."""
     first = hosts[0].get("software", {})
     found = {}
     for index, host in enumerate(hosts):
         own = host.get("software", {})
-        told = [
+        differences = [
             f"{name} is {own.get(name, 'none')}, and {first.get(name, 'none')} on {names[0]}"
             for name in {**first, **own}
             if own.get(name) != first.get(name)
         ]
-        if told:
-            found[index] = f"other software than on the first host: {'; '.join(told)}"
+        if differences:
+            found[index] = f"other software than on the first host: {'; '.join(differences)}"
     return found
 
 
 def follow(job: MultiHostJob, session: Session, limits: WorkerLimits, watcher: Watcher) -> None:
-    """Do this host's part of every round, until the first host says that it is over."""
+    """Do this host's part of every round, until the first host ends the job."""
     number = 0
     while (order := job.connection.next_order(number)) is not None:
         number = int(order.pop("number"))
@@ -144,14 +144,14 @@ def follow(job: MultiHostJob, session: Session, limits: WorkerLimits, watcher: W
 
 
 def _decode_round(order: Message) -> tuple[MeasureJob, RoundPart]:
-    """The job of host 0's own worker, and what it says of the round."""
+    """Decode an order to the job of host 0's worker and its round."""
     try:
         ordered = decode_job(order)
     except MalformedError as error:
-        problem = f"host 0 has ordered what this host does not understand: {error}"
+        problem = f"host 0 sent an order that this host does not understand: {error}"
         raise CannotMeasureError(problem, advice="all hosts need the same torchstone") from None
     if not isinstance(ordered, MeasureJob) or ordered.round is None:
-        raise CannotMeasureError("host 0 has ordered something that is no round")
+        raise CannotMeasureError("host 0 sent an order that is not a round")
     return ordered, ordered.round
 
 
@@ -164,12 +164,12 @@ def _do_part(
     limits: WorkerLimits,
     watcher: Watcher,
 ) -> tuple[RoundPart, Outcome]:
-    """Do this host's part of a round; gives the part and how it ended."""
+    """Do this host's part of a round; return the part and its outcome."""
     index = job.position.index
     environment = worker_environment.make_case_folder(session.scratch, number, session.template, None)
     folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
-    told = ordered.environment or {}
-    threads = {key: told[key] for key in ("OMP_NUM_THREADS",) if key in told}
+    variables = ordered.environment or {}
+    threads = {key: variables[key] for key in ("OMP_NUM_THREADS",) if key in variables}
     own = make_part(
         replace(ordered, environment=environment | threads | job.variables()),
         replace(part, address=job.connection.own_address()),

@@ -94,9 +94,7 @@ def _refuse_changes_of_resumed(values: Mapping[str, Any]) -> None:
         return
     for option in OPTIONS:
         if option.name not in _MAY_RESUME and values[option.name] not in NOT_GIVEN:
-            raise UsageError(
-                f"--resume takes its settings from the file, so {option.flags[0]} has no position"
-            )
+            raise UsageError(f"--resume takes its settings from the file, so {option.flags[0]} has no place")
 
 
 def run_to_file(request: RunRequest, showing: Showing, check_plan: CheckPlan = lambda _: None) -> Finished:
