@@ -357,7 +357,7 @@ def test_another_interpreter_measures_its_own_side(
     [
         (["bench_ab.py", "--b", "speed=9"], "--b speed=9: expected one of rev="),
         (["bench_ab.py", "--b", "EXTRA=9"], "did you mean --b env:EXTRA=9?"),
-        (["bench_ab.py", "--b", "env:OMP_NUM_THREADS=1"], "--threads does"),
+        (["bench_ab.py", "--b", "env:OMP_NUM_THREADS=1"], "--threads sets the number of threads"),
         (["bench_ab.py", "--b", "python=/nowhere"], "no such interpreter"),
         (["bench_ab.py", "--b", "rev=HEAD"], "not in a git repository"),
         (["bench_ab.py", "--backend", "eager", "--b", "backend=inductor"], "--backend is for both sides"),

@@ -43,7 +43,7 @@ def settings_of_run(run: Run, path: str) -> Settings:
     if settings.pairing:
         command = settings.pairing.get("command")
         raise InputError(
-            "it is one side of 'torchstone ab', so it cannot be measured again alone",
+            "it was measured by 'torchstone ab' as one of two sides, so it cannot be measured again alone",
             path=path,
             line=1,
             column="settings",
