@@ -20,7 +20,7 @@ from torchstone.core.records import Measurement, Outcome
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import list_built_in
 
 MODELS = (
@@ -43,7 +43,7 @@ def measure(repeats: int, mode: str) -> tuple[list[Outcome], float]:
     began = time.monotonic()
     with Session("auto", "cold", print) as session:
         session.start_workers(list(settings.sources.values()), ["cpu"])
-        supervisor = session.supervisor(settings, Limits(600), Silent())
+        supervisor = session.supervisor(settings, WorkerLimits(600), Silent())
         outcomes = []
         for outcome in supervisor.execute(cases):
             print(f"  {outcome.case.benchmark}: {outcome.status}", file=sys.stderr)

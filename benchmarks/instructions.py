@@ -24,7 +24,7 @@ from torchstone.core.records import Case, Outcome
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import list_built_in
 
 BENCHMARKS = (
@@ -67,7 +67,7 @@ def simulation(imports: Sequence[str] = ()) -> Iterator[Callable[[Sequence[Case]
         session.start_workers(list(settings.sources.values()), ["cpu"])
 
         def count(cases: Sequence[Case]) -> dict[str, Outcome]:
-            limits = Limits(TIMEOUT, None, os.cpu_count() or 1)  # as 'torchstone run' has it by default
+            limits = WorkerLimits(TIMEOUT, None, os.cpu_count() or 1)  # as 'torchstone run' has it by default
             supervisor = session.supervisor(settings, limits, Silent())
             return {outcome.case.benchmark: outcome for outcome in supervisor.execute(list(cases))}
 

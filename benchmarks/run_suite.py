@@ -17,11 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.measuring import Settings
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import list_built_in
 from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.worker_environment import warm_cache_folder
@@ -58,9 +59,9 @@ class Silent:
         """Some time has passed."""
 
 
-def sources(suite: str) -> dict[str, dict[str, str]]:
+def sources(suite: str) -> dict[str, BenchmarkSource]:
     """One of our suites, as a session knows it."""
-    return {suite: {"kind": "suite", "name": suite}}
+    return {suite: BenchmarkSource("suite", suite)}
 
 
 def run_cases(
@@ -70,7 +71,7 @@ def run_cases(
     began = time.monotonic()
     with Session(start, settings.cache, print) as session:
         session.start_workers(list(settings.sources.values()), ["cpu"])
-        supervisor = session.supervisor(settings, Limits(600, None, jobs), Silent())
+        supervisor = session.supervisor(settings, WorkerLimits(600, None, jobs), Silent())
         outcomes = list(supervisor.execute(cases))
     seconds = time.monotonic() - began
     if bad := [outcome for outcome in outcomes if outcome.status != "pass"]:

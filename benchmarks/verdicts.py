@@ -28,11 +28,11 @@ from torchstone.analyze.two_samples import compare_trials
 from torchstone.api.measuring.ab_request import SelftestRequest, prepare_pairs
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.measure.ab.contest import AbSettings
-from torchstone.measure.ab.pair import Played
-from torchstone.measure.ab.self_comparison import score, try_verdicts
-from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.pair import PairResult
+from torchstone.measure.ab.self_comparison import compare_with_itself, score
+from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.ab.sides import open_sides
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 
 COMPARISONS = 2_000
 MOST_PAIRS = 40
@@ -126,7 +126,7 @@ def play(noise: Noise, chance: random.Random, slower: float) -> float:
     for _ in range(ROUNDS):
         for side in chance.sample((0, 1), 2):
             times[side].append(next(b) * (1 + slower) if side else next(a))
-    return Played((tuple(times[0]), tuple(times[1])), ()).log_ratio  # type: ignore[arg-type]
+    return PairResult((tuple(times[0]), tuple(times[1])), ()).log_ratio  # type: ignore[arg-type]
 
 
 def decide(noise: Noise, chance: random.Random, slower: float) -> tuple[str, int]:
@@ -215,15 +215,15 @@ def simulate_compare(tables: int) -> bool:
 
 def real(same: int, slowed: int) -> bool:
     """The smoke suite against itself on this machine, as it is and with real work added to every call of one side."""
-    request = prepare_pairs(SelftestRequest(targets=(SUITE,)), (Spec(), Spec()))
+    request = prepare_pairs(SelftestRequest(targets=(SUITE,)), (SideSpec(), SideSpec()))
     terms = AbSettings(budget=SECONDS_A_CASE, seed=1)
     tried = []
     with ExitStack() as stack:
-        sides = stack.enter_context(open_sides((Spec(), Spec()), request, print))
+        sides = stack.enter_context(open_sides((SideSpec(), SideSpec()), request, print))
         for side in sides:
             side.load()
         for shares, repeat in ((list(SLOW_DOWNS), slowed), ([0.0], same)):
-            for each in try_verdicts(sides, terms, shares, repeat, Limits(TIMEOUT), Silent()):
+            for each in compare_with_itself(sides, terms, shares, repeat, WorkerLimits(TIMEOUT), Silent()):
                 tried.append(each)
                 print(f"  {len(tried)}: {each}", file=sys.stderr, flush=True)
     print(f"{SUITE}, margin {terms.margin:.0%}, alpha {terms.alpha:.2%}, at most {terms.budget:.0f} s a case")

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Reading, Variant
 from torchstone.core.run_file import decode_run
 from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 
 MARK = "TORCHSTONE_TEST_MARK"
 PATIENCE = 300.0
@@ -120,9 +121,9 @@ class Bench(NamedTuple):
         variant = Variant("cpu", backend, "inference", "float32")
         cases = [Case(name, probe, path.stem, variant) for name in names]
         settings = Settings(
-            sources={path.stem: {"kind": "file", "name": path.stem, "path": str(path)}}, threads=1, repeat=20
+            sources={path.stem: BenchmarkSource("file", path.stem, str(path))}, threads=1, repeat=20
         )
-        supervisor = self.session.supervisor(settings, Limits(timeout, memory, jobs), self.watcher)
+        supervisor = self.session.supervisor(settings, WorkerLimits(timeout, memory, jobs), self.watcher)
         outcomes = list(supervisor.execute(cases))
         assert sorted(outcome.case.benchmark for outcome in outcomes) == sorted(names)
         return {outcome.case.benchmark: outcome for outcome in outcomes}

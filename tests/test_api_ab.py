@@ -112,7 +112,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"quarantines": "absent.toml"}, "absent.toml"),
         ({"a": "speed=1"}, "--a speed=1: expected one of"),
         ({"b": {"backend": "eager"}, "backends": "inductor"}, "--backend applies to both sides"),
-        ({"output_a": "bench_it.py"}, "bench_it.py is there already"),
+        ({"output_a": "bench_it.py"}, "bench_it.py already exists"),
         ({"speed": 9}, "unknown field `speed`"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_plan_names_the_cases_and_leaves_no_file(folder: Path) -> None:
         ),
         ({"resume": "bench_it.py", "devices": "cpu"}, "devices cannot be used with --resume"),
         ({"resume": "bench_it.py"}, "this is not a run file"),
-        ({"targets": "bench_it.py", "output": "bench_it.py"}, "bench_it.py is there already"),
+        ({"targets": "bench_it.py", "output": "bench_it.py"}, "bench_it.py already exists"),
         ({"targets": "bench_it.py", "speed": 9}, "unknown field `speed`"),
         ({"targets": 5}, "Expected `str`, got `int`"),
     ],

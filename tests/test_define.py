@@ -275,7 +275,7 @@ def positional(width: int, /) -> Any:  # noqa: ANN401
         (build, {"batch_size": 2.5}, "build: batch_size=2.5: expected a whole number from 1"),
         (build, {"batch_size": True}, "build: batch_size=True: expected a whole number from 1"),
         (build, {"name": "two\nlines"}, "'two\\nlines': expected a name on one line"),
-        (build, {"name": 5}, "name=5: expected a text"),
+        (build, {"name": 5}, "name=5: expected a string"),
         (build, {"modes": ()}, "build: modes=(): expected some of inference, training"),
         (build, {"modes": "eval"}, "build: modes=('eval',): expected some of inference, training"),
         (build, {"modes": 3}, "build: modes=3: expected some of inference, training"),
@@ -287,7 +287,7 @@ def positional(width: int, /) -> Any:  # noqa: ANN401
         (build, {"parameters": {"width": 3}}, "build: parameters={'width': 3}: expected a list of values"),
         (build, {"parameters": {"width": []}}, "build: parameters={'width': []}: expected a list of values"),
         (build, {"parameters": {"width": "ab"}}, "expected a list of values"),
-        (build, {"parameters": {"width": [3]}}, "build takes no 'width'"),
+        (build, {"parameters": {"width": [3]}}, "build has no parameter 'width'"),
         (
             build,
             {"parameters": {"dtype": [3]}},

@@ -22,6 +22,7 @@ import torchstone as public
 from call_walks import Call, Step, first_not_taken, names_in, read_walks, recorded
 from conftest import Command
 from torchstone.cli.group import torchstone as group
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.config import POLICIES, RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
@@ -232,7 +233,7 @@ def test_the_parent_takes_every_step_of_a_walk_in_order(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.0)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.0)
     monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "kept"))
     (tmp_path / "bench_it.py").write_text("")
     for path in (ROOT / "examples").glob("*.csv"):
@@ -249,7 +250,7 @@ def test_the_parent_takes_every_step_of_a_walk_in_order(
 def test_a_worker_takes_every_step_of_a_walk_in_order(walk: str) -> None:
     (steps,) = [block.steps for block in WALKS[walk] if block.process == "worker"]
     job = MeasureJob(
-        {"kind": "suite", "name": "smoke"},
+        BenchmarkSource("suite", "smoke"),
         "mlp",
         "performance",
         CaseAxes("cpu", "eager", "inference", "float32", batch_size=2),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.fingerprint import fingerprint
@@ -53,7 +54,7 @@ def test_the_environment_has_the_fingerprint_that_it_had(name: str) -> None:
 def test_all_probes() -> None:
     run = read("probes")
     assert (run.settings.repeat, run.settings.counter, run.settings.threads) == (5, "python", 2)
-    assert run.settings.sources == {"smoke": {"kind": "suite", "name": "smoke"}}
+    assert run.settings.sources == {"smoke": BenchmarkSource("suite", "smoke")}
     assert run.settings.rest == {}
     assert outcome_of(run, Probe.PERFORMANCE).value("eager_peak_mem") == 0.314937344
     assert outcome_of(run, Probe.ACCURACY).value("calls_captured") == 6

@@ -90,7 +90,7 @@ def test_an_option_is_used_as_it_is_and_recorded_without_its_credentials(tmp_pat
     ).close()
     text = Path(path).read_text()
     assert "geheim" not in text
-    with pytest.raises(InputError, match="the value of the option url was not kept"):
+    with pytest.raises(InputError, match="the value of the option url was not saved"):
         settings_of_run(decode_run(path, text).run, path)
 
 

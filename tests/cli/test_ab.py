@@ -65,15 +65,15 @@ def fails():
     return torch.sin, (torch.ones(64),)
 """
 QUICK = ("--device", "cpu", "--backend", "none", "--margin", "50%", "--budget", "2m")
-ARE_FORKED_APART = ab.are_forked_apart
+ARE_FORKED_APART = ab.need_separate_zygotes
 FILES = ("--output-a", "a.jsonl", "--output-b", "b.jsonl")
 
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Differences here are large: a tenth of a second tells them, and so do workers of the same two zygotes."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
-    monkeypatch.setattr(ab, "are_forked_apart", lambda _: False)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.1)
+    monkeypatch.setattr(ab, "need_separate_zygotes", lambda _: False)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -136,7 +136,7 @@ def test_the_same_thing_on_both_sides_is_allowed_with_a_caution_and_a_case_that_
 def test_sides_that_cannot_share_their_zygotes_get_new_ones_for_every_pair(
     torchstone: Command, write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ab, "are_forked_apart", ARE_FORKED_APART)
+    monkeypatch.setattr(ab, "need_separate_zygotes", ARE_FORKED_APART)
     renewed: list[Session] = []
     renew = Session.renew
 
@@ -316,7 +316,7 @@ def test_code_that_is_not_imported_from_the_revision_is_an_error_and_no_comparis
     outside.write_text(f"import sys\nsys.path.insert(0, {str(repository / 'src')!r})\n{OF_THE_PACKAGE}")
     ran = torchstone("ab", str(outside), "--b", "rev=HEAD~1", *QUICK)
     assert ran.code == 2
-    assert f"B should be the revision HEAD~1, but imports mypackage ({repository}/src/mypackage" in ran.err
+    assert f"B should use the revision HEAD~1, but imports mypackage ({repository}/src/mypackage" in ran.err
 
 
 def test_a_file_that_the_revision_does_not_have_is_refused(torchstone: Command, repository: Path) -> None:
@@ -338,7 +338,7 @@ def test_another_interpreter_measures_its_own_side(
     (packages,) = (tmp_path / "other").glob("lib/python*/site-packages")
     bare = torchstone("ab", "bench_ab.py::steps", "--b", f"python={tmp_path / 'other'}", *QUICK)
     assert bare.code == 2
-    assert "it has no torch" in bare.err
+    assert "torch is not installed" in bare.err
     for name in os.listdir(site.getsitepackages()[0]):
         if not name.startswith(("msgspec", "click", "rich", "_editable", "__")):
             (packages / name).symlink_to(Path(site.getsitepackages()[0]) / name)
@@ -355,9 +355,9 @@ def test_another_interpreter_measures_its_own_side(
     [
         (["bench_ab.py", "--b", "speed=9"], "--b speed=9: expected one of rev="),
         (["bench_ab.py", "--b", "EXTRA=9"], "did you mean --b env:EXTRA=9?"),
-        (["bench_ab.py", "--b", "env:OMP_NUM_THREADS=1"], "--threads does"),
+        (["bench_ab.py", "--b", "env:OMP_NUM_THREADS=1"], "--threads sets the number of threads"),
         (["bench_ab.py", "--b", "python=/nowhere"], "no such interpreter"),
-        (["bench_ab.py", "--b", "rev=HEAD"], "in no git repository"),
+        (["bench_ab.py", "--b", "rev=HEAD"], "not in a git repository"),
         (["bench_ab.py", "--backend", "eager", "--b", "backend=inductor"], "--backend applies to both sides"),
         (["bench_ab.py", "--option", "x=1", "--b", "mode=default"], "--option applies to both sides"),
         (["bench_ab.py", "--metric", "compile", "--backend", "none"], "compiles nothing"),
@@ -372,7 +372,7 @@ def test_another_interpreter_measures_its_own_side(
         ),
         (["bench_ab.py", "--margin", "0"], "expected a share"),
         (["bench_ab.py", "--seed", "x"], "--seed x: expected a whole number"),
-        (["bench_ab.py", "--output-a", "bench_ab.py"], "is there already"),
+        (["bench_ab.py", "--output-a", "bench_ab.py"], "already exists"),
         (["bench_ab.py", "--output-a", "x.jsonl", "--output-b", "x.jsonl"], "both name x.jsonl"),
         (["bench_ab.py", "--output-b", "x.jsonl", "-o", "./x.jsonl"], "--output-b and --output both name"),
         (["nothing.py"], "no such file"),

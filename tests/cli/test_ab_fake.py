@@ -29,7 +29,7 @@ Ab = Callable[..., FakeExecutor]
 @pytest.fixture
 def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ab]:
     """Has the commands to come use workers that answer as a function of their job says."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.0)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.0)
     monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "kept"))
     (tmp_path / "bench_ab.py").write_text("")
     chosen = []
@@ -93,7 +93,7 @@ def test_a_budget_that_is_spent_leaves_cases_inconclusive_which_only_strict_take
     ran = torchstone(*arguments, *FILES)
     assert ran.code == 0
     assert "2 inconclusive" in ran.out
-    assert "one pair says nothing" in ran.out
+    assert "one pair, which is not enough to decide" in " ".join(ran.out.split())
     assert "the budget was spent before a pair was measured" in ran.out
     assert "--strict" in ran.out
     run = read_run(tmp_path / "a.jsonl").run
@@ -118,7 +118,7 @@ def test_a_budget_for_fewer_pairs_than_can_decide_says_so(
     monkeypatch.setattr(experiment, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     ran = torchstone("ab", "bench_ab.py", *SIDES, "--alpha", "0.000000001", "--budget", "16s")
     assert ran.code == 0
-    assert "spent after 5 pairs, and it takes 31 or more to decide" in " ".join(ran.out.split())
+    assert "spent after 5 pairs, and at least 31 are needed to decide" in " ".join(ran.out.split())
 
 
 def test_compile_times_are_compared_by_workers_that_take_no_turns(

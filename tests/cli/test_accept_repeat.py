@@ -79,7 +79,7 @@ def test_counts_are_measured_again_and_get_margins_from_their_spread(
     (tmp_path / "bench.py").write_text(BENCHMARKS.replace("1000", "2000"))
     ran = torchstone("accept", "run.jsonl", "--baseline", "expected.csv", "--repeat", "2", "--yes")
     assert ran.code == 2
-    assert "bench.py has been edited since" in ran.err
+    assert "bench.py has changed since the run" in ran.err
     assert "torchstone run" in ran.err
 
 

@@ -10,11 +10,17 @@ from conftest import Command, start_on_terminal
 from torchstone.api.measuring import doctor
 from torchstone.measure.doctor import diagnosis
 from torchstone.measure.doctor.diagnosis import Finding, Level, diagnose
-from torchstone.measure.doctor.facts import Facts, Noise, TorchFacts
+from torchstone.measure.doctor.facts import MachineFacts, Noise, TorchFacts
 from torchstone.reporting.dialects.doctor_text import render_findings
 from torchstone.reporting.dialects.text_page import TextPage
+from torchstone.worker.probes.counting.perf_events import CounterProblem
 
-FACTS = Facts(torch=TorchFacts("2.13.0", 1.25), governor="powersave", noise=Noise(200, 0.004, 0.03))
+FACTS = MachineFacts(
+    torch=TorchFacts("2.13.0", 1.25),
+    governor="powersave",
+    noise=Noise(200, 0.004, 0.03),
+    counters={"hardware": CounterProblem("no permission", "ask"), "python": None},
+)
 
 
 @pytest.fixture
@@ -38,13 +44,14 @@ def test_json_has_findings_and_facts(torchstone: Command) -> None:
     report = json.loads(torchstone("doctor", "--json").out)
     assert report["exit_code"] == 0
     assert report["facts"]["governor"] == "powersave"
+    assert report["facts"]["counters"] == {"hardware": "no permission; ask", "python": ""}
     (found,) = [finding for finding in report["findings"] if finding["topic"] == "governor"]
     assert found["level"] == "problem"
     assert {"what", "why", "advice"} < set(found)
 
 
 def test_without_torch_the_exit_code_is_3(torchstone: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "inspect_machine", lambda: Facts(torch=TorchFacts(missing=True)))
+    monkeypatch.setattr(doctor, "inspect_machine", lambda: MachineFacts(torch=TorchFacts(missing=True)))
     ran = torchstone("doctor")
     assert ran.code == 3
     assert "torch is not installed" in ran.out
@@ -73,7 +80,7 @@ def test_doctor_works_on_a_real_machine_and_a_real_terminal(tmp_path: Path) -> N
     shown = str(child.read())
     child.close()
     assert child.exitstatus in {0, 3}
-    assert "wander by about" in shown
+    assert "vary by about" in shown
     assert "\x1b[32mok" in shown
 
 

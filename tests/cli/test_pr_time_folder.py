@@ -128,7 +128,7 @@ def test_beside_a_suite_files_that_define_nothing_are_only_left_out(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("benchmark_base", "torchstone has its own: name these files, or their folder"),
+        ("benchmark_base", "torchstone has its own: name the benchmark files, or their folder"),
         ("sizes", "no benchmark is defined in it: decorate a function with @torchstone.benchmark"),
         ("unused", "no benchmark is defined in it: it uses benchmark_base, but has no main()"),
     ],

@@ -270,7 +270,7 @@ def test_a_finished_run_has_nothing_left_to_measure_but_its_other_files_can_stil
 def test_the_file_of_a_run_is_not_overwritten(there: Command) -> None:
     ran = there("run", "bench_mine.py", "-o", "run.jsonl")
     assert ran.code == 2
-    assert "run.jsonl is there already" in ran.err
+    assert "run.jsonl already exists" in ran.err
     assert "torchstone run --resume run.jsonl" in ran.err
 
 

@@ -13,12 +13,12 @@ GOOD = "import torchstone\n@torchstone.benchmark\ndef m(): ...\n"
 
 # What the command line alone shows to be wrong: torch is not even loaded.
 USAGE = [
-    (["smok"], "there is no suite, file or folder 'smok'\n  did you mean 'smoke'?"),
+    (["smok"], "no such suite, file or folder: 'smok'\n  did you mean 'smoke'?"),
     (["gone.py"], "gone.py: no such file\n"),
     (["bench_aa.py"], "bench_aa.py: no such file\n  did you mean 'bench_a.py'?\n"),
     (["./folder/bnech_a.py"], "no such file\n  did you mean './folder/bench_a.py'?\n"),
-    (["bench_a"], "there is no suite, file or folder 'bench_a'\n  did you mean 'bench_a.py'?"),
-    (["floder"], "there is no suite, file or folder 'floder'\n  did you mean 'folder'?"),
+    (["bench_a"], "no such suite, file or folder: 'bench_a'\n  did you mean 'bench_a.py'?"),
+    (["floder"], "no such suite, file or folder: 'floder'\n  did you mean 'folder'?"),
     (["bench_a.py", "--probe", "performence"], "instructions, scaling\n  did you mean 'performance'?\n"),
     (["bench_a.py", "--probe", "accuracy,complie_cache"], "scaling\n  did you mean 'compile_cache'?\n"),
     (["bench_a.py", "--dtype", "bfloat61"], "bfloat16, amp\n  did you mean 'bfloat16'?\n"),
@@ -62,15 +62,18 @@ USAGE = [
     (["bench_a.py", "--shard", "1/2", "--durations", "gone.jsonl"], "gone.jsonl: no such file"),
     (["bench_a.py", "--csv", "bench_a.py"], "bench_a.py: this is a file, expected a folder"),
     (["bench_a.py", "--v3", "/proc/no"], "/proc/no: cannot write into this folder"),
-    (["bench_a.py", "-o", "bench_a.py"], "bench_a.py is there already, and is no run file\n  choose another"),
-    (["bench_a.py", "-o", "empty"], "empty is there already, and is no run file\n  choose another"),
+    (
+        ["bench_a.py", "-o", "bench_a.py"],
+        "bench_a.py already exists, and is not a run file\n  choose another",
+    ),
+    (["bench_a.py", "-o", "empty"], "empty already exists, and is not a run file\n  choose another"),
     (
         ["bench_a.py", "-o", "folder"],
-        "folder is a folder, and --output is the name of a file\n  name a file in it, such as folder/run.jsonl",
+        "folder is a folder; --output must be a file\n  name a file in it, such as folder/run.jsonl",
     ),
     (
         ["bench_a.py", "-o", "new/"],
-        "new/ is a folder, and --output is the name of a file\n  name a file in it, such as new/run.jsonl",
+        "new/ is a folder; --output must be a file\n  name a file in it, such as new/run.jsonl",
     ),
     (["bench_a.py", "-o", "/dev/null"], "/dev/null: a device, expected a regular file\n  choose another"),
     (["bench_a.py", "-o", "/dev/full"], "/dev/full: a device, expected a regular file\n  choose another"),

@@ -56,7 +56,7 @@ def test_every_case_has_its_line_and_its_place_in_the_summary(torchstone: Comman
         "[4/5] worker_died: dead perf inf: in compile: the worker ended by SIGSEGV without a result" in said
     )
     (last,) = [line for line in said if line.startswith("[5/5]")]
-    assert "worker_died: garbage perf inf: in load: the worker's answer makes no sense" in last
+    assert "worker_died: garbage perf inf: in load: the worker's reply is invalid" in last
     assert "2/5 (40%) 1.095x (2) 3 s 5" in said
     statuses = {each.case.benchmark: each.status for each in read_run(tmp_path / "run.jsonl").run.outcomes}
     assert statuses == dict(

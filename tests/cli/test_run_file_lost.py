@@ -85,8 +85,8 @@ def test_a_resumed_run_whose_file_is_truncated_keeps_what_was_in_it(
 def test_two_sides_whose_file_is_replaced_are_compared_to_the_end(
     torchstone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
-    monkeypatch.setattr(ab, "are_forked_apart", lambda _: False)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.1)
+    monkeypatch.setattr(ab, "need_separate_zygotes", lambda _: False)
     damage(tmp_path, "os.unlink('a.jsonl'); pathlib.Path('a.jsonl').write_text('precious')")
     ran = torchstone(
         *("ab", "bench_lossy.py", "-k", "1", *QUICK, "--margin", "50%", "--budget", "2s"),

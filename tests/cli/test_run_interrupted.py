@@ -26,6 +26,7 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import Environment
@@ -66,7 +67,7 @@ def unfinished(folder: Path) -> Path:
     variant = Variant("cpu", "none", "inference", "float32")
     plan = tuple(Case(f"slow(number={number})", "performance", "bench_slow", variant) for number in (0, 1))
     path = folder / "bench_slow.py"
-    source = {"kind": "file", "name": "bench_slow", "path": str(path), "hash": hash_file(str(path))}
+    source = BenchmarkSource("file", "bench_slow", str(path), hash_file(str(path)))
     settings = Settings({"bench_slow": source}, str(folder), threads=1, repeat=20)
     environment = Environment(versions={"torch": metadata.version("torch")})
     run = Run("id", plan, (Outcome(plan[0], "pass"),), Revision(), environment, settings, False)
@@ -260,8 +261,8 @@ def test_a_second_run_may_not_write_the_same_file(unfinished: Path, torchstone: 
     second = torchstone("run", "bench_slow.py", *OPTIONS)
     third = torchstone("run", "--resume", "run.jsonl")
     journal.close()
-    assert (second.code, "run.jsonl is there already" in second.err) == (2, True)
-    assert (third.code, "another run is writing run.jsonl at this moment" in third.err) == (2, True)
+    assert (second.code, "run.jsonl already exists" in second.err) == (2, True)
+    assert (third.code, "another run is writing run.jsonl" in third.err) == (2, True)
 
 
 # Lets the run file grow by one outcome, and no further: as a full disk would.
@@ -325,7 +326,7 @@ def test_a_run_that_was_begun_elsewhere_is_not_gone_on_with(unfinished: Path, to
     unfinished.write_text(text)
     ran = torchstone("run", "--resume", "run.jsonl")
     assert ran.code == 2
-    assert "the run was begun elsewhere: torch is " in ran.err
+    assert "the run was started with other code or in another environment: torch is " in ran.err
     assert unfinished.read_text() == text
 
 
@@ -337,7 +338,7 @@ def test_a_run_can_be_finished_from_another_folder(
     monkeypatch.chdir(elsewhere)
     refused = torchstone("run", "--resume", str(unfinished))
     assert refused.code == 2
-    assert "bench_slow.py: outside of this folder and its repository" in refused.err
+    assert "bench_slow.py: outside this folder and its repository" in refused.err
     ran = torchstone("run", "--resume", str(unfinished), "--trust")
     assert ran.code == 0, ran.err
     assert len(read_run(unfinished).run.outcomes) == 2

@@ -37,7 +37,7 @@ def test_a_run_says_shortly_what_is_wrong_and_where_the_whole_error_is(
     assert len(message) < 250
     assert "\\n" not in ran.err
     log = tmp_path / "cache" / "torch-error.log"
-    assert advice == f"  the whole error is in {log}"
+    assert advice == f"  the full error is in {log}"
     assert "Traceback (most recent call last)" in log.read_text()
     assert "\nValid settings:\nall, " in log.read_text()
 

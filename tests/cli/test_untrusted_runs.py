@@ -55,17 +55,17 @@ class Attack:
             "a suite that is another file": (
                 CASE,
                 {"sources": {"smoke": source}},
-                f"the file {path}: outside of",
+                f"the file {path}: outside this folder",
             ),
             "imports from a folder": (
                 CASE,
                 {"imports": ["evil_module"], "folder": str(self.evil)},
-                f"the module evil_module ({self.evil}/evil_module.py): outside of",
+                f"the module evil_module ({self.evil}/evil_module.py): outside this folder",
             ),
             "a folder": (
                 CASE,
                 {"folder": str(self.evil)},
-                f"the folder {self.evil} with all in it: outside of",
+                f"the folder {self.evil} and everything in it: outside",
             ),
             "an option": (CASE, {"options": {"cpp.cxx": [program]}}, "the option cpp.cxx="),
             "artifacts": (CACHED, {"load_artifacts": str(self.evil)}, "not created on this machine"),
@@ -155,7 +155,7 @@ def test_resuming_writes_to_no_folder_that_only_the_run_file_names(
     attack.write(CASE, {name: str(place)})
     ran = torchstone("run", "--resume", "run.jsonl")
     assert ran.code == 2
-    assert f"writing to the folder {place}: outside of" in ran.err
+    assert f"writing to the folder {place}: outside this folder" in ran.err
     assert not place.exists()
 
 

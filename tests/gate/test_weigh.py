@@ -15,7 +15,7 @@ from torchstone.gate.judge import judge
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.weigh import NO_VALUE, evidence_of, value_of, weigh
 from torchstone.measure.ab.contest import AbSettings, Contest
-from torchstone.measure.ab.pair import Played
+from torchstone.measure.ab.pair import PairResult
 
 CASE = Case("steps", "performance")
 
@@ -68,7 +68,7 @@ def test_pairs_are_judged_alike_while_they_are_measured_and_when_they_are_read(
     for number in range(30):
         if not contest.verdict:
             noise = 1 + 0.001 * (number % 3)
-            contest.take(Played(((1.0, 1.01), (ratio * noise, ratio * noise * 1.01)), (passed, passed)))
+            contest.take(PairResult(((1.0, 1.01), (ratio * noise, ratio * noise * 1.01)), (passed, passed)))
     assert contest.verdict == verdict
     (base,), (new,) = (contest.outcome(side, "").measurements for side in (0, 1))
     found = weigh(*evidence_of(base, new), alpha=settings.alpha)

@@ -17,7 +17,7 @@ from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.judging import Unmatched, judge_contests
-from torchstone.measure.ab.pair import Played
+from torchstone.measure.ab.pair import PairResult
 from torchstone.reporting.dialects.styles import STYLES, render_report
 from torchstone.reporting.views.comparison_rows import CompareReport
 
@@ -35,7 +35,7 @@ def contest(name: str, pairs: Iterable[float | None]) -> Contest:
     for ratio in pairs:
         if not found.verdict:
             times = ((1.0,), (ratio,)) if ratio else ((), ())
-            found.take(Played(times, (passed, passed if ratio else crashed)))
+            found.take(PairResult(times, (passed, passed if ratio else crashed)))
     if not found.verdict:
         found.give_up()
     return found

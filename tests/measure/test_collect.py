@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import TorchstoneError
 from torchstone.measure.targets import hash_file, resolve_targets
 
@@ -60,22 +61,22 @@ def test_a_folder_is_searched_but_not_what_is_hidden_or_installed_there(folder: 
 def test_a_files_path_is_absolute_so_that_it_is_found_from_anywhere(folder: Path) -> None:
     source = resolve_targets(["bench_a.py"]).sources["bench_a"]
     path = folder / "bench_a.py"
-    assert source == {"kind": "file", "name": "bench_a", "path": str(path), "hash": hash_file(str(path))}
+    assert source == BenchmarkSource("file", "bench_a", str(path), hash_file(str(path)))
 
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        (["smok"], "there is no suite, file or folder 'smok'\n  did you mean 'smoke'?"),
+        (["smok"], "no such suite, file or folder: 'smok'\n  did you mean 'smoke'?"),
         (["gone.py"], "gone.py: no such file"),
         (["./gone"], "./gone: no such file"),
-        (["./notes.txt"], "./notes.txt: expected a Python file with benchmarks in it"),
+        (["./notes.txt"], "./notes.txt: expected a Python file with benchmarks"),
         (["./smoke.py"], "/smoke.py: the name smoke is taken by a built-in suite\n  rename the file"),
         (["bench_a.py", "twin/bench_a.py"], "would both be the suite bench_a\n  rename one of the two files"),
         (["."], "would both be the suite bench_a"),
-        (["empty"], "empty: there is no Python file (*.py) in this folder"),
-        ([""], "there is no suite, file or folder ''"),
+        (["empty"], "empty: no Python file (*.py) in this folder"),
+        ([""], "no such suite, file or folder: ''"),
     ],
 )
 def test_targets_that_mean_nothing_or_two_things_are_refused(targets: list[str], message: str) -> None:

@@ -27,10 +27,11 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.measure.measuring import Settings, case_file
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import hash_file
 from torchstone.worker.worker_environment import template_folder
 
@@ -441,9 +442,9 @@ def measure(
     **more: Any,  # noqa: ANN401  (settings differ in type)
 ) -> Outcome:
     """One benchmark, once."""
-    source = {"kind": "file", "name": path.stem, "path": str(path)}
+    source = BenchmarkSource("file", path.stem, str(path))
     settings = Settings({path.stem: source}, str(path.parent), threads=1, scenarios=scenarios, **more)
-    supervisor = bench.session.supervisor(settings, Limits(PATIENCE), Onlooker())
+    supervisor = bench.session.supervisor(settings, WorkerLimits(PATIENCE), Onlooker())
     (outcome,) = supervisor.execute([case_of(name, backend)])
     assert not any(each.startswith("case-") for each in os.listdir(bench.session.scratch))
     return outcome
@@ -699,7 +700,7 @@ def test_artifacts_that_are_not_there_are_refused_before_anything_is_measured(
 def test_artifacts_that_are_gone_are_told_before_a_run_file_is_measured_again(
     trouble: Path, torchstone: Command, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    source = {"kind": "file", "name": "bench_trouble", "path": str(trouble), "hash": hash_file(str(trouble))}
+    source = BenchmarkSource("file", "bench_trouble", str(trouble), hash_file(str(trouble)))
     settings = Settings(sources={"bench_trouble": source}, load_artifacts=str(tmp_path), repeat=1)
     run = Run("r", (case_of("plain", "eager"),), (), settings=settings, finished=False)
     (tmp_path / "run.jsonl").write_text(encode_run(run))

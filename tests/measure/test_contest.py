@@ -11,7 +11,7 @@ import pytest
 from live_processes import Bench
 from torchstone.core.records import Case, Failure, Outcome
 from torchstone.measure.ab.contest import AbSettings, Contest
-from torchstone.measure.ab.pair import Played
+from torchstone.measure.ab.pair import PairResult
 from torchstone.worker.machine.external_programs import ask
 
 CASE = Case("steps", "performance")
@@ -19,12 +19,12 @@ GOOD = Outcome(CASE, "pass")
 CRASHED = Outcome(CASE, "worker_died", failure=Failure("run", "ended by SIGABRT"))
 
 
-def pair(ratio: float = 1.0, *, a: bool = True, b: bool = True) -> Played:
+def pair(ratio: float = 1.0, *, a: bool = True, b: bool = True) -> PairResult:
     times = ((1.0,), (ratio,)) if a and b else ((), ())
-    return Played(times, (GOOD if a else CRASHED, GOOD if b else CRASHED))
+    return PairResult(times, (GOOD if a else CRASHED, GOOD if b else CRASHED))
 
 
-def decided(pairs: Iterable[Played], terms: AbSettings | None = None) -> Contest:
+def decided(pairs: Iterable[PairResult], terms: AbSettings | None = None) -> Contest:
     contest = Contest(CASE, (CASE, CASE), 0, terms or AbSettings())
     for played in pairs:
         if not contest.verdict:

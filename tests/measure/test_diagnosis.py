@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
-from torchstone.measure.doctor.facts import GIB, Accelerator, Facts, Noise, TorchFacts
+from torchstone.measure.doctor.facts import GIB, Accelerator, MachineFacts, Noise, TorchFacts
 from torchstone.worker.probes.counting.perf_events import CounterProblem
 
 H200 = Accelerator(0, "NVIDIA H200", memory=140 * GIB, persistence=True, clock_max=1980, clock_set=True)
@@ -16,7 +16,7 @@ ALL_COUNTERS: dict[str, CounterProblem | None] = dict.fromkeys(
 NO_HARDWARE = ALL_COUNTERS | {
     "hardware": CounterProblem("perf_event_paranoid is 4", "sudo sysctl kernel.perf_event_paranoid=2")
 }
-CALM = Facts(
+CALM = MachineFacts(
     python="python3",
     torch=TorchFacts("2.13.0", 1.2),
     compiler="g++ 12",
@@ -71,12 +71,12 @@ def test_a_calm_machine_has_nothing_to_say_against_it() -> None:
         (
             {"load": 0.3, "busiest": ("make (process 7)",)},
             "note",
-            "0.3 of 16 cores; above all make (process 7)",
+            "0.3 of 16 cores; mostly make (process 7)",
         ),
-        ({"load": 2.0}, "problem", "other work uses 2.0 of 16 cores"),
+        ({"load": 2.0}, "problem", "other processes use 2.0 of 16 cores"),
         ({"stolen": 0.05}, "problem", "the hypervisor withheld 5 %"),
-        ({"quota": 2.5}, "note", "may use 2.5 cores' worth of time"),
-        ({"quota": 2.0, "throttled": 4100}, "problem", "was used up 4,100 times"),
+        ({"quota": 2.5}, "note", "CPU quota of 2.5 cores"),
+        ({"quota": 2.0, "throttled": 4100}, "problem", "was throttled 4,100 times"),
         ({"virtual_machine": "unnamed"}, "note", "this is a virtual machine"),
         ({"memory_left": GIB}, "problem", "only 1.0 GiB of memory left"),
         ({"memory_left": 4 * GIB}, "note", "only 4.0 GiB of memory left"),
@@ -90,22 +90,22 @@ def test_a_calm_machine_has_nothing_to_say_against_it() -> None:
             "note",
             "the hardware counter cannot be used: perf_event_paranoid is 4",
         ),
-        ({"clock_source": "hpet"}, "note", "the clock ticks every 30 ns (hpet)"),
-        ({"clock_step": 1e-3}, "note", "the clock ticks every 1,000,000 ns"),
+        ({"clock_source": "hpet"}, "note", "the clock resolution is 30 ns (hpet)"),
+        ({"clock_step": 1e-3}, "note", "the clock resolution is 1,000,000 ns"),
         ({"randomized": False}, "note", "layout is not randomised"),
-        ({"noise": Noise(200, 0.01, 0.05)}, "note", "wander by about 5 %"),
-        ({"noise": Noise(200, 0.02, 0.42)}, "problem", "wander by about 42 %"),
+        ({"noise": Noise(200, 0.01, 0.05)}, "note", "vary by about 5 %"),
+        ({"noise": Noise(200, 0.02, 0.42)}, "problem", "vary by about 42 %"),
         (
             {"accelerators": (structs.replace(H200, usable=False),) * 8},
             "note",
-            "NVIDIA H200 is there, but this torch cannot use it",
+            "this torch cannot use NVIDIA H200",
         ),
         (
             {"accelerators": (structs.replace(H200, processes=("a", "b", "c", "d")),)},
             "problem",
             "in use by a, b, c and 1 more",
         ),
-        ({"accelerators": (structs.replace(H200, slowed=("too hot",)),)}, "problem", "slowed down: too hot"),
+        ({"accelerators": (structs.replace(H200, slowed=("too hot",)),)}, "problem", "is throttled: too hot"),
         ({"accelerators": (structs.replace(H200, persistence=False),)}, "note", "persistence mode off"),
         ({"accelerators": (structs.replace(H200, clock_set=False),)}, "note", "not locked (up to 1980 MHz)"),
     ],
@@ -143,7 +143,7 @@ def test_turbo_is_turned_off_by_the_switch_that_is_there() -> None:
 
 def test_noise_that_nothing_inside_explains_is_put_down_to_the_host() -> None:
     noise, _ = findings_with(noise=Noise(200, 0.02, 0.42), virtual_machine="KVM")
-    assert "most likely it comes from the host" in noise.why
+    assert "the cause is probably the host" in noise.why
 
 
 def counters_with(counter: str, **problems: CounterProblem) -> list[Finding]:
@@ -156,7 +156,7 @@ def test_the_counter_that_is_taken_is_named_with_the_others_that_are_there() -> 
     assert finding.level is Level.OK
     assert (
         finding.what
-        == "the instructions probe counts with the hardware counter; on request: simulated, python, cpu_time"
+        == "the instructions probe uses the hardware counter; on request: simulated, python, cpu_time"
     )
 
 
@@ -175,13 +175,13 @@ def test_valgrind_is_missed_only_where_nothing_else_counts_but_never_passed_over
     (finding,) = counters_with("hardware", simulated=missing)
     assert finding.level is Level.OK
     assert finding.what.endswith(
-        "; not here: simulated (valgrind is not installed: apt-get install valgrind)"
+        "; not available: simulated (valgrind is not installed: apt-get install valgrind)"
     )
     *missed, taken = counters_with("python", hardware=CounterProblem("offers no counters"), simulated=missing)
     assert [finding.level for finding in missed] == [Level.NOTE, Level.NOTE]
     assert missed[1].advice == "apt-get install valgrind"
-    assert all("sees no work of C++ code" in finding.why for finding in missed)
-    assert taken.what == "the instructions probe counts with the python counter; on request: cpu_time"
+    assert all("does not count C++ code" in finding.why for finding in missed)
+    assert taken.what == "the instructions probe uses the python counter; on request: cpu_time"
 
 
 def test_devices_that_are_hidden_while_others_are_not_are_no_finding() -> None:
@@ -197,5 +197,5 @@ def test_without_torch_an_accelerator_is_not_called_unusable() -> None:
 
 
 def test_a_machine_of_which_nothing_is_known_gets_findings_too() -> None:
-    found = diagnose(Facts(system="Darwin"))
+    found = diagnose(MachineFacts(system="Darwin"))
     assert {finding.level for finding in found} == set(Level)

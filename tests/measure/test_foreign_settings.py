@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from conftest import Command
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Outcome, Revision, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
@@ -37,7 +38,7 @@ def run(tmp_path: Path) -> Run:
         for name in ("one", "two")
     )
     settings = Settings(
-        {"bench_a": {"kind": "file", "name": "bench_a", "path": str(source), "hash": hash_file(str(source))}},
+        {"bench_a": BenchmarkSource("file", "bench_a", str(source), hash_file(str(source)))},
         str(tmp_path),
         jobs=1,
     )
@@ -160,7 +161,7 @@ def test_a_plan_that_lacks_an_axis_which_its_benchmark_needs_is_refused(
     torchstone: Command, tmp_path: Path, axis: str, command: tuple[str, ...]
 ) -> None:
     pytest.importorskip("torch")
-    settings = Settings({"smoke": {"kind": "suite", "name": "smoke"}}, start="spawn")
+    settings = Settings({"smoke": BenchmarkSource("suite", "smoke")}, start="spawn")
     whole = Variant("cpu", "eager", "inference", "float32", batch_size=64)
     lacking = structs.replace(whole, **{axis: None if axis == "batch_size" else ""})
     run = Run(
@@ -175,7 +176,7 @@ def test_a_plan_that_lacks_an_axis_which_its_benchmark_needs_is_refused(
     code, out, err = torchstone(*command)
     assert (code, out) == (2, "")
     assert "bad.jsonl:1: column plan: smoke::mlp[" in err
-    assert f"the plan says nothing about {axis}, and mlp needs it" in err
+    assert f"the plan lacks {axis}, which mlp needs" in err
     assert (tmp_path / "bad.jsonl").read_text() == text
 
 
@@ -255,7 +256,10 @@ def test_a_run_is_not_finished_with_a_module_that_was_edited_since(
     for trust in ((), ("--trust",)):
         code, _, err = torchstone("run", "--resume", "run.jsonl", *trust)
         assert code == 2
-        assert f"the run was begun elsewhere: {helper} has been edited since" in err
+        assert (
+            f"the run was started with other code or in another environment: {helper} has changed since the run"
+            in err
+        )
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/full"])

@@ -17,21 +17,22 @@ from hostile_answers import as_line, hostile
 
 from live_processes import Onlooker
 from torchstone.cli.commands.measuring.repro import show
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.contest import AbSettings, Contest
-from torchstone.measure.ab.pair import Player, play_pair
+from torchstone.measure.ab.pair import PairWorker, measure_pair
 from torchstone.measure.executors.fake import FakeExecutor, FakeLauncher, Script, Step, passes, survey_reply
 from torchstone.measure.executors.selection import using_executor
 from torchstone.measure.measuring import Settings, make_job
 from torchstone.measure.plan import Axes, Selection
 from torchstone.measure.procedures.rank_reports import Host, conclude, decode_host, with_efficiency
 from torchstone.measure.procedures.rounds import axes_of
-from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.runner import PlanRequest, prepare_run
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import Targets
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import Job, MakeCalls, MeasureJob, Order, SurveyJob
@@ -49,7 +50,7 @@ from torchstone.worker.protocol.replies import (
 
 FEW = 100
 MANY = 10_000
-SOURCE = {"kind": "file", "name": "bench", "path": "/nowhere/bench.py"}
+SOURCE = BenchmarkSource("file", "bench", "/nowhere/bench.py")
 RESULT: dict[str, Any] = {
     "status": "pass",
     "measurements": [
@@ -140,7 +141,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         def call(answer: Callable[[MeasureJob], Script], *cases: Case, **settings: Any) -> list[Outcome]:  # noqa: ANN401  (as the record has them)
             script.append(answer)
             told = Settings({"bench": SOURCE}, threads=1, **settings)
-            supervisor = session.supervisor(told, Limits(60.0), Onlooker())
+            supervisor = session.supervisor(told, WorkerLimits(60.0), Onlooker())
             outcomes = list(supervisor.execute(cases))
             assert {outcome.case for outcome in outcomes} == set(cases)
             return outcomes
@@ -199,7 +200,7 @@ def test_an_answer_that_does_not_fit_ends_its_own_case_and_no_other(
     )
     assert bad.status == "worker_died"
     assert bad.failure is not None
-    assert bad.failure.message.startswith("the worker's answer makes no sense")
+    assert bad.failure.message.startswith("the worker's reply is invalid")
     assert problem in bad.failure.message
     assert good.status == "pass"
     assert read_back([bad, good])[0].status == "worker_died"
@@ -215,7 +216,7 @@ def test_a_scenario_whose_answer_does_not_fit_fails(
     (outcome,) = measure(answering(answer), case_of("compile_cache"))
     assert outcome.status == "worker_died"
     assert outcome.failure is not None
-    assert outcome.failure.message.startswith("in the cold scenario: the worker's answer makes no sense")
+    assert outcome.failure.message.startswith("in the cold scenario: the worker's reply is invalid")
     assert next(iter(extra)) in outcome.failure.message
 
 
@@ -262,15 +263,15 @@ def test_a_rank_whose_report_does_not_fit_is_at_fault(
 
 def play(answers: list[Callable[[], Script]], monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> Contest:
     """One pair of workers that are scripts, and the contest after it."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.0)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.0)
     case = case_of("performance")
     job = make_job(case, Settings({"bench": SOURCE}), "fork")
 
-    def starter(answer: Callable[[], Script]) -> Callable[[], Player]:
-        return lambda: Player(case, FakeLauncher("fork", lambda _: answer()), job, Limits(60.0))
+    def starter(answer: Callable[[], Script]) -> Callable[[], PairWorker]:
+        return lambda: PairWorker(case, FakeLauncher("fork", lambda _: answer()), job, WorkerLimits(60.0))
 
     starts = [starter(answer) for answer in answers]
-    played = play_pair(starts, random.Random(seed), case, Onlooker())  # noqa: S311
+    played = measure_pair(starts, random.Random(seed), case, Onlooker())  # noqa: S311
     contest = Contest(case, (case, case), 0, AbSettings())
     contest.take(played)
     read_back([contest.outcome(0, "")])
@@ -310,9 +311,9 @@ def test_a_worker_of_a_pair_whose_answer_does_not_fit_fails_alone(
 ) -> None:
     contest = play([GOOD_PLAYER, player(ready, None, None)], monkeypatch)
     assert contest.outcome(0, "").status == "pass"
-    contest.take(turns.Played(((), ()), contest._last))  # type: ignore[arg-type]
+    contest.take(turns.PairResult(((), ()), contest._last))  # type: ignore[arg-type]
     assert contest.verdict == "regression"
-    assert "B failed: worker_died: the worker's answer makes no sense" in contest.reason
+    assert "B failed: worker_died: the worker's reply is invalid" in contest.reason
 
 
 def survey_with(messages: Callable[[SurveyJob], list[Any]]) -> FakeExecutor:
@@ -332,7 +333,7 @@ def survey_with(messages: Callable[[SurveyJob], list[Any]]) -> FakeExecutor:
     return Surveyed(lambda _: passes())
 
 
-REQUEST = Request(
+REQUEST = PlanRequest(
     Targets({"bench": SOURCE}),
     Axes(("performance",), ()),
     Selection(),
@@ -361,8 +362,8 @@ def test_a_survey_that_does_not_fit_is_an_error_of_the_file_that_was_being_impor
     problem: str,
 ) -> None:
     with pytest.raises(TorchstoneError) as raised:
-        plan_with(lambda _: [{"looking_at": SOURCE["path"]}, message])
-    assert str(raised.value).startswith("/nowhere/bench.py: the worker's answer makes no sense")
+        plan_with(lambda _: [{"looking_at": SOURCE.path}, message])
+    assert str(raised.value).startswith("/nowhere/bench.py: the worker's reply is invalid")
     assert problem in str(raised.value)
 
 
@@ -478,7 +479,7 @@ def test_any_survey_is_planned_or_refused(
 
             def messages(job: SurveyJob, chance: random.Random = chance) -> list[Any]:
                 real = {"survey": to_json(survey_reply(job, found))}
-                return [{"looking_at": SOURCE["path"]}, hostile(chance, real)]
+                return [{"looking_at": SOURCE.path}, hostile(chance, real)]
 
             try:
                 run = plan_with(messages)

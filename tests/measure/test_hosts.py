@@ -15,7 +15,13 @@ import pytest
 
 from torchstone.core.errors import UsageError
 from torchstone.measure.executors.protocol import CannotMeasureError
-from torchstone.measure.hosts.host_group import Line, Place, find_place, first_host, wait_for_leader
+from torchstone.measure.hosts.host_group import (
+    HostConnection,
+    JobPosition,
+    find_position,
+    first_host,
+    wait_for_leader,
+)
 from torchstone.measure.hosts.network import interface_of, local_address
 
 SOON = 60.0
@@ -47,7 +53,7 @@ SLURM = {
 
 
 def test_a_process_of_torchrun_knows_its_place() -> None:
-    assert find_place(TORCHRUN) == Place(
+    assert find_position(TORCHRUN) == JobPosition(
         index=1,
         count=2,
         ranks=2,
@@ -61,7 +67,7 @@ def test_a_process_of_torchrun_knows_its_place() -> None:
 
 
 def test_a_task_of_srun_knows_its_place_and_takes_a_port_by_its_job() -> None:
-    assert find_place(SLURM) == Place(
+    assert find_position(SLURM) == JobPosition(
         index=2,
         count=3,
         ranks=2,
@@ -75,7 +81,7 @@ def test_a_task_of_srun_knows_its_place_and_takes_a_port_by_its_job() -> None:
 
 
 def test_two_jobs_of_slurm_do_not_take_the_same_port() -> None:
-    one, other = find_place(SLURM), find_place({**SLURM, "SLURM_JOB_ID": "1234568"})
+    one, other = find_position(SLURM), find_position({**SLURM, "SLURM_JOB_ID": "1234568"})
     assert one
     assert other
     assert one.port != other.port
@@ -96,7 +102,7 @@ def test_two_jobs_of_slurm_do_not_take_the_same_port() -> None:
 def test_what_slurm_says_of_the_step_and_the_user_of_host_0_is_heeded(
     changed: Mapping[str, str], expected: Mapping[str, object]
 ) -> None:
-    place = find_place({**SLURM, **changed})
+    place = find_position({**SLURM, **changed})
     assert {name: getattr(place, name) for name in expected} == expected
 
 
@@ -112,11 +118,11 @@ def test_what_slurm_says_of_the_step_and_the_user_of_host_0_is_heeded(
     ids=["nothing", "no launcher", "torchrun of one", "srun of one", "a batch script outside of srun"],
 )
 def test_a_process_that_is_alone_has_no_place(environ: Mapping[str, str]) -> None:
-    assert find_place(environ) is None
+    assert find_position(environ) is None
 
 
 def test_torchrun_inside_of_srun_is_what_counts() -> None:
-    place = find_place({**SLURM, **TORCHRUN})
+    place = find_position({**SLURM, **TORCHRUN})
     assert place is not None
     assert (place.count, place.agent_store) == (2, True)
 
@@ -131,7 +137,7 @@ def test_torchrun_inside_of_srun_is_what_counts() -> None:
 )
 def test_a_job_whose_variables_make_no_sense_is_refused(environ: Mapping[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        find_place(environ)
+        find_position(environ)
 
 
 @pytest.mark.parametrize(
@@ -159,15 +165,15 @@ def test_this_host_knows_the_way_to_an_address() -> None:
 
 PRELUDE = """
 import json, os, sys, time
-from torchstone.measure.hosts.host_group import HostLostError, Line, Place, wait_for_leader
+from torchstone.measure.hosts.host_group import HostLostError, HostConnection, JobPosition, wait_for_leader
 def say(**told): print(json.dumps({"at": time.monotonic(), **told}), flush=True)
-place = Place(index=int(sys.argv[1]), count=int(sys.argv[2]), ranks=int(sys.argv[3]), local_rank=int(sys.argv[4]), address="127.0.0.1", port=int(sys.argv[5]), agent_store=False)
+place = JobPosition(index=int(sys.argv[1]), count=int(sys.argv[2]), ranks=int(sys.argv[3]), local_rank=int(sys.argv[4]), address="127.0.0.1", port=int(sys.argv[5]), agent_store=False)
 """
 FOLLOWER = """
-line = Line(place, 30, silence=3)
+line = HostConnection(place, 30, silence=3)
 done = 0
 try:
-    line.introduce({"host": f"h{place.index}"})
+    line.exchange_facts({"host": f"h{place.index}"})
     while (order := line.next_order(done)) is not None:
         done = order["number"]
         line.answer(done, {"twice": [2 * each for each in order["numbers"]], "host": place.index, **({"blob": order["blob"]} if "blob" in order else {})})
@@ -231,8 +237,8 @@ def start() -> Iterator[Start]:
 def test_hosts_introduce_themselves_and_work_off_orders_until_it_is_over(start: Start) -> None:
     leader = start(
         """
-line = Line(place, 30)
-say(facts=line.introduce({"host": "h0", "address": "a0"}), interface=line.interface())
+line = HostConnection(place, 30)
+say(facts=line.exchange_facts({"host": "h0", "address": "a0"}), interface=line.interface())
 line.order(1, {"numbers": [1, 2]})
 say(first=line.collect(1, 3, 20))
 blob = os.urandom(7_000_000).hex()  # more than a store takes at once, and nothing to compress
@@ -267,8 +273,8 @@ line.leave(0)
 def test_a_follower_gets_the_newest_order_and_not_one_that_was_given_up(start: Start) -> None:
     leader = start(
         """
-line = Line(place, 30)
-line.introduce({})
+line = HostConnection(place, 30)
+line.exchange_facts({})
 for number in (1, 2, 3):
     line.order(number, {})
 say(ordered=True)
@@ -279,8 +285,8 @@ line.end()
     )
     follower = start(
         """
-line = Line(place, 30)
-line.introduce({})
+line = HostConnection(place, 30)
+line.exchange_facts({})
 time.sleep(1)
 order = line.next_order(0)
 line.answer(order["number"], {"did": order["number"]})
@@ -295,8 +301,8 @@ say(next=line.next_order(order["number"]))
 def test_a_follower_that_dies_is_not_waited_for_longer_than_patience(start: Start) -> None:
     leader = start(
         """
-line = Line(place, 30, silence=2)
-line.introduce({})
+line = HostConnection(place, 30, silence=2)
+line.exchange_facts({})
 line.order(1, {"numbers": []})
 say(before=line.collect(1, 3, 30))
 sys.stdin.readline()
@@ -325,7 +331,9 @@ line.end()
 
 
 def test_followers_notice_that_host_0_has_died(start: Start) -> None:
-    leader = start("line = Line(place, 30); line.introduce({}); say(ready=1); time.sleep(600)", 0)
+    leader = start(
+        "line = HostConnection(place, 30); line.exchange_facts({}); say(ready=1); time.sleep(600)", 0
+    )
     follower = start(FOLLOWER, 1)
     leader.hear()
     leader.process.kill()
@@ -339,7 +347,9 @@ def test_followers_notice_that_host_0_has_died(start: Start) -> None:
 @pytest.mark.slow
 def test_followers_notice_that_host_0_hangs(start: Start) -> None:
     """Its store answers no more, as on a link that was cut, and no connection is closed."""
-    leader = start("line = Line(place, 30); line.introduce({}); say(ready=1); time.sleep(600)", 0)
+    leader = start(
+        "line = HostConnection(place, 30); line.exchange_facts({}); say(ready=1); time.sleep(600)", 0
+    )
     follower = start(FOLLOWER, 1)
     leader.hear()
     leader.process.send_signal(signal.SIGSTOP)
@@ -365,14 +375,16 @@ time.sleep(600)
     agent.hear()
     of_agent = "from msgspec.structs import replace; place = replace(place, agent_store=True)\n"
     leader = start(
-        of_agent + "line = Line(place, 30); line.introduce({'host': 'h0'}); say(ready=1); time.sleep(600)", 0
+        of_agent
+        + "line = HostConnection(place, 30); line.exchange_facts({'host': 'h0'}); say(ready=1); time.sleep(600)",
+        0,
     )
     follower = start(of_agent + FOLLOWER, 1)
     leader.hear()
     leader.process.kill()
     killed = time.monotonic()
     (lost,) = follower.end()
-    assert lost["lost"].startswith("nothing has been heard of host 0 (h0) for ")
+    assert lost["lost"].startswith("no sign of host 0 (h0) for ")
     assert lost["at"] - killed < 15
 
 
@@ -380,26 +392,26 @@ def test_a_host_that_does_not_come_is_named(start: Start) -> None:
     leader = start(
         """
 from torchstone.measure.executors.protocol import CannotMeasureError
-line = Line(place, 2)
+line = HostConnection(place, 2)
 try:
-    line.introduce({})
+    line.exchange_facts({})
 except CannotMeasureError as error:
     say(error=str(error), code=error.exit_code)
 """,
         0,
         count=3,
     )
-    start("line = Line(place, 30); line.introduce({}); time.sleep(600)", 2, count=3)
+    start("line = HostConnection(place, 30); line.exchange_facts({}); time.sleep(600)", 2, count=3)
     (told,) = leader.end()
-    assert told["error"].startswith("host 1 of 3 did not come within 2 s") or told["error"].startswith(
-        "hosts 1, 2 of 3 did not come"
+    assert told["error"].startswith("host 1 of 3 did not join within 2 s") or told["error"].startswith(
+        "hosts 1, 2 of 3 did not join"
     )
     assert told["code"] == 3
 
 
 @pytest.mark.slow
 def test_those_that_do_not_lead_end_as_their_leader_does(start: Start) -> None:
-    lead = "line = Line(place, 30); line.introduce({}); time.sleep(1)\n"
+    lead = "line = HostConnection(place, 30); line.exchange_facts({}); time.sleep(1)\n"
     parts = [
         start(lead + "line.end(); line.leave(0)", 0, ranks=2),
         start("raise SystemExit(wait_for_leader(place, 30))", 0, ranks=2, local=1),
@@ -413,8 +425,10 @@ def test_those_that_do_not_lead_end_as_their_leader_does(start: Start) -> None:
 
 @pytest.mark.slow
 def test_those_that_do_not_lead_notice_that_their_leader_has_died(start: Start) -> None:
-    start("line = Line(place, 30); line.introduce({}); time.sleep(600)", 0)
-    leader = start("line = Line(place, 30); line.introduce({}); say(ready=1); time.sleep(600)", 1)
+    start("line = HostConnection(place, 30); line.exchange_facts({}); time.sleep(600)", 0)
+    leader = start(
+        "line = HostConnection(place, 30); line.exchange_facts({}); say(ready=1); time.sleep(600)", 1
+    )
     waits = start(
         """
 try:
@@ -428,24 +442,26 @@ except HostLostError as error:
     leader.hear()
     leader.process.kill()
     (told,) = waits.end()
-    assert "nothing has been heard of the leading process of host 1" in told["lost"]
+    assert "no sign of the leading process of host 1" in told["lost"]
 
 
-def place_at(address: str, port: int, **further: Any) -> Place:  # noqa: ANN401
-    return Place(
+def place_at(address: str, port: int, **further: Any) -> JobPosition:  # noqa: ANN401
+    return JobPosition(
         **{"index": 1, "count": 2, "ranks": 1, "local_rank": 0, "agent_store": False, **further},
         address=address,
         port=port,
     )
 
 
-@pytest.mark.parametrize("call", [lambda place: Line(place, 1.5), lambda place: wait_for_leader(place, 1.5)])
+@pytest.mark.parametrize(
+    "call", [lambda place: HostConnection(place, 1.5), lambda place: wait_for_leader(place, 1.5)]
+)
 @pytest.mark.parametrize(
     ("address", "why"),
-    [("127.0.0.1", "connection refused"), ("no-such-host.invalid", "no host of this name is known")],
+    [("127.0.0.1", "connection refused"), ("no-such-host.invalid", "unknown host name")],
 )
 def test_a_host_0_that_cannot_be_reached_is_a_clear_error_in_time(
-    call: Callable[[Place], object], address: str, why: str
+    call: Callable[[JobPosition], object], address: str, why: str
 ) -> None:
     import torch.distributed  # noqa: F401, PLC0415  (takes its time)
 
@@ -455,7 +471,7 @@ def test_a_host_0_that_cannot_be_reached_is_a_clear_error_in_time(
         begun = time.monotonic()
         with pytest.raises(CannotMeasureError) as caught:
             call(place_at(address, port))
-    assert f"cannot be reached at {address}:{port} within 1.5 s: {why}" in str(caught.value)
+    assert f"could not be reached at {address}:{port} within 1.5 s: {why}" in str(caught.value)
     assert "MASTER_ADDR" in caught.value.advice
     assert time.monotonic() - begun < 8
 
@@ -463,8 +479,8 @@ def test_a_host_0_that_cannot_be_reached_is_a_clear_error_in_time(
 def test_something_else_that_listens_at_host_0_is_a_clear_error_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         begun = time.monotonic()
-        with pytest.raises(CannotMeasureError, match="cannot be reached at"):
-            Line(place_at("127.0.0.1", mute.getsockname()[1]), 2)
+        with pytest.raises(CannotMeasureError, match="could not be reached at"):
+            HostConnection(place_at("127.0.0.1", mute.getsockname()[1]), 2)
         assert time.monotonic() - begun < 15
 
 
@@ -472,12 +488,12 @@ def test_a_port_that_is_taken_on_host_0_is_a_clear_error() -> None:
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CannotMeasureError, match=f"host 0 cannot open a store on port {port}") as caught:
-            Line(place_at("127.0.0.1", port, index=0), 5)
+            HostConnection(place_at("127.0.0.1", port, index=0), 5)
     assert "MASTER_PORT" in caught.value.advice
 
 
 def test_no_torch_is_loaded_for_a_process_without_a_place() -> None:
-    code = "import sys; from torchstone.measure.hosts.host_group import find_place; find_place({}); print('torch' in sys.modules)"
+    code = "import sys; from torchstone.measure.hosts.host_group import find_position; find_position({}); print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=SOON
     )
@@ -486,6 +502,6 @@ def test_no_torch_is_loaded_for_a_process_without_a_place() -> None:
 
 def test_a_job_without_torch_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", None)
-    with pytest.raises(CannotMeasureError, match="work together without torch") as caught:
-        Line(place_at("127.0.0.1", 1), 5)
+    with pytest.raises(CannotMeasureError, match="runs on several hosts need torch") as caught:
+        HostConnection(place_at("127.0.0.1", 1), 5)
     assert "pip install torch" in caught.value.advice

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from torchstone.measure.doctor import inspection
-from torchstone.measure.doctor.inspection import ask_compiler, ask_torch, list_accelerators
+from torchstone.measure.doctor.inspection import SeenAccelerator, ask_compiler, ask_torch, list_accelerators
 from torchstone.measure.doctor.noise import (
     Ticks,
     clock_step,
     compare_ticks,
     measure_noise,
+    read_ticks,
     summarize,
-    take_ticks,
 )
 from torchstone.worker.machine.accelerators import read_nvidia_reasons
 from torchstone.worker.machine.external_programs import ask
@@ -32,8 +33,8 @@ def program(folder: Path, name: str, script: str) -> str:
 
 def test_torch_is_found_by_a_process_of_its_own() -> None:
     pytest.importorskip("torch")
-    torch, environment = ask_torch(sys.executable)
-    assert torch.version == environment["versions"]["torch"]
+    torch, _ = ask_torch(sys.executable)
+    assert torch.version == metadata.version("torch")
     assert torch.seconds > 0
 
 
@@ -50,10 +51,10 @@ def test_a_python_without_torch_is_told_from_one_with_a_broken_torch(tmp_path: P
 @pytest.mark.parametrize(
     ("script", "error"),
     [
-        ("kill -11 $$", "the process died of signal 11"),
+        ("kill -11 $$", "the process was killed by signal 11"),
         ("exec sleep 60", "no answer within 0.2 s"),
         ("echo hello", "it printed something that is not an answer"),
-        ("exit 3", "it says nothing"),
+        ("exit 3", "no error message"),
     ],
 )
 def test_a_torch_that_crashes_or_hangs_is_described(script: str, error: str, tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_devices_are_described_by_the_vendors_tool(tmp_path: Path, monkeypatch: 
     program(tmp_path, "nvidia-smi", SMI)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert read_nvidia_reasons() == {"1f": 0x60, "2f": 2}
-    seen = [{"index": 0, "name": "NVIDIA H200", "memory": 5, "uuid": "2f"}]
+    seen = [SeenAccelerator(0, "NVIDIA H200", 5, "2f")]
     first, second = list_accelerators(seen)
     assert not first.usable
     assert first.persistence is False
@@ -98,7 +99,7 @@ def test_devices_are_described_by_the_vendors_tool(tmp_path: Path, monkeypatch: 
 
 def test_devices_of_other_vendors_are_those_that_torch_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "read_nvidia", list)
-    (found,) = list_accelerators([{"index": 0, "name": "Mine", "memory": None}])
+    (found,) = list_accelerators([SeenAccelerator(0, "Mine")])
     assert (found.name, found.usable, found.clock_max) == ("Mine", True, None)
 
 
@@ -124,16 +125,16 @@ def test_load_is_what_others_used_and_the_busiest_are_named() -> None:
 
 
 def test_where_there_are_no_counters_of_time_there_is_no_load(tmp_path: Path) -> None:
-    assert take_ticks(tmp_path) is None
+    assert read_ticks(tmp_path) is None
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "stat").write_text("cpu 1 2\n")
-    assert take_ticks(tmp_path) is None
+    assert read_ticks(tmp_path) is None
 
 
 def test_this_process_is_among_those_seen() -> None:
     if not Path("/proc/stat").exists():
         pytest.skip("no /proc")
-    found = take_ticks()
+    found = read_ticks()
     assert found is None or os.getpid() in found.processes
 
 

@@ -66,7 +66,7 @@ def test_a_file_that_was_torn_anywhere_is_read_and_goes_on_where_it_was_whole(tm
 def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("precious")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         create_journal(str(path), RUN)
     assert path.read_text() == "precious"
 
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_a_plan_that_could_not_be_read_again_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     strange = Case("two\nlines", "performance", "bench")
-    with pytest.raises(UsageError, match="cannot be kept in a run file"):
+    with pytest.raises(UsageError, match="cannot be written to a run file"):
         create_journal(str(tmp_path / "run.jsonl"), Run("id", (strange,), ()))
     assert not list(tmp_path.iterdir())
 

@@ -13,10 +13,10 @@ from live_processes import wait_until
 from torchstone.measure.memory import (
     PROPORTIONAL,
     RESIDENT,
-    Held,
+    HeldMemory,
     MemoryWatch,
     count_kernel_kills,
-    held_by,
+    memory_held,
     resident_sizes,
 )
 
@@ -64,7 +64,7 @@ def test_memory_that_forks_share_counts_once() -> None:
         sizes = resident_sizes(pid)
         assert len(sizes) == 11
         assert sum(sizes.values()) > 3000 * MEGABYTE
-        held = held_by(sizes)
+        held = memory_held(sizes)
         assert held.measure == PROPORTIONAL
         assert 300 * MEGABYTE <= held.bytes < 600 * MEGABYTE
         assert MemoryWatch(pid, 1500 * MEGABYTE).excess() == ""
@@ -74,13 +74,13 @@ def test_shared_memory_counts_once_and_counts() -> None:
     with ten_forks(SHARED, "block[:1] and sum(block[::4096])") as pid:
         sizes = resident_sizes(pid)
         assert sum(sizes.values()) > 3000 * MEGABYTE
-        assert 300 * MEGABYTE <= held_by(sizes).bytes < 600 * MEGABYTE
+        assert 300 * MEGABYTE <= memory_held(sizes).bytes < 600 * MEGABYTE
         assert "proportional set size" in MemoryWatch(pid, 250 * MEGABYTE).excess()
 
 
 def test_memory_that_each_fork_has_for_itself_counts_in_each() -> None:
     with ten_forks("", "block = bytearray(b'x') * 30_000_000") as pid:
-        assert 300 * MEGABYTE <= held_by(resident_sizes(pid)).bytes < 600 * MEGABYTE
+        assert 300 * MEGABYTE <= memory_held(resident_sizes(pid)).bytes < 600 * MEGABYTE
         excess = MemoryWatch(pid, 200 * MEGABYTE).excess()
         assert excess.startswith("used 0.3")
         assert excess.endswith("GB of memory (proportional set size), more than the limit of 0.20 GB")
@@ -93,9 +93,13 @@ def test_a_process_whose_share_cannot_be_read_counts_whole_and_the_measure_is_na
     (tmp_path / "11" / "smaps_rollup").write_text(
         "55d0-7ffe ---p 00000000 00:00 0 [rollup]\nRss:  4 kB\nPss:  2 kB\nPss_Dirty:  1 kB\nSwapPss:  1 kB\n"
     )
-    assert held_by({11: 4096}, str(tmp_path)) == Held(3 * 1024, PROPORTIONAL)
-    assert held_by({11: 4096, 12: 8192}, str(tmp_path)) == Held(3 * 1024 + 8192, RESIDENT)  # an older kernel
-    assert held_by({11: 4096, 13: 8192}, str(tmp_path)) == Held(3 * 1024, PROPORTIONAL)  # 13 has ended
+    assert memory_held({11: 4096}, str(tmp_path)) == HeldMemory(3 * 1024, PROPORTIONAL)
+    assert memory_held({11: 4096, 12: 8192}, str(tmp_path)) == HeldMemory(
+        3 * 1024 + 8192, RESIDENT
+    )  # an older kernel
+    assert memory_held({11: 4096, 13: 8192}, str(tmp_path)) == HeldMemory(
+        3 * 1024, PROPORTIONAL
+    )  # 13 has ended
 
 
 def test_a_process_that_is_not_there_holds_nothing() -> None:
@@ -103,7 +107,7 @@ def test_a_process_that_is_not_there_holds_nothing() -> None:
     assert MemoryWatch(NOBODY, 1).excess() == ""
     with subprocess.Popen(["true"]) as ended:  # a zombie until it is waited for
         wait_until(lambda: sum(resident_sizes(ended.pid).values()) == 0, "it has not ended")
-        assert held_by({ended.pid: 4096}).bytes == 0
+        assert memory_held({ended.pid: 4096}).bytes == 0
 
 
 def test_kills_for_want_of_memory_are_counted_since_the_machine_started() -> None:

@@ -114,7 +114,7 @@ def test_a_case_can_be_named_by_its_id() -> None:
         (Selection(only=("gpt", "Bret")), "no benchmark matches: Bret"),
         (Selection(targets=("bench::gpt", "bench::gtp")), "no benchmark matches: gtp\n  did you mean gpt?"),
         (Selection(filters=("nothing",)), "no benchmark matches: nothing"),
-        (Selection(exclusions=(".",)), "these exclusions leave nothing"),
+        (Selection(exclusions=(".",)), "--exclude excludes all benchmarks"),
     ],
 )
 def test_a_selection_that_means_nothing_is_refused_with_a_hint(selection: Selection, message: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 from torchstone.core.vocabulary import SCENARIOS
 from torchstone.measure.procedures.compile_cache_procedure import CacheProcedure
@@ -16,7 +17,7 @@ from torchstone.worker.worker_environment import CaseFolders
 
 CASE = Case("it", "compile_cache", "bench", Variant("cpu", "inductor", "inference", "float32"))
 AXES = CaseAxes("cpu", "inductor", "inference", "float32")
-JOB = MeasureJob({}, "it", "compile_cache", AXES, start="fork")
+JOB = MeasureJob(BenchmarkSource(), "it", "compile_cache", AXES, start="fork")
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 

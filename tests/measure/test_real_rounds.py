@@ -155,7 +155,7 @@ def test_processes_that_torchrun_started_are_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--collective-backend", "pigeons"), "this torch has no such backend\n  there is: "),
+        (("--collective-backend", "pigeons"), "this torch has no such backend\n  available: "),
         (("--mode", "inference"), "--mode inference cannot be used with the probe scaling"),
         (("--budget", "5s"), "--budget cannot be used with the probe scaling"),
         (("--strategy", "zap"), "--strategy zap: expected none, ddp, fsdp"),

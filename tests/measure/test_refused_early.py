@@ -36,7 +36,7 @@ def test_a_run_is_not_finished_with_a_file_that_was_edited_since(
     bench.write_text(BENCHMARKS.replace("ones(2", "ones(3"))
     refused = torchstone("run", "--resume", "run.jsonl")
     assert refused.code == 2
-    assert "bench_a.py has been edited since" in refused.err
+    assert "bench_a.py has changed since the run" in refused.err
     assert run_file.read_text() == interrupted
     bench.write_text(BENCHMARKS)
     assert torchstone("run", "--resume", "run.jsonl", "--jobs", "1").code == 0

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import json, os, random, subprocess, sys, tempfile, time
-from torchstone.core.clock import monotonic
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.repeatable import make_repeatable
 
 real = monotonic()

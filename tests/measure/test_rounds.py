@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Measurement, Outcome, Variant
 from torchstone.measure.hosts.host_job import find_differences, name_hosts
@@ -23,7 +24,14 @@ from torchstone.measure.procedures.rank_reports import (
     read_host,
     with_efficiency,
 )
-from torchstone.measure.procedures.rounds import Room, Sweep, axes_of, default_ranks, hosts_for, plan_sweep
+from torchstone.measure.procedures.rounds import (
+    RankCapacity,
+    Sweep,
+    axes_of,
+    default_ranks,
+    hosts_for,
+    plan_sweep,
+)
 from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, answer_for, make_part
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPart, RoundPlan
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, write_report
@@ -51,7 +59,7 @@ def failure(rank: int, cause: str, status: str = "fail_to_run", iteration: int =
 
 
 JOB = MeasureJob(
-    {"kind": "suite", "name": "s"}, "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
+    BenchmarkSource("suite", "s"), "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
 )
 PLAN = RoundPlan("ddp", 2, timeout=5.0)
 
@@ -60,7 +68,7 @@ PLAN = RoundPlan("ddp", 2, timeout=5.0)
 
 
 def test_a_sweep_begins_without_a_strategy_and_grows_by_whole_hosts_in_the_end() -> None:
-    rounds = [dict(each) for each in plan_sweep(Sweep(collective="nccl"), Room(2, 8, "cuda device"))]
+    rounds = [dict(each) for each in plan_sweep(Sweep(collective="nccl"), RankCapacity(2, 8, "cuda device"))]
     assert [(each["strategy"], int(each["ranks"])) for each in rounds] == [
         ("none", 1), ("ddp", 1), ("ddp", 2), ("ddp", 4), ("ddp", 8), ("ddp", 16),
     ]  # fmt: skip
@@ -71,13 +79,13 @@ def test_a_sweep_begins_without_a_strategy_and_grows_by_whole_hosts_in_the_end()
 
 def test_every_bucket_size_is_a_round_and_only_ddp_has_buckets() -> None:
     sweep = Sweep((2,), ("ddp", "fsdp"), (1.0, 2.5), "gloo")
-    rounds = [dict(each) for each in plan_sweep(sweep, Room(1, 2, "core"))]
+    rounds = [dict(each) for each in plan_sweep(sweep, RankCapacity(1, 2, "core"))]
     assert [each.get("bucket_mb") for each in rounds] == ["1", "2.5", None]
 
 
 @given(st.integers(1, 5), st.integers(1, 20))
 def test_default_ranks_are_within_the_room_and_use_all_of_it(hosts: int, ranks: int) -> None:
-    room = Room(hosts, ranks, "device")
+    room = RankCapacity(hosts, ranks, "device")
     counts = default_ranks(room)
     assert counts[0] == 1
     assert counts[-1] == hosts * ranks
@@ -90,10 +98,10 @@ def test_default_ranks_are_within_the_room_and_use_all_of_it(hosts: int, ranks: 
 
 @pytest.mark.parametrize(
     ("count", "message"),
-    [(9, "there are 8 cuda devices"), (3, "")],
+    [(9, "only 8 cuda devices available"), (3, "")],
 )
 def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
-    room = Room(1, 8, "cuda device")
+    room = RankCapacity(1, 8, "cuda device")
     if not message:
         assert plan_sweep(Sweep((count,), ("fsdp",)), room)
         return
@@ -104,18 +112,18 @@ def test_more_ranks_than_devices_are_refused(count: int, message: str) -> None:
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        (Sweep(strategies=("none", "fsdp"), buckets=(5.0,)), "--bucket-mb is for the strategy ddp"),
-        (Sweep((2,), ("none",)), "--strategy none is one process"),
+        (Sweep(strategies=("none", "fsdp"), buckets=(5.0,)), "--bucket-mb needs the strategy ddp"),
+        (Sweep((2,), ("none",)), "--ranks cannot be used with --strategy none"),
     ],
 )
 def test_what_no_round_would_look_at_is_refused(sweep: Sweep, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        plan_sweep(sweep, Room(1, 8, "core"))
+        plan_sweep(sweep, RankCapacity(1, 8, "core"))
 
 
 def test_part_of_a_second_host_is_refused() -> None:
     with pytest.raises(UsageError, match="whole hosts"):
-        plan_sweep(Sweep((12,)), Room(2, 8, "cuda device"))
+        plan_sweep(Sweep((12,)), RankCapacity(2, 8, "cuda device"))
 
 
 def test_scaling_trains_without_a_compiler_unless_one_is_named() -> None:
@@ -248,7 +256,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
             return 5
 
     line = Line()
-    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], line)
+    host_group = HostGroup(RankCapacity(2, 1, "rank"), ["a", "b"], line)
     procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: str(tmp_path), host_group)
     job = procedure.next_job()
     assert job is not None
@@ -272,7 +280,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
 def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
     lost: set[int], differences: dict[int, str], status: str, message: str
 ) -> None:
-    host_group = HostGroup(Room(2, 1, "rank"), ["a", "b"], None, differences)
+    host_group = HostGroup(RankCapacity(2, 1, "rank"), ["a", "b"], None, differences)
     host_group.lost = lost
     procedure = ScalingProcedure(CASE, JOB, PLAN, lambda: "", host_group)
     assert procedure.next_job() is None
@@ -283,10 +291,10 @@ def test_a_round_that_needs_a_host_which_cannot_take_part_ends_before_it_begins(
 
 def test_a_round_for_more_hosts_than_there_are_does_not_begin() -> None:
     case = structs.replace(CASE, variant=structs.replace(CASE.variant, further=axes_of("ddp", 16, "gloo")))
-    procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(Room(1, 8, "rank"), ["a"]))
+    procedure = ScalingProcedure(case, JOB, PLAN, lambda: "", HostGroup(RankCapacity(1, 8, "rank"), ["a"]))
     assert procedure.next_job() is None
     assert procedure.outcome().status == "infra_error"
-    assert "needs 2 hosts, and there is 1" in str(procedure.outcome().failure)
+    assert "needs 2 hosts, but there is 1" in str(procedure.outcome().failure)
 
 
 # --- efficiency

@@ -17,9 +17,9 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Case, Run, Variant
 from torchstone.measure.measuring import Settings, settings_of_run
 from torchstone.measure.plan import shard_cases
-from torchstone.measure.procedures.rounds import Room
+from torchstone.measure.procedures.rounds import RankCapacity
 from torchstone.measure.procedures.scaling_procedure import HostGroup
-from torchstone.measure.runner import check_hosts, check_same_world, choose_limits, prepare_run
+from torchstone.measure.runner import check_hosts, check_same_environment, choose_limits, prepare_run
 from torchstone.measure.session import Session
 from torchstone.worker.cache_template import is_filled
 
@@ -94,7 +94,7 @@ def test_ids_are_the_same_in_every_run_and_shards_add_up(prepare: Prepare) -> No
 
 REFUSALS = [
     ({"backends": ("inductr",)}, "--backend inductr: torch.compile has no such backend here\n  did you mean"),
-    ({"devices": ("cuda:77",)}, "--device cuda:77: no cuda device is available here\n  here there is: cpu"),
+    ({"devices": ("cuda:77",)}, "--device cuda:77: no cuda device is available here\n  available: cpu"),
     ({"devices": ("toaster",)}, "--device toaster: torch knows no device 'toaster'"),
     ({"batch_sizes": ("2",)}, "--batch-size cannot change bench_it::fixed, which does not take a batch_size"),
     ({"size": "small"}, "bench_it::linear(width=4) has only one size"),
@@ -201,25 +201,26 @@ def test_a_run_may_be_gone_on_with_only_in_its_own_world(
     git("add", ".")
     git("commit", "-m", "one")
     run = prepare()
-    check_same_world(run, bench.session, "run.jsonl")
+    check_same_environment(run, bench.session, "run.jsonl")
     monkeypatch.chdir(tmp_path.parent)  # where a run is gone on with from is of no account
-    check_same_world(run, bench.session, "run.jsonl")
+    check_same_environment(run, bench.session, "run.jsonl")
     other = structs.replace(
         run, environment=structs.replace(run.environment, versions={"torch": "1.0"}, threads=77)
     )
     with pytest.raises(
-        UsageError, match=r"the run was begun elsewhere: torch is .*, was 1\.0; number of threads"
+        UsageError,
+        match=r"the run was started with other code or in another environment: torch is .*, was 1\.0; number of threads",
     ):
-        check_same_world(other, bench.session, "run.jsonl")
+        check_same_environment(other, bench.session, "run.jsonl")
     (tmp_path / "bench_it.py").write_text(f"{BENCHMARKS}\n# changed\n")
-    with pytest.raises(UsageError, match="files of the revision have been changed since"):
-        check_same_world(run, bench.session, "run.jsonl")
+    with pytest.raises(UsageError, match="there are uncommitted changes"):
+        check_same_environment(run, bench.session, "run.jsonl")
     git("commit", "-am", "two")
     with pytest.raises(UsageError, match=r"the revision is [0-9a-f]{12}, was [0-9a-f]{12}"):
-        check_same_world(run, bench.session, "run.jsonl")
+        check_same_environment(run, bench.session, "run.jsonl")
     (tmp_path / "bench_it.py").unlink()
     with pytest.raises(TorchstoneError, match="importing it raised FileNotFoundError"):
-        check_same_world(run, bench.session, "run.jsonl")
+        check_same_environment(run, bench.session, "run.jsonl")
 
 
 def test_as_many_cases_run_at_once_as_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,10 +251,10 @@ def round_of(ranks: int) -> Case:
 @pytest.mark.parametrize(
     ("host_group", "fits"),
     [
-        (HostGroup(Room(2, 8, "rank"), ("a", "b")), True),
-        (HostGroup(Room(1, 8, "rank"), ("a",)), False),
-        (HostGroup(Room(4, 4, "rank"), ("a", "b", "c", "d")), False),
-        (HostGroup(Room(1, 1, ""), ("a",)), False),
+        (HostGroup(RankCapacity(2, 8, "rank"), ("a", "b")), True),
+        (HostGroup(RankCapacity(1, 8, "rank"), ("a",)), False),
+        (HostGroup(RankCapacity(4, 4, "rank"), ("a", "b", "c", "d")), False),
+        (HostGroup(RankCapacity(1, 1, ""), ("a",)), False),
     ],
 )
 def test_rounds_of_several_hosts_are_gone_on_with_on_as_many(

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from live_processes import MARK, Bench, expect_no_process, marked_processes, wait_until
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
-from torchstone.measure.answers import answer_of
+from torchstone.measure.answers import wait_for_answer
 from torchstone.measure.executors.local import Spawner
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.session import Session
@@ -44,7 +45,7 @@ def look(bench: Bench, tmp_path: Path) -> Look:
     def call(text: str, name: str = "bench_it", **job: Any) -> SurveyReply:  # noqa: ANN401  (of any type that a field has)
         path = tmp_path / f"{name}.py"
         path.write_text(text)
-        sources = [{"kind": "file", "name": name, "path": str(path)}]
+        sources = [BenchmarkSource("file", name, str(path))]
         return bench.session.survey(SurveyJob(tuple(sources), folder=str(tmp_path), **job))
 
     return call
@@ -158,7 +159,7 @@ def test_the_process_that_forks_has_a_single_thread(bench: Bench) -> None:
 
 def test_workers_can_be_started_without_a_keeper(tmp_path: Path) -> None:
     spawner = Spawner(worker_environment.worker_variables(str(tmp_path)))
-    answer = answer_of(spawner.launch(SurveyJob(torch=False)), spawner, 60)
+    answer = wait_for_answer(spawner.launch(SurveyJob(torch=False)), spawner, 60)
     assert answer == SurveyReply((), (), ())
     worker = spawner.launch(SurveyJob(torch=False))
     spawner.close()
@@ -184,15 +185,15 @@ SUITE = Suite("threaded", "starts a thread", list)
 
 
 @pytest.fixture
-def threaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def threaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BenchmarkSource:
     """A source whose import starts a thread."""
     write_package(tmp_path, THREADED)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    return {"kind": "package", "name": "threaded"}
+    return BenchmarkSource("package", "threaded")
 
 
 def test_workers_of_a_library_that_starts_threads_are_spawned_with_a_caution(
-    threaded: dict[str, str],
+    threaded: BenchmarkSource,
 ) -> None:
     with Session("auto", "cold", lambda _: None) as session:
         session.start_workers([threaded], ["cpu"])
@@ -205,7 +206,7 @@ def test_workers_of_a_library_that_starts_threads_are_spawned_with_a_caution(
 
 @pytest.mark.slow
 def test_where_forking_was_asked_for_a_library_that_starts_threads_is_refused(
-    threaded: dict[str, str],
+    threaded: BenchmarkSource,
 ) -> None:
     with Session("fork", "cold", lambda _: None) as session, pytest.raises(CannotMeasureError) as raised:
         session.start_workers([threaded], ["cpu"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.measure.ab.side_spec import Spec, parse_spec
+from torchstone.measure.ab.side_spec import SideSpec, parse_side_spec
 from torchstone.measure.ab.sides import _world, check_out, choose_cores, find_python
 from torchstone.worker import worker_environment
 from torchstone.worker.scratch import Scratch, make_scratch
@@ -50,14 +50,14 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch
 
 
 def test_a_spec_says_what_a_side_is() -> None:
-    spec = parse_spec(
+    spec = parse_side_spec(
         "--b", ["rev=HEAD~1", "env:A=1=2", "env:B=", "backend=eager", "option:max_autotune=true"]
     )
     assert spec.revision == "HEAD~1"
     assert spec.variables == (("A", "1=2"), ("B", ""))
     assert spec.backend == "eager"
     assert spec.options == (("max_autotune", True),)
-    assert parse_spec("--a", [""]) == parse_spec("--a", []) == Spec()
+    assert parse_side_spec("--a", [""]) == parse_side_spec("--a", []) == SideSpec()
 
 
 def test_the_values_of_variables_that_are_not_known_settings_are_used_and_not_shown() -> None:
@@ -68,7 +68,7 @@ def test_the_values_of_variables_that_are_not_known_settings_are_used_and_not_sh
         "TORCHINDUCTOR_MAX_AUTOTUNE": "12",
         "TORCH_HOME": "https://me:abc@example.com/",
     }
-    spec = parse_spec("--b", [f"env:{name}={value}" for name, value in given.items()])
+    spec = parse_side_spec("--b", [f"env:{name}={value}" for name, value in given.items()])
     assert dict(spec.variables) == given
     assert spec.texts == (
         "env:HF_TOKEN=(hidden)",
@@ -79,7 +79,7 @@ def test_the_values_of_variables_that_are_not_known_settings_are_used_and_not_sh
     )
     for text in ("HF_TOKEN=abc", "environment:HF_TOKEN=https://me:abc@example.com"):
         with pytest.raises(UsageError) as raised:
-            parse_spec("--b", [text])
+            parse_side_spec("--b", [text])
         assert "abc" not in f"{raised.value} {raised.value.advice}"
 
 
@@ -92,18 +92,18 @@ def test_the_values_of_variables_that_are_not_known_settings_are_used_and_not_sh
         (["env:=1"], "expected one of"),
         (["env:NAME"], "expected one of"),
         (["rev=a", "rev=b"], "rev is given twice"),
-        (["env:HF_TOKEN=(set)"], "its value was not kept"),
-        (["env:HF_TOKEN=(hidden)"], "its value was not kept"),
-        (["env:TORCH_HOME=https://***@example.com/"], "its value was not kept"),
+        (["env:HF_TOKEN=(set)"], "its value was not saved"),
+        (["env:HF_TOKEN=(hidden)"], "its value was not saved"),
+        (["env:TORCH_HOME=https://***@example.com/"], "its value was not saved"),
         (["env:X=1", "env:X=2"], "X is given twice"),
         (["mode=default", "option:x=1"], "exclude each other"),
-        (["env:TMPDIR=/x"], "TMPDIR cannot be chosen"),
-        (["env:TORCHINDUCTOR_COMPILE_THREADS=3"], "cannot be chosen"),
+        (["env:TMPDIR=/x"], "TMPDIR cannot be set"),
+        (["env:TORCHINDUCTOR_COMPILE_THREADS=3"], "cannot be set"),
     ],
 )
 def test_a_spec_that_cannot_be_meant_is_refused(texts: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        parse_spec("--b", texts)
+        parse_side_spec("--b", texts)
 
 
 def test_a_revision_is_checked_out_beside_the_repository_and_removed_whatever_happens(
@@ -135,7 +135,7 @@ def test_a_folder_without_git_has_no_revisions(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="in no git repository"), check_out("HEAD", scratch):
+    with pytest.raises(UsageError, match="not in a git repository"), check_out("HEAD", scratch):
         pass
 
 
@@ -167,7 +167,7 @@ def test_another_interpreter_finds_torchstone_and_nothing_else_of_this_environme
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    world = _world("B", Spec(python=sys.executable), None, str(tmp_path))
+    world = _world("B", SideSpec(python=sys.executable), None, str(tmp_path))
     assert world.path == (str(tmp_path / "link"),)
     assert os.listdir(tmp_path / "link") == ["torchstone"]
     assert os.path.samefile(tmp_path / "link" / "torchstone", worker_environment.PACKAGE)
@@ -194,7 +194,7 @@ def test_a_worktree_comes_before_the_paths_that_lead_to_the_repository(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(repository / "lib"), "/else"]))
     with check_out("HEAD", scratch) as tree:
-        world = _world("B", Spec(revision="HEAD"), tree, str(tmp_path))
+        world = _world("B", SideSpec(revision="HEAD"), tree, str(tmp_path))
         assert world.path == (
             str(tmp_path / "link"), tree.path, f"{tree.path}/src", f"{tree.path}/lib", "/else",
         )  # fmt: skip

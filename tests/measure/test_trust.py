@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Variant
 from torchstone.measure.code.locating import Located, extends_torch, is_installed_suite, locate
 from torchstone.measure.code.trust import (
@@ -23,11 +24,11 @@ from torchstone.measure.code.trust import (
     OUTSIDE,
     PROGRAM,
     RELATIVE,
-    Doubt,
-    Executed,
+    ExecutedItem,
+    UntrustedItem,
     find_artifacts,
-    find_doubts,
-    find_executed,
+    find_untrusted,
+    list_executed,
     record_imported,
     trusted_roots,
 )
@@ -50,32 +51,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings_for(path: Path, recorded: str = "", **others: object) -> Settings:
-    source = {"kind": "file", "name": "bench", "path": str(path), "hash": recorded}
+    source = BenchmarkSource("file", "bench", str(path), recorded)
     return structs.replace(Settings(sources={"bench": source}, folder=os.getcwd()), **others)
 
 
 def reasons(settings: Settings) -> list[str]:
-    executed = find_executed(settings, settings.sources)
-    return [doubt.reason for doubt in find_doubts(executed, trusted_roots())]
+    executed = list_executed(settings, settings.sources)
+    return [doubt.reason for doubt in find_untrusted(executed, trusted_roots())]
 
 
 @pytest.mark.parametrize(
     ("executed", "reason"),
     [
-        (Executed("x", ("/here/a.py", "/here"), HASH, HASH), ""),
-        (Executed("x", ("/here/a.py", "/here"), HASH[:16], HASH), ""),
-        (Executed("x", ("/here/a.py", "/here"), HASH[:8], HASH), CHANGED),
-        (Executed("x", ("/here/a.py", "/here"), HASH, "cd" * 32), CHANGED),
-        (Executed("x", ("/here/a.py", "/here"), "", HASH), NO_HASH),
-        (Executed("x", ("/heretoo/a.py", "/here"), HASH, HASH), OUTSIDE),
-        (Executed("x", ("/here/a.py", "/evil"), HASH, HASH), OUTSIDE),
-        (Executed("x", ("/here",)), ""),
-        (Executed("x", ("/",)), OUTSIDE),
-        (Executed("x", ("/here/a.py", "/here"), HASH, HASH, PROGRAM), PROGRAM),
+        (ExecutedItem("x", ("/here/a.py", "/here"), HASH, HASH), ""),
+        (ExecutedItem("x", ("/here/a.py", "/here"), HASH[:16], HASH), ""),
+        (ExecutedItem("x", ("/here/a.py", "/here"), HASH[:8], HASH), CHANGED),
+        (ExecutedItem("x", ("/here/a.py", "/here"), HASH, "cd" * 32), CHANGED),
+        (ExecutedItem("x", ("/here/a.py", "/here"), "", HASH), NO_HASH),
+        (ExecutedItem("x", ("/heretoo/a.py", "/here"), HASH, HASH), OUTSIDE),
+        (ExecutedItem("x", ("/here/a.py", "/evil"), HASH, HASH), OUTSIDE),
+        (ExecutedItem("x", ("/here",)), ""),
+        (ExecutedItem("x", ("/",)), OUTSIDE),
+        (ExecutedItem("x", ("/here/a.py", "/here"), HASH, HASH, PROGRAM), PROGRAM),
     ],
 )
-def test_what_is_unchanged_and_below_a_trusted_folder_is_trusted(executed: Executed, reason: str) -> None:
-    assert find_doubts([executed], ["/here"]) == ([Doubt("x", reason)] if reason else [])
+def test_what_is_unchanged_and_below_a_trusted_folder_is_trusted(executed: ExecutedItem, reason: str) -> None:
+    assert find_untrusted([executed], ["/here"]) == ([UntrustedItem("x", reason)] if reason else [])
 
 
 def test_a_file_is_trusted_while_it_is_as_it_was(folder: Path) -> None:
@@ -137,12 +138,12 @@ def test_what_is_no_file_with_one_meaning_is_not_trusted(folder: Path) -> None:
 
 def test_suites_are_our_own_or_those_of_installed_packages() -> None:
     sources = {
-        "smoke": {"kind": "suite", "name": "smoke"},
-        "package": {"kind": "package", "name": "not_there"},
-        "nothing": {"kind": "suite", "name": "os"},  # no suite of ours: nothing of this name is imported
+        "smoke": BenchmarkSource("suite", "smoke"),
+        "package": BenchmarkSource("package", "not_there"),
+        "nothing": BenchmarkSource("suite", "os"),  # no suite of ours: nothing of this name is imported
     }
-    doubts = find_doubts(find_executed(Settings(sources=sources), sources), ["/"])
-    assert doubts == [Doubt("the suite not_there of another package", NOT_INSTALLED)]
+    doubts = find_untrusted(list_executed(Settings(sources=sources), sources), ["/"])
+    assert doubts == [UntrustedItem("the suite not_there of another package", NOT_INSTALLED)]
     assert not is_installed_suite("smoke")
 
 
@@ -180,7 +181,7 @@ def test_installed_modules_that_are_imported_first_are_named(
     folder: Path, name: str, file: str, reason: str
 ) -> None:
     settings = Settings(folder=str(folder), imports=(name,))
-    (doubt, *others) = find_doubts(find_executed(settings, ()), trusted_roots())
+    (doubt, *others) = find_untrusted(list_executed(settings, ()), trusted_roots())
     assert not [each for each in others if each.reason != OUTSIDE]
     assert doubt.reason == reason
     assert file in doubt.what
@@ -204,9 +205,9 @@ def test_an_installed_package_that_extends_torch_is_trusted_and_its_neighbours_a
     monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
     assert extends_torch("extends.inner")
     settings = Settings(folder=str(folder), imports=("extends", "other"))
-    doubts = find_doubts(find_executed(settings, ()), trusted_roots())
+    doubts = find_untrusted(list_executed(settings, ()), trusted_roots())
     file = packages / "other" / "__init__.py"
-    assert doubts == [Doubt(f"the module other ({file})", INSTALLED)]
+    assert doubts == [UntrustedItem(f"the module other ({file})", INSTALLED)]
     assert not {"extends", "other"} & set(sys.modules)
 
 
@@ -266,7 +267,7 @@ def test_what_the_benchmarks_import_is_recorded_as_far_as_it_is_the_users_own(
 def test_an_option_of_the_compiler_that_may_name_a_program_is_not_trusted(
     name: str, value: object, reason: str
 ) -> None:
-    doubts = find_doubts(find_executed(Settings(options={name: value}), ()), ["/"])
+    doubts = find_untrusted(list_executed(Settings(options={name: value}), ()), ["/"])
     assert [doubt.reason for doubt in doubts] == ([reason] if reason else [])
 
 

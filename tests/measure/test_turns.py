@@ -11,9 +11,10 @@ import pytest
 
 from conftest import make_bench
 from live_processes import Bench, wait_until
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Variant
 from torchstone.measure.measuring import Settings
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 
 HERE = Path(__file__).parent
 TURNS, TROUBLE = HERE / "bench_turns.py", HERE / "bench_trouble.py"
@@ -86,11 +87,11 @@ def test_a_case_that_ran_out_of_memory_beside_others_is_measured_again_with_fewe
 
 
 def test_leaving_the_iterator_ends_all_workers(bench: Bench) -> None:
-    source = {"kind": "file", "name": "bench_trouble", "path": str(TROUBLE)}
+    source = BenchmarkSource("file", "bench_trouble", str(TROUBLE))
     variant = Variant("cpu", "none", "inference", "float32")
     names = ["good", "hangs_in_python(at=load)", "hangs_with_a_child"]
     settings = Settings(sources={"bench_trouble": source}, threads=1, repeat=20)
-    supervisor = bench.session.supervisor(settings, Limits(600, jobs=3), bench.watcher)
+    supervisor = bench.session.supervisor(settings, WorkerLimits(600, jobs=3), bench.watcher)
     outcomes = supervisor.execute([Case(name, "performance", "bench_trouble", variant) for name in names])
     assert next(outcomes).case.benchmark == "good"
     wait_until(lambda: bench.count_left("sleep 100") == 2, "the children have not been started")

@@ -13,41 +13,42 @@ from typing import Any
 import pytest
 
 from live_processes import Bench
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.measure.ab import pair as turns
-from torchstone.measure.ab.pair import Played, Player, play_pair
+from torchstone.measure.ab.pair import PairResult, PairWorker, measure_pair
 from torchstone.measure.measuring import Settings, make_job
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.worker.protocol.jobs import CodeTree, PairPart
 from torchstone.worker.protocol.replies import Malformed, TurnReady, TurnTaken, decode_reply
 
 HERE = Path(__file__).parent
-SOURCE = {"kind": "file", "name": "bench_pairs", "path": str(HERE / "bench_pairs.py")}
+SOURCE = BenchmarkSource("file", "bench_pairs", str(HERE / "bench_pairs.py"))
 SETTINGS = Settings({"bench_pairs": SOURCE}, str(HERE), threads=1)
 
-Play = Callable[..., Played]
+Play = Callable[..., PairResult]
 
 
 @pytest.fixture
 def play(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Has two workers of a benchmark take turns for a moment; what they are told beside their job is given for each."""
-    monkeypatch.setattr(turns, "LONGEST_PLAY", 0.1)
+    monkeypatch.setattr(turns, "LONGEST_PAIR", 0.1)
 
     def call(
         name: str, *further: dict[str, Any], timeout: float = 60.0, seed: int = 1, memory: int | None = None
-    ) -> Played:
+    ) -> PairResult:
         case = Case(name, "performance", "bench_pairs", Variant("cpu", "none", "inference", "float32"))
         job = make_job(case, SETTINGS, "fork")
         own: dict[str, Any] = {"takes_turns": True, "cores": tuple(sorted(os.sched_getaffinity(0))[-1:])}
-        limits = Limits(timeout, memory)
+        limits = WorkerLimits(timeout, memory)
 
-        def starter(more: dict[str, Any]) -> Callable[[], Player]:
+        def starter(more: dict[str, Any]) -> Callable[[], PairWorker]:
             part = own | {key: value for key, value in more.items() if key != "environment"}
             told = replace(job, environment=more.get("environment"), pair=PairPart(**part))
-            return lambda: Player(case, bench.session.launcher, told, limits)
+            return lambda: PairWorker(case, bench.session.launcher, told, limits)
 
         starts = [starter(more) for more in further or ({}, {})]
-        return play_pair(starts, random.Random(seed), case, bench.watcher)  # noqa: S311
+        return measure_pair(starts, random.Random(seed), case, bench.watcher)  # noqa: S311
 
     return call
 
@@ -103,15 +104,15 @@ def test_a_worker_that_uses_too_much_memory_is_ended(play: Play) -> None:
 def test_workers_are_timed_on_the_cores_they_are_told(bench: Bench, play: Play) -> None:
     core = sorted(os.sched_getaffinity(0))[0]
     seen: set[frozenset[int]] = set()
-    read_log = turns.Player.listen
+    read_log = turns.PairWorker.listen
 
-    def listen(player: Player) -> None:
+    def listen(player: PairWorker) -> None:
         if player.is_ready:
             seen.add(frozenset(os.sched_getaffinity(player.worker.pid)))
         read_log(player)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns.Player, "listen", listen)
+        patch.setattr(turns.PairWorker, "listen", listen)
         play("steps", {"cores": (core,)}, {"cores": (core,)})
     assert seen == {frozenset({core})}
     assert bench.session.launcher
@@ -139,7 +140,7 @@ def test_modules_of_the_repository_that_do_not_come_from_the_worktree_are_named(
 
 def test_the_log_ratio_is_the_median_over_rounds_not_over_sides() -> None:
     outcome = Outcome(Case("x", "performance"), "pass")
-    played = Played(((1.0, 2.0, 4.0), (2.0, 4.0, 4.0)), (outcome, outcome))
+    played = PairResult(((1.0, 2.0, 4.0), (2.0, 4.0, 4.0)), (outcome, outcome))
     assert played.log_ratio == pytest.approx(math.log(2))
 
 

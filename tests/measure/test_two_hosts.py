@@ -159,13 +159,13 @@ def test_a_collective_ends_in_its_time_when_the_link_is_cut(
 
 LINE = """
 import json, os, sys, time
-from torchstone.measure.hosts.host_group import HostLostError, Line, find_place, wait_for_leader
+from torchstone.measure.hosts.host_group import HostLostError, HostConnection, find_position, wait_for_leader
 def say(**told): print(json.dumps({"at": time.monotonic(), **told}), flush=True)
-place = find_place(os.environ)
+place = find_position(os.environ)
 if place.local_rank:
     sys.exit(wait_for_leader(place))
-line = Line(place, 60, silence=4)
-say(facts=line.introduce({"host": os.uname().nodename}), interface=line.interface(), agent=place.agent_store)
+line = HostConnection(place, 60, silence=4)
+say(facts=line.exchange_facts({"host": os.uname().nodename}), interface=line.interface(), agent=place.agent_store)
 number = 0
 if place.index == 0:
     while number < 3 or "--cut" in sys.argv:
@@ -359,7 +359,7 @@ def test_a_run_whose_link_is_cut_in_an_iteration_ends_in_time_and_names_the_lost
         assert failure
         assert "host beta" in failure.message
         assert "lost" in failure.message
-    assert re.search("error: the store of host 0 at .* cannot be reached any more", second.said())
+    assert re.search("error: the store of host 0 at .* can no longer be reached", second.said())
     assert hosts.processes() == []
 
 
@@ -429,7 +429,7 @@ def test_a_host_0_that_cannot_be_reached_is_an_error_in_time(hosts: TwoHosts, tm
         *("env", *variables, sys.executable, "-m", "torchstone", *SCALING, "--collective-timeout", "5s"),
     )
     assert lonely.end(60) == 3
-    assert "error: host 0 of the job cannot be reached at 10.211.1.77:4000 within " in lonely.said()
+    assert "error: host 0 of the job could not be reached at 10.211.1.77:4000 within " in lonely.said()
     assert "MASTER_ADDR" in lonely.said()
     assert "Traceback" not in lonely.said()
     assert time.monotonic() - begun < 60

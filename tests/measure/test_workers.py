@@ -43,7 +43,7 @@ ENDINGS = [
     ("unsupported", "model_fail_to_load", "load", "NotImplementedError: not for this device"),
     ("speaks_in_surrogates", "eager_fail_to_run", "load", "ValueError: ?? is not text"),
     ("prints_and_fails", "eager_fail_to_run", "load", "ValueError: no"),
-    ("answers_nonsense", "worker_died", "eager", "makes no sense"),
+    ("answers_nonsense", "worker_died", "eager", "reply is invalid"),
     ("closes_the_channel(then=return)", "worker_died", "eager", "exited with code 1"),
     ("closes_the_channel(then=hang)", "worker_died", "eager", "channel was closed"),
 ]

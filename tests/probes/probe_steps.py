@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import register_backend
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.cautions import caution_of
 from torchstone.define.benchmarks import Benchmark, Check
 from torchstone.worker.probes import accuracy
@@ -106,7 +107,9 @@ def measure(
     axes = {"device": "cpu", "backend": "eager", "mode": "inference", "dtype": "float32"} | variant
     options = MeasureOptions(**(settings or QUICK))
     start, cache = ((identity or {}).get(name, "") for name in ("start", "cache"))
-    job = MeasureJob({}, "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache)
+    job = MeasureJob(
+        BenchmarkSource(), "it", probe, CaseAxes(**axes), options=options, start=start, cache=cache
+    )
     rule = (lambda *_: check) if check else None
     ended = Ended("", "", None, result, recorder.heard)
     try:

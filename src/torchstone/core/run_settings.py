@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.vocabulary import COUNTERS, SCENARIOS
 
 JsonObject = dict[str, Any]
@@ -51,7 +52,7 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     ``shard`` is the part of the plan that was measured, as ``2/8``. ``pairing`` is what 'torchstone ab' notes: which side this was, what makes it that side, and how the two were compared.
     """
 
-    sources: dict[str, dict[str, str]] = {}
+    sources: dict[str, BenchmarkSource] = {}
     folder: str = ""
     imports: tuple[str, ...] = ()
     imported: dict[str, str] = {}
@@ -93,8 +94,11 @@ class Settings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     rest: JsonObject = {}
 
     def to_mapping(self) -> dict[str, object]:
-        """Return the settings as a run file has them; fields at their defaults are left out."""
-        return _to_mapping(self)
+        """Return the settings as a run file has them: defaults are left out."""
+        found = _to_mapping(self)
+        if self.sources:
+            found["sources"] = {suite: source.to_mapping() for suite, source in self.sources.items()}
+        return found
 
 
 class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -53,7 +53,7 @@ class BenchmarkBase(ABC):
     def __init_subclass__(cls, **given: Any) -> None:  # noqa: ANN401  (whatever a subclass is made with)
         super().__init_subclass__(**given)
         if own := cls.__dict__.get("collect_all"):
-            cls.collect_all = _note_first(own)  # type: ignore[method-assign]
+            cls.collect_all = _record_first(own)  # type: ignore[method-assign]
 
     def with_iterations(self, value: int) -> Self:
         """Set the number of iterations."""
@@ -124,7 +124,7 @@ class BenchmarkBase(ABC):
             )
         self.results = []
         if self._enable_instruction_count or self._enable_compile_time_instruction_count:
-            _note(self)
+            _record(self)
         return self
 
     def append_results(self, path: str) -> None:  # noqa: B027  (a file may have its own)
@@ -138,7 +138,7 @@ class Reached(BaseException):
     """Raised when ``main()`` reaches the wanted benchmark; ``except Exception`` in the file does not catch it."""
 
 
-class _Collected:
+class _Recorded:
     """The recorded benchmarks, and the name at which to leave ``main()``."""
 
     def __init__(self) -> None:
@@ -146,10 +146,10 @@ class _Collected:
         self.wanted = ""
 
 
-_NOTES = _Collected()
+_RECORDED = _Recorded()
 
 
-def _note_first(own: Callable[..., Any]) -> Callable[..., Any]:
+def _record_first(own: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a subclass's own ``collect_all``, which measures: only record it until it is its turn."""
 
     @functools.wraps(own)
@@ -157,36 +157,36 @@ def _note_first(own: Callable[..., Any]) -> Callable[..., Any]:
         if self._is_collecting:
             return own(self, *arguments, **named)
         self.results = []
-        _note(self)
+        _record(self)
         return self
 
     return collect_all
 
 
-def _note(benchmark: BenchmarkBase) -> None:
+def _record(benchmark: BenchmarkBase) -> None:
     name = benchmark.name()
-    if any(other.name() == name for other in _NOTES.benchmarks):
+    if any(other.name() == name for other in _RECORDED.benchmarks):
         raise DefinitionError(f"{name} is collected twice: give one of the two another name()")
-    _NOTES.benchmarks.append(benchmark)
-    if name and name == _NOTES.wanted:
+    _RECORDED.benchmarks.append(benchmark)
+    if name and name == _RECORDED.wanted:
         raise Reached
 
 
-def take_noted() -> list[BenchmarkBase]:
+def take_recorded() -> list[BenchmarkBase]:
     """Return the benchmarks recorded since the last call."""
-    taken = list(_NOTES.benchmarks)
-    _NOTES.benchmarks.clear()
+    taken = list(_RECORDED.benchmarks)
+    _RECORDED.benchmarks.clear()
     return taken
 
 
 @contextmanager
 def stopping_at(name: str) -> Iterator[None]:
     """Raise ``Reached`` when the benchmark of this name is recorded; an empty name never stops."""
-    _NOTES.wanted = name
+    _RECORDED.wanted = name
     try:
         yield
     finally:
-        _NOTES.wanted = ""
+        _RECORDED.wanted = ""
 
 
 def measures_itself(benchmark: BenchmarkBase) -> bool:

@@ -126,26 +126,28 @@ def as_work(name: str, built: object) -> Work:
         model, args, kwargs = built if len(built) == 3 else (*built, {})
         loss = None
     else:
-        raise DefinitionError(f"{expected}; it returned {told(built)}")
+        raise DefinitionError(f"{expected}; it returned {describe_value(built)}")
     if not callable(model):
-        raise DefinitionError(f"{expected}; the first is {told(model)}, which cannot be called")
+        raise DefinitionError(f"{expected}; the first is {describe_value(model)}, which cannot be called")
     if isinstance(args, Mapping):
-        raise DefinitionError(f"{expected}; args is {told(args)}: write (model, (), kwargs)")
+        raise DefinitionError(f"{expected}; args is {describe_value(args)}: write (model, (), kwargs)")
     if not isinstance(args, tuple | list):
-        raise DefinitionError(f"{expected}; args is {told(args)}: write (x,) for a single input")
+        raise DefinitionError(f"{expected}; args is {describe_value(args)}: write (x,) for a single input")
     if not isinstance(kwargs, Mapping) or not all(isinstance(key, str) for key in kwargs):
-        raise DefinitionError(f"{expected}; kwargs is {told(kwargs)}, not a dict from names to values")
+        raise DefinitionError(
+            f"{expected}; kwargs is {describe_value(kwargs)}, not a dict from names to values"
+        )
     if loss is not None and not callable(loss):
-        raise DefinitionError(f"{name}: loss is {told(loss)}, which cannot be called")
+        raise DefinitionError(f"{name}: loss is {describe_value(loss)}, which cannot be called")
     for place, value in (*enumerate(args), *kwargs.items()):
         if isinstance(value, Iterator):
             raise DefinitionError(
-                f"{name}: input {place!r} is {told(value)}, which can be read only once, and every input is used many times: make it a list"
+                f"{name}: input {place!r} is {describe_value(value)}, which can be read only once, and every input is used many times: make it a list"
             )
     return Work(model, tuple(args), dict(kwargs), loss)
 
 
-def told(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe an unexpected value in words."""
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
@@ -224,11 +226,11 @@ def benchmark(
     def define(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function) or isinstance(function, type):
             raise DefinitionError(
-                f"@benchmark is for a function that builds a model, not {told(function)}; a name is given as name=..."
+                f"@benchmark is for a function that builds a model, not {describe_value(function)}; a name is given as name=..."
             )
         called = name or getattr(function, "__name__", "")
         if not isinstance(called, str) or not called:
-            raise DefinitionError(f"name={called!r}: expected a text")
+            raise DefinitionError(f"name={called!r}: expected a string")
         if batch_size is not None and not _is_count(batch_size):
             raise DefinitionError(f"{called}: batch_size={batch_size!r}: expected a whole number from 1")
         check = _check(called, tolerance, cosine, non_deterministic, optimizer)
@@ -304,7 +306,7 @@ def _grid(
         _check_parameter(name, parameter, parameters, batch_size)
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     if unknown := [key for key in parameters if key not in accepted and not takes_any]:
-        raise DefinitionError(f"{name} takes no '{unknown[0]}'")
+        raise DefinitionError(f"{name} has no parameter '{unknown[0]}'")
     return [dict(zip(parameters, values, strict=True)) for values in itertools.product(*parameters.values())]
 
 

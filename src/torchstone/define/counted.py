@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from torchstone.core.text.safe_text import is_plain
-from torchstone.define.benchmarks import DefinitionError, told
+from torchstone.define.benchmarks import DefinitionError, describe_value
 
 COUNTS = {"compile": "compile_time_instruction_count", "all": "instruction_count"}
 """What is counted (the compiler's part, or all of the work), and the metric's name."""
@@ -100,7 +100,7 @@ class CountedFunction(Counted):
         steps = made if isinstance(made, tuple) else (_nothing, made)
         if len(steps) != 2 or not all(map(callable, steps)):
             raise DefinitionError(
-                f"{self.name} must return work or (prepare, work); it returned {told(made)}"
+                f"{self.name} must return work or (prepare, work); it returned {describe_value(made)}"
             )
         self._steps = (steps[0], steps[1])
 
@@ -182,7 +182,7 @@ def _counted(work: Callable[..., Any], attributes: Mapping[str, Any]) -> Counted
         return work(**attributes)
     if isinstance(work, type) or not callable(work):
         raise DefinitionError(
-            f"@counted is for a function or a class made from Counted, not {told(work)}; a name is given as name=..."
+            f"@counted is for a function or a class made from Counted, not {describe_value(work)}; a name is given as name=..."
         )
     for parameter in inspect.signature(work).parameters.values():
         if parameter.default is parameter.empty and parameter.kind not in {

@@ -1,4 +1,4 @@
-"""Wait for the one reply of a worker that is asked something instead of measuring."""
+"""Wait for the reply of a worker that does a survey or fills a template."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from torchstone.worker.protocol.replies import ErrorReply, LookingAt, Malformed,
 Answer = SurveyReply | Primed | ErrorReply
 
 
-class SilentWorkerError(Exception):
-    """A worker has not answered: the problem, the file that it was importing, and the end of its log."""
+class NoAnswerError(Exception):
+    """A worker did not reply: the problem, the file it was importing, and the end of its log."""
 
     def __init__(self, problem: str, path: str, log: str) -> None:
         super().__init__(problem)
         self.problem, self.path, self.log = problem, path, log
 
 
-def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
-    """Wait for the last reply of a worker whose job is an answer, not a measurement. SilentWorkerError says why there is none."""
+def wait_for_answer(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
+    """Return the final reply of a worker that does not measure; raise NoAnswerError if there is none."""
     deadline = time.monotonic() + timeout
     closed, path = False, ""
     try:
         while time.monotonic() < deadline:
-            launcher.poll()  # before the reading: what it said before it ended is heard
+            launcher.poll()  # before reading, so that no reply before the exit is lost
             replies, closed = ([], True) if closed else worker.read_replies()
             worker.read_log()
             for reply in replies:
@@ -37,18 +37,18 @@ def answer_of(worker: Worker, launcher: Launcher, timeout: float) -> Answer:
                     return answer
             if worker.exit_code is not None:
                 problem = f"the worker {describe_exit(worker.exit_code)}"
-                raise SilentWorkerError(problem, path, worker.log_tail())
+                raise NoAnswerError(problem, path, worker.log_tail())
             time.sleep(0.005)
         worker.show_stacks()
         time.sleep(STACKS_WAIT)
-        raise SilentWorkerError(f"the worker did not answer within {timeout:g} s", path, worker.log_tail())
+        raise NoAnswerError(f"the worker did not answer within {timeout:g} s", path, worker.log_tail())
     finally:
         worker.kill()
         worker.close()
 
 
 def _answer(reply: Reply, path: str) -> Answer | None:
-    """A reply that is an answer, without the credentials of URLs; one that does not fit the protocol is an error of the file being imported."""
+    """Return a final reply, without credentials of URLs; a malformed one becomes an error of the file being imported."""
     if isinstance(reply, SurveyReply | Primed):
         return reply
     if isinstance(reply, ErrorReply):

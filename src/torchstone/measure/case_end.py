@@ -1,4 +1,4 @@
-"""How a case ended: from its worker's last reply, or from the way the worker died, to an outcome."""
+"""Make the outcome of a case from its worker's last reply, or from how the worker died."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 100_000
 
 
 class Ending(Struct, frozen=True):
-    """Why the supervisor ended a worker: the status this means, what to say, and when to make an end of it."""
+    """Why the supervisor ends a worker: the resulting status, the message, and when to kill it."""
 
     status: str
     message: str
@@ -28,13 +28,13 @@ class Ending(Struct, frozen=True):
 
     @classmethod
     def timed_out(cls, timeout: float, at: float) -> Ending:
-        """The ending of a worker that took too long, and whose stacks go to its log."""
+        """Return the ending of a worker that timed out; its stacks go to its log."""
         message = f"did not finish within {timeout:g} s; its stack traces are at the end of the log"
         return cls("timeout", message, at)
 
 
 LastReply = CaseReply | ErrorReply | Malformed
-"""What ends a case: a result, an error, or a reply that does not fit the protocol."""
+"""A reply that ends a case: a result, an error, or a reply that does not fit the protocol."""
 
 
 def make_outcome(
@@ -48,8 +48,8 @@ def make_outcome(
     seconds: float,
     out_of_memory: bool,
 ) -> Outcome:
-    """The one outcome of a case: from its worker's last reply, or from the way the worker ended."""
-    log = redact(log)  # before any of it is cut off: half of a URL is not recognised
+    """Return the outcome of a case, from its worker's last reply or from how the worker ended."""
+    log = redact(log)  # before it is shortened: half a URL is not recognised
     match reply:
         case CaseReply():
             return redact_outcome(_of_result(case, reply, log))
@@ -65,18 +65,18 @@ def make_outcome(
         return _failed(case, killed.status, phase, killed.message, log, seconds)
     how = describe_exit(exit_code)
     if exit_code == -9 and out_of_memory:
-        message = "the kernel ended it: the machine ran out of memory"
+        message = "the kernel killed it: the machine ran out of memory"
         return _failed(case, out_of_memory_status(phase), phase, message, log, seconds)
     return _failed(case, "worker_died", phase, f"the worker {how} without a result", log, seconds)
 
 
 def describe_malformed(reply: Malformed) -> str:
-    """What to say of a reply that does not fit the protocol: a worker shares its process with the model."""
-    return f"the worker's answer makes no sense; something may have written into its channel: {reply.problem}"
+    """Describe a reply that does not fit the protocol: a worker shares its process with the model."""
+    return f"the worker's reply is invalid; something may have written to its channel: {reply.problem}"
 
 
 def redact_outcome(outcome: Outcome) -> Outcome:
-    """The same outcome without the credentials of URLs, whatever part of it they are in."""
+    """Return the outcome without credentials of URLs in any part of it."""
     failure = outcome.failure
     return structs.replace(
         outcome,
@@ -96,7 +96,7 @@ def _redact_measurement(measurement: Measurement) -> Measurement:
 
 
 def out_of_memory_status(phase: str) -> str:
-    """What memory that runs out in this phase means: in ``eager`` it was not the compiled run that needed too much."""
+    """Return the status for running out of memory in this phase; in ``eager``, the compiled run is not to blame."""
     return "eager_1st_run_OOM" if phase == "eager" else "OOM"
 
 
@@ -107,11 +107,11 @@ def _failed(case: Case, status: str, phase: str, message: str, log: str, seconds
 
 
 def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
-    """A worker's result as an outcome."""
+    """Convert a worker's result to an outcome."""
     failure = None
     if reply.failure is not None:
-        told = reply.failure
-        failure = Failure(_cut(told.phase), _cut(told.message), _cut(told.traceback), log)
+        report = reply.failure
+        failure = Failure(_cut(report.phase), _cut(report.message), _cut(report.traceback), log)
     elif reply.status not in {PASSED, SKIPPED}:
         failure = Failure(log=log)
     extra = to_json(reply.extra)
@@ -130,5 +130,5 @@ def _measurement(measured: Measured) -> Measurement:
 
 
 def _cut(text: str) -> str:
-    """A text that is not too long to be kept, without the credentials of URLs: half of a URL would not be recognised later."""
+    """Remove credentials of URLs, then shorten the text: half a URL would not be recognised later."""
     return redact(text)[:_LONGEST]

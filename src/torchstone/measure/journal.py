@@ -1,4 +1,4 @@
-"""The journal: the run file while it is being written, one line a case, each on disk before the next case starts."""
+"""Write the run file while measuring: one line per case, on disk before the next case starts."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ Tell = Callable[[str], None]
 
 
 class Journal:
-    """Appends outcomes to a run file that nobody else is writing; ``again`` is the command that measures what could not be written.
+    """Appends outcomes to a locked run file; ``again`` is the command that measures what could not be written.
 
-    All that was written is kept here too. If the file is removed, replaced or changed by somebody else, everything is written to a new file, ``path`` names
-    that one from then on, ``loss`` tells what happened, and ``tell`` is told at once.
+    Everything written is also kept in memory. If another program removes, replaces or changes the file, everything is written to
+    a new file: ``path`` is then the new file, ``loss`` describes what happened, and ``tell`` is called.
     """
 
     def __init__(self, path: str, handle: int, text: bytes, written: int, again: str, tell: Tell) -> None:
@@ -69,12 +69,12 @@ class Journal:
         self._written += 1
 
     def finish(self) -> None:
-        """Say that the run is complete, and make sure that all of it can be read."""
+        """Write the end line, and verify the whole file."""
         self._write(encode_line(EndLine(self._written)).encode())
         self.secure(thoroughly=True)
 
     def secure(self, *, thoroughly: bool = False) -> None:
-        """Go on in a new file if this one is no longer as it was left; ``thoroughly`` compares every byte."""
+        """Continue in a new file if this one was changed; ``thoroughly`` compares every byte."""
         damage = find_damage(self._handle, self._place, self._text, None if thoroughly else self._left)
         if damage:
             with ignoring_interrupts():
@@ -83,7 +83,7 @@ class Journal:
             self._left = state_of(self._handle)
 
     def close(self) -> None:
-        """Let go of the file, which holds everything; doing so again changes nothing."""
+        """Close the file; calling it again does nothing."""
         if self._is_open:
             try:
                 self.secure()
@@ -92,7 +92,7 @@ class Journal:
                 os.close(self._handle)
 
     def discard(self) -> None:
-        """Remove the file, unless somebody has put another one in its place."""
+        """Remove the file, unless it was replaced."""
         self._is_open = False
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(self._handle), os.stat(self._place)):
@@ -100,7 +100,7 @@ class Journal:
         os.close(self._handle)
 
     def _recover(self, damage: Damage) -> None:
-        """Go on with what is there now if it has the same text, else in a new file."""
+        """Continue with the present file if it has the same content, else in a new file."""
         there = reopen_equal(self._handle, self._place, self._text)
         if there is None:
             self._move(damage)
@@ -109,7 +109,7 @@ class Journal:
         self._handle, self._left = there, state_of(there)
 
     def _move(self, damage: Damage) -> None:
-        """Write everything to a new file, and go on there."""
+        """Write everything to a new file, and continue there."""
         old = self.path
 
         def text_at(place: str) -> bytes:
@@ -127,7 +127,7 @@ class Journal:
         self._tell(self.loss.text)
 
     def _write(self, data: bytes) -> None:
-        """A whole line or nothing: if the disk is full, or Ctrl-C comes, what was written of it is taken back."""
+        """Write a whole line or nothing: if the disk is full, or on Ctrl-C, a partial line is removed."""
         self.secure()
         start = len(self._text)
         try:
@@ -145,7 +145,7 @@ class Journal:
             raise InputError(
                 f"cannot be written: {reason(error)}",
                 path=self.path,
-                advice=f"all that was measured before is in it; make room, then: {self._again}",
+                advice=f"earlier outcomes are saved; free disk space, then: {self._again}",
             ) from None
         except BaseException:
             self._cut_off(start)
@@ -159,7 +159,7 @@ class Journal:
 
 
 def _shown(place: str, like: str) -> str:
-    """A path as it is shown: relative, if the other one is and it is not far away."""
+    """Return a path for display: relative, if ``like`` is relative and the file is below the working folder or ``like`` is not."""
     if os.path.isabs(like):
         return place
     try:
@@ -170,26 +170,26 @@ def _shown(place: str, like: str) -> str:
 
 
 def resume_command(path: str) -> str:
-    """The command that goes on with a run."""
+    """Return the command that resumes a run."""
     return f"torchstone run --resume {quote_word(path)}"
 
 
-def taken(path: str) -> UsageError:
-    """Why no new run file can have this name, and what to do instead."""
+def output_error(path: str) -> UsageError:
+    """Return the error for an --output that cannot be created, with advice."""
     if os.path.isdir(path) or path.endswith(os.sep):
         advice = f"name a file in it, such as {quote_word(os.path.join(path, 'run.jsonl'))}"
-        return UsageError(f"{path} is a folder, and --output is the name of a file", advice=advice)
+        return UsageError(f"{path} is a folder; --output must be a file", advice=advice)
     if os.path.exists(path) and (fault := fault_of_file(path, sys.maxsize)):
         return UsageError(f"{path}: {fault}", advice="choose another --output")
     if not _is_run_file(path):
-        return UsageError(f"{path} is there already, and is no run file", advice="choose another --output")
+        return UsageError(f"{path} already exists, and is not a run file", advice="choose another --output")
     return UsageError(
-        f"{path} is there already", advice=f"choose another --output, or finish it: {resume_command(path)}"
+        f"{path} already exists", advice=f"choose another --output, or finish it: {resume_command(path)}"
     )
 
 
 def _is_run_file(path: str) -> bool:
-    """Whether a file begins as a run file does; nothing but its beginning is read."""
+    """Return whether a file starts like a run file; only its beginning is read."""
     if fault_of_file(path, LARGEST):
         return False
     try:
@@ -204,20 +204,21 @@ def _begins_a_run(text: str) -> bool:
 
 
 def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: None) -> Journal:
-    """A new run file with its head; without that, there is no file. A file that is there already is left alone.
+    """Create a run file with its first line, atomically; an existing file is never changed.
 
-    ``again`` is the command to advise if it cannot be written to its end; without one, that is to go on with it. ``tell`` is told if the file is taken away.
+    ``again`` is the command to advise if writing fails later, by default the one that resumes the run. ``tell`` is called if
+    the file is removed or changed.
     """
     _check_readable(run)
     folder = os.path.dirname(os.path.abspath(path))
     make_folder(folder)
-    # While the run measures, its options have to be what they are.
+    # Redacted only in the file: measuring needs the real options.
     settings = settings_from(redact_values(run.settings.to_mapping()))
     head = encode_run(structs.replace(run, settings=settings, outcomes=(), finished=False)).encode()
     try:
         handle = create_whole(path, head, lock)
     except FileExistsError:
-        raise taken(path) from None
+        raise output_error(path) from None
     except OSError as error:
         what = "written" if error.errno in _FULL else "created"
         raise InputError(f"cannot be {what}: {reason(error)}", path=path) from None
@@ -226,18 +227,18 @@ def create_journal(path: str, run: Run, again: str = "", tell: Tell = lambda _: 
 
 
 def _check_readable(run: Run) -> None:
-    """Refuse a plan that no run file can hold: a name may have come from anywhere."""
+    """Raise UsageError for a plan that could not be read back, such as one with invalid names."""
     try:
         decode_run("", encode_run(structs.replace(run, outcomes=(), finished=False)))
     except InputError as error:
-        raise UsageError(f"such cases cannot be kept in a run file: {error.message}") from None
+        raise UsageError(f"these cases cannot be written to a run file: {error.message}") from None
 
 
 def reopen_journal(path: str, tell: Tell = lambda _: None) -> tuple[Journal, Reading]:
-    """An unfinished run file, to go on with; half a last line is cut off. ``tell`` is told if the file is taken away."""
+    """Open an unfinished run file to resume it; a partial last line is removed. ``tell`` is called if the file is removed or changed."""
     if os.path.exists(path) and (fault := fault_of_file(path, LARGEST)):
         raise InputError(
-            fault, path=path, advice="--resume takes a file that 'torchstone run' has begun to write"
+            fault, path=path, advice="--resume needs a file that 'torchstone run' has started to write"
         )
     try:
         handle = os.open(path, os.O_RDWR)
@@ -247,7 +248,7 @@ def reopen_journal(path: str, tell: Tell = lambda _: None) -> tuple[Journal, Rea
         _lock(handle, path)
         text = read_text(path)
         if text.strip() and not _begins_a_run(text):
-            advice = "--resume takes a file that 'torchstone run' has begun to write"
+            advice = "--resume needs a file that 'torchstone run' has started to write"
             raise InputError("this is not a run file", path=path, line=1, advice=advice)
         reading = decode_run(path, text)
         whole = text[: text.rfind("\n") + 1].encode()
@@ -263,12 +264,12 @@ def _lock(handle: int, path: str) -> None:
         lock(handle)
     except BlockingIOError:
         raise UsageError(
-            f"another run is writing {path} at this moment", advice="wait for it, or choose another --output"
+            f"another run is writing {path}", advice="wait for it, or choose another --output"
         ) from None
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new file's name itself durable."""
+    """Sync the folder, so that the new file's name is on disk."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""How a run measures: everything that a case needs besides its own axes, as kept in the run file for resuming and reproducing."""
+"""The settings of a run, checked before they are used again, and the jobs made from them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.disk import LARGEST, fault_of_file
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.records import Case, Provenance, Run
@@ -22,19 +23,19 @@ __all__ = [
     "Settings",
     "case_file",
     "check_artifacts",
-    "leaves_measuring_to",
     "make_job",
+    "measures_itself",
     "provenance_of",
     "settings_of_run",
 ]
 
 
 def settings_of_run(run: Run, path: str) -> Settings:
-    """The settings that a run file holds; a file that was not measured by torchstone has none to go on with."""
+    """Return the settings of a run file, to measure it again; raise InputError if that is not possible."""
     settings = run.settings
     if not settings.sources:
         raise InputError(
-            "it was not measured by 'torchstone run', so there is nothing to measure it again with",
+            "it was not measured by 'torchstone run', so it cannot be measured again",
             path=path,
             line=1,
             column="settings",
@@ -42,28 +43,26 @@ def settings_of_run(run: Run, path: str) -> Settings:
     if settings.pairing:
         command = settings.pairing.get("command")
         raise InputError(
-            "it was measured by 'torchstone ab', beside another side, so it cannot be measured again alone",
+            "it was measured by 'torchstone ab' as one of two sides, so it cannot be measured again alone",
             path=path,
             line=1,
             column="settings",
-            advice=f"both sides again: {command or 'torchstone ab'}",
+            advice=f"measure both sides again: {command or 'torchstone ab'}",
         )
     if settings.rest:
         unknown = ", ".join(map(printable, settings.rest))
-        raise InputError(
-            f"settings that this torchstone does not know: {unknown}", path=path, line=1, column="settings"
-        )
+        raise InputError(f"unknown settings: {unknown}", path=path, line=1, column="settings")
     _check_options(settings, path)
     _check_parts(run, settings, path)
     return settings
 
 
 def _check_options(settings: Settings, path: str) -> None:
-    """Refuse options whose values the run file does not hold."""
+    """Raise InputError if the value of an option was not saved."""
     for name, value in settings.options.items():
         if was_redacted(value):
             raise InputError(
-                f"the value of the option {name} was not kept, because it has credentials in it",
+                f"the value of the option {name} was not saved, because it contains credentials",
                 path=path,
                 line=1,
                 column="settings",
@@ -72,9 +71,9 @@ def _check_options(settings: Settings, path: str) -> None:
 
 
 def _check_parts(run: Run, settings: Settings, path: str) -> None:
-    """Refuse sources, rounds and folders that cannot be meant: a run file may come from anywhere."""
+    """Raise InputError for invalid sources, rounds and folders: a run file may come from anywhere."""
     for suite in {case.suite: None for case in run.plan} | settings.sources:
-        if problem := _fault_of_source(settings.sources.get(suite, {})):
+        if problem := _fault_of_source(settings.sources.get(suite, BenchmarkSource())):
             raise InputError(
                 f"the suite {suite}: {problem}", path=path, line=1, column=f"settings.sources.{suite}"
             )
@@ -91,7 +90,7 @@ def _check_parts(run: Run, settings: Settings, path: str) -> None:
 
 
 def _fault_of_round(case: Case) -> str:
-    """The axis of a scaling case that cannot be meant, with what was expected; empty for all other cases."""
+    """Return the invalid axis of a scaling case, with the expected value; empty if there is none."""
     if case.probe != Probe.SCALING:
         return ""
     axes = dict(case.variant.further)
@@ -105,30 +104,30 @@ def _fault_of_round(case: Case) -> str:
     return ""
 
 
-def _fault_of_source(source: dict[str, str]) -> str:
-    """Why benchmarks cannot come from there; what a file names must be a file, not a device or a pipe that never ends."""
-    if not {"kind", "name"} <= source.keys():
+def _fault_of_source(source: BenchmarkSource) -> str:
+    """Return why a source cannot be used; a path must be a regular file, not a device or a pipe that never ends."""
+    if not source.kind or not source.name:
         return "the source has no kind or no name"
-    match source["kind"]:
-        case "suite" if source["name"] not in BUILT_IN:
-            return f"there is no suite {source['name']}; there are {', '.join(BUILT_IN)}"
+    match source.kind:
+        case "suite" if source.name not in BUILT_IN:
+            return f"there is no suite {source.name}; there are {', '.join(BUILT_IN)}"
         case "suite" | "package":
             return ""
         case "file":
-            place = source.get("path", "")
+            place = source.path
             fault = fault_of_file(place, LARGEST_SOURCE) if place else "no path"
             return f"{place}: {fault}" if fault else ""
         case kind:
             return f"unknown source kind '{kind}': expected suite, file or package"
 
 
-def leaves_measuring_to(settings: Settings, case: Case) -> bool:
-    """Whether a case is counted work that measures itself."""
+def measures_itself(settings: Settings, case: Case) -> bool:
+    """Return whether a case is counted work that measures itself."""
     return case.probe == Probe.INSTRUCTIONS and f"{case.suite}::{case.benchmark}" in settings.self_measured
 
 
 def provenance_of(run: Run, case: Case) -> Provenance | None:
-    """Where a case of a run is measured, as far as the environment says so."""
+    """Return where a case is measured, as far as the environment is known."""
     environment = run.environment
     host, devices = environment.machine.get("host"), environment.accelerators or ()
     on_device = len(devices) == 1 and not case.variant.device.startswith("cpu")
@@ -138,7 +137,7 @@ def provenance_of(run: Run, case: Case) -> Provenance | None:
 
 
 def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
-    """What a worker is told to measure one case."""
+    """Return the job that measures one case."""
     variant = case.variant
     return MeasureJob(
         source=settings.sources[case.suite],
@@ -170,9 +169,9 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
         ),
         start=start,
         cache=settings.cache,
-        # Whoever measures times needs a worker whose clock is right: no simulated one.
+        # A benchmark that measures times needs a real clock: no simulated worker.
         counting=CountPlan(
-            "cpu_time" if leaves_measuring_to(settings, case) else settings.counter or "",
+            "cpu_time" if measures_itself(settings, case) else settings.counter or "",
             settings.repeat,
             settings.profile,
         ),
@@ -180,7 +179,7 @@ def make_job(case: Case, settings: Settings, start: str) -> MeasureJob:
 
 
 def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:
-    """Refuse to load compile artifacts for cases of which there are none: better now than after their cold and warm starts."""
+    """Raise UsageError if compile artifacts to load are missing: now, not after the cold and warm starts."""
     if not settings.load_artifacts or PORTABLE not in (settings.scenarios or DEFAULT_SCENARIOS):
         return
     loading = [case for case in cases if case.probe == Probe.COMPILE_CACHE]
@@ -190,12 +189,12 @@ def check_artifacts(settings: Settings, cases: Sequence[Case]) -> None:
         place = printable(f"{paths[case]}: {fault} (for {case.id})", 1000)
         raise UsageError(
             f"no compile artifacts to load for {len(faults)} of {count_of(len(loading), 'case')}: {place}",
-            advice="artifacts belong to one case: save them first, with --save-artifacts and otherwise the same options",
+            advice="artifacts belong to one case: save them first, with --save-artifacts and the same other options",
         )
 
 
 def case_file(folder: str, case: Case, ending: str) -> str:
-    """Where something of a case is kept: a name people recognise, and a hash that makes it unique; empty where there is no folder."""
+    """Return the path for a file of a case: a recognisable name and a unique hash; empty without a folder."""
     if not folder:
         return ""
     plain = re.sub(r"[^\w.-]+", "_", case.benchmark)[:80]

@@ -1,4 +1,4 @@
-"""How much memory a worker and its children hold, and whether the kernel has ended anyone for want of it (Linux)."""
+"""Measure the memory of a worker and its children, and count processes that the kernel killed for lack of memory (Linux)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ RESIDENT = (
 )
 
 
-class Held(NamedTuple):
-    """Bytes that processes hold together, and the measure that says so."""
+class HeldMemory(NamedTuple):
+    """The memory of several processes together in bytes, and how it was measured."""
 
     bytes: int
     measure: str
 
 
 class MemoryWatch:
-    """Watches a process and its descendants for holding more than a limit.
+    """Checks whether a process and its descendants use more memory than a limit.
 
-    A page shared by n processes counts 1/n in each of them (proportional set size), so that forks are not charged for memory that exists once. The
-    kernel walks all page tables for that. So the resident sizes, which are cheap and never less, are added up first; only a sum beyond the limit makes
-    us ask, and never for more than a twentieth of the time.
+    A page shared by n processes counts 1/n in each (proportional set size), so that forks are not charged for shared memory. The
+    kernel walks all page tables for that, so the resident sizes, which are cheap to read and never smaller, are added up first;
+    the proportional ones are read only if that sum exceeds the limit, and for at most a twentieth of the time.
     """
 
     def __init__(self, pid: int, limit: int | None) -> None:
@@ -37,14 +37,14 @@ class MemoryWatch:
         self._next_look = 0.0
 
     def excess(self) -> str:
-        """What to say about a limit that is exceeded; empty while it is not."""
+        """Return a message if the limit is exceeded, else an empty string."""
         if not self._limit or time.monotonic() < self._next_look:
             return ""
         sizes = resident_sizes(self._pid)
         if sum(sizes.values()) <= self._limit:
             return ""
         began = time.monotonic()
-        held = held_by(sizes)
+        held = memory_held(sizes)
         now = time.monotonic()
         self._next_look = now + (now - began) / _SHARE_OF_TIME
         if held.bytes <= self._limit:
@@ -53,7 +53,7 @@ class MemoryWatch:
 
 
 def resident_sizes(pid: int) -> dict[int, int]:
-    """Resident and swapped bytes of a process and of each of its descendants; nothing where it cannot be read."""
+    """Return resident and swapped bytes of a process and each of its descendants, as far as they can be read."""
     sizes: dict[int, int] = {}
     waiting = [pid]
     while waiting:
@@ -73,22 +73,22 @@ def _resident_bytes(pid: int) -> int | None:
     return sum(fields)
 
 
-def held_by(resident: Mapping[int, int], root: str = "/proc") -> Held:
-    """What processes hold together: proportional set sizes, swap included; the resident size of each that has none to read."""
+def memory_held(resident: Mapping[int, int], root: str = "/proc") -> HeldMemory:
+    """Add up proportional set sizes, including swap; use the resident size of a process if that cannot be read."""
     total, measure = 0, PROPORTIONAL
     for pid, size in resident.items():
         try:
             total += sum(_fields_of(f"{root}/{pid}/smaps_rollup", ("Pss", "SwapPss")))
         except ProcessLookupError:
-            continue  # it has ended
+            continue  # it has exited
         except (OSError, ValueError, IndexError):
             if size and os.path.exists(f"{root}/{pid}"):
                 total, measure = total + size, RESIDENT
-    return Held(total, measure)
+    return HeldMemory(total, measure)
 
 
 def _fields_of(path: str, names: tuple[str, ...]) -> list[int]:
-    """The bytes that these fields of a file of the kernel state; a field that is not there is left out."""
+    """Return the bytes in these fields of a kernel file; missing fields are left out."""
     found = []
     with open(path) as file:
         for line in file:
@@ -99,7 +99,7 @@ def _fields_of(path: str, names: tuple[str, ...]) -> list[int]:
 
 
 def count_kernel_kills() -> int:
-    """How often the kernel has ended a process for want of memory since it started."""
+    """Return how many processes the kernel has killed for lack of memory since boot."""
     try:
         with open("/proc/vmstat") as file:
             for line in file:

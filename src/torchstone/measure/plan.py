@@ -1,4 +1,4 @@
-"""The plan: which cases are measured, in which order, and which of them in which shard."""
+"""Plan a run: which cases are measured, in which order, and in which shard."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ DEFAULT_PROBES = (Probe.PERFORMANCE.value, Probe.ACCURACY.value)
 
 
 class Listing(Struct, frozen=True):
-    """One benchmark as a plan sees it: its suite, its name, and what it can be asked for; counted work says under which axes it counts.
+    """One benchmark as a plan sees it. ``counted`` are the axes of counted work.
 
-    ``probes`` are those that it is for, where nobody asks for others; empty means the usual ones.
+    ``probes`` are its default probes; empty means the usual ones.
     """
 
     suite: str
@@ -41,10 +41,10 @@ class Listing(Struct, frozen=True):
 
 
 class Axes(Struct, frozen=True):
-    """What every benchmark is to be run under; a case is planned for each combination. No ``probes`` means those that a benchmark is for.
+    """The axes of a plan: a case is planned for each combination. Empty ``probes`` means the defaults of each benchmark.
 
-    ``asked_devices`` are the devices that a person has named: of counted work, which has a device of its own, only that on one of these is meant.
-    ``rounds`` are the further axes of each round of the scaling probe, which trains, and without a compiler unless one was named: ``scaled_backends``.
+    ``asked_devices`` are the devices the user named; counted work, which has its own device, is planned only on these.
+    ``rounds`` are the further axes of each round of the scaling probe; ``scaled_backends`` are its backends, by default none.
     """
 
     probes: tuple[str, ...]
@@ -62,9 +62,9 @@ class Axes(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Which of the cases are wanted: those of ``targets`` and of ``only``, and of these the ones a filter finds and no exclusion does.
+    """Which cases to plan: those that match ``targets``, ``only`` and a filter, and no exclusion.
 
-    ``targets`` are the names that stood behind a suite or a file, as ``suite::name``.
+    ``targets`` are the names given after a suite or a file, as ``suite::name``.
     """
 
     only: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Selection(Struct, frozen=True):
 
 
 def plan_cases(listings: Sequence[Listing], axes: Axes, selection: Selection) -> list[Case]:
-    """Every wanted case once, in the order of the benchmarks."""
+    """Return every selected case once, in the order of the benchmarks."""
     planned = {listing: _cases_of(listing, axes) for listing in listings}
     _check_names(planned, selection)
     wanted = {
@@ -114,7 +114,7 @@ def _cases_of(listing: Listing, axes: Axes) -> list[Case]:
 
 
 def _rounds_of(listing: Listing, axes: Axes, further: Mapping[str, str]) -> list[Case]:
-    """A case for every round; none of what cannot be trained."""
+    """Return a case for every round; none if the benchmark cannot be trained."""
     if TRAINING not in listing.modes:
         return []
     cases = []
@@ -128,7 +128,7 @@ def _rounds_of(listing: Listing, axes: Axes, further: Mapping[str, str]) -> list
 
 
 def _counted_case(listing: Listing, variant: Variant, axes: Axes) -> list[Case]:
-    """The one case of counted work, if counting is wanted, and its device."""
+    """Return the case of counted work, if counting and its device are selected."""
     devices = {device.partition(":")[0] for device in axes.asked_devices}
     if (axes.probes and Probe.INSTRUCTIONS not in axes.probes) or (devices and variant.device not in devices):
         return []
@@ -143,7 +143,7 @@ def _own_batch_size(listing: Listing, probe: str, size: str) -> int | None:
 
 
 def _check_requests(listings: Iterable[Listing], axes: Axes) -> None:
-    """Refuse what a builder would silently ignore."""
+    """Raise UsageError for options that a builder would silently ignore."""
     for listing in listings:
         if listing.counted is not None:
             _check_counted(listing, axes)
@@ -171,31 +171,31 @@ def _check_counted(listing: Listing, axes: Axes) -> None:
     for option, is_given in given.items():
         if is_given:
             raise UsageError(
-                f"{option} cannot change {listing.suite}::{listing.name}, which says itself what is compiled and how",
+                f"{option} cannot change {listing.suite}::{listing.name}, which chooses itself what is compiled and how",
                 advice=f"leave out {option}",
             )
 
 
 def _check_names(planned: Mapping[Listing, Sequence[Case]], selection: Selection) -> None:
-    """Refuse a name that means nothing, even if others do: nothing that was asked for is left out in silence."""
+    """Raise UsageError for a name that matches nothing, even if other names match."""
     known = [_bare(listing) for listing in planned] + [case for cases in planned.values() for case in cases]
     named: dict[str, list[str]] = {pattern: [pattern] for pattern in selection.only}
     for pattern in selection.targets:
         named.setdefault(pattern.partition("::")[2], []).append(pattern)
     for name, patterns in named.items():
-        if not any(is_meant(pattern, case) for pattern in patterns for case in known):
+        if not any(matches_case(pattern, case) for pattern in patterns for case in known):
             raise _no_match((name,), list(planned))
 
 
 def _bare(listing: Listing) -> Case:
-    """A benchmark as a case of which only the name is known."""
+    """Return a case with only the benchmark's name and suite."""
     return Case(listing.name, "", listing.suite)
 
 
 def _is_wanted(case: Case, selection: Selection) -> bool:
-    if selection.targets and not any(is_meant(pattern, case) for pattern in selection.targets):
+    if selection.targets and not any(matches_case(pattern, case) for pattern in selection.targets):
         return False
-    if selection.only and not any(is_meant(pattern, case) for pattern in selection.only):
+    if selection.only and not any(matches_case(pattern, case) for pattern in selection.only):
         return False
     if selection.filters and not any(
         re.search(each, case.benchmark, re.IGNORECASE) for each in selection.filters
@@ -204,13 +204,13 @@ def _is_wanted(case: Case, selection: Selection) -> bool:
     return not any(re.search(each, case.benchmark, re.IGNORECASE) for each in selection.exclusions)
 
 
-def is_meant(pattern: str, case: Case) -> bool:
-    """Whether a pattern means a case: by its name, its id, or ``suite::name``, each also as a shell pattern."""
+def matches_case(pattern: str, case: Case) -> bool:
+    """Return whether a pattern matches a case: its name, its id or ``suite::name``, each also as a shell pattern."""
     return matches(pattern, case) or matches_name(pattern, f"{case.suite}::{case.benchmark}")
 
 
 def check_patterns(option: str, patterns: Iterable[str]) -> None:
-    """Refuse a pattern that is not a regular expression."""
+    """Raise UsageError for a pattern that is not a regular expression."""
     for pattern in patterns:
         try:
             re.compile(pattern)
@@ -222,31 +222,31 @@ def _nothing_left(listings: Sequence[Listing], axes: Axes, selection: Selection)
     meant = [listing for listing in listings if _is_wanted(_bare(listing), selection)]
     if axes.probes == (Probe.SCALING.value,) and meant:
         return UsageError(
-            "none of these benchmarks can be trained, and scaling is about training",
-            advice="'torchstone run scaling' has some that can",
+            "none of these benchmarks can be trained, which the scaling probe needs",
+            advice="'torchstone run scaling' has benchmarks that can",
         )
     if meant and not {mode for listing in meant for mode in listing.modes} & set(axes.modes):
         return UsageError(f"none of these benchmarks has the mode {' or '.join(axes.modes)}")
     if asked := (*selection.only, *selection.filters):
         return _no_match(asked, listings)
-    return UsageError("these exclusions leave nothing", advice="'torchstone list' shows what there is")
+    return UsageError("--exclude excludes all benchmarks", advice="list them: 'torchstone list'")
 
 
 def _no_match(asked: Sequence[str], listings: Sequence[Listing]) -> UsageError:
     names = [listing.name for listing in listings]
     texts = [pattern.partition("[")[0].rpartition("::")[2] for pattern in asked]
     close = dict.fromkeys(match for text in texts for match in find_similar(text, names, 3))
-    advice = f"did you mean {' or '.join(close)}?" if close else "'torchstone list' shows what there is"
+    advice = f"did you mean {' or '.join(close)}?" if close else "list all benchmarks: 'torchstone list'"
     return UsageError(f"no benchmark matches: {' '.join(asked)}", advice=advice)
 
 
 def shard_cases(
     cases: Sequence[Case], index: int, count: int, durations: Mapping[Case, float] | None = None
 ) -> list[Case]:
-    """The cases of shard ``index`` of ``count``, from 1. All cases of a benchmark stay together.
+    """Return the cases of shard ``index`` of ``count``, from 1. All cases of a benchmark stay together.
 
-    Benchmarks whose durations are known are spread so that shards take equally long, the longest first; the others go where a hash of
-    their name says. Either way the answer depends on nothing but the cases and the durations, so that all shards agree.
+    Benchmarks with known durations are distributed so that shards take equally long, longest first; the others by a hash of
+    their name. The result depends only on the cases and the durations, so that all shards agree.
     """
     groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
@@ -271,10 +271,10 @@ def _hashed(key: tuple[str, str], count: int) -> int:
 
 
 def durations_of(outcomes: Iterable[Outcome]) -> dict[Case, float]:
-    """How long each case took, where an earlier run noted it."""
-    noted: dict[Case, float] = {}
+    """Return the duration of each case, if recorded."""
+    found: dict[Case, float] = {}
     for outcome in outcomes:
         seconds: Any = (outcome.extra or {}).get("duration")
         if isinstance(seconds, int | float):
-            noted[outcome.case] = float(seconds)
-    return noted
+            found[outcome.case] = float(seconds)
+    return found

@@ -1,4 +1,4 @@
-"""What to do about a run file that is removed, replaced or changed while a run writes it: notice it, and write everything to a new file."""
+"""Detect a run file that is removed, replaced or changed while it is written, and write everything to a new file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from torchstone.core.text.safe_text import quote_word
 from torchstone.measure.executors.protocol import CannotMeasureError
 
 GONE = {errno.ESTALE, errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS}
-"""What the system says of a file whose disk is no longer there: making room would not help."""
+"""Errors of a file whose disk is gone: freeing space would not help."""
 
 
 class Damage(Struct, frozen=True):
-    """What happened to a run file: the words of a sentence before and after its name."""
+    """What happened to a run file, as the words before and after its name."""
 
     after: str
     before: str = ""
 
     def describe(self, path: str) -> str:
-        """The whole sentence."""
+        """Return the whole sentence."""
         return " ".join(filter(None, (self.before, path, self.after)))
 
 
 class Loss(Struct, frozen=True):
-    """A run file that was taken away: what happened to it and where everything is now."""
+    """A lost run file: what happened to it, and the new file."""
 
     path: str
     damage: Damage
@@ -43,32 +43,32 @@ class Loss(Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """What happened to which file."""
+        """Return what happened to the file."""
         return f"{self.damage.describe(self.path)} during the run"
 
     @property
     def text(self) -> str:
-        """All of it as one line."""
+        """Return a one-line warning."""
         return f"WARNING: {self.problem}; nothing is lost: everything is in {self.new_path}"
 
 
 class FileState(Struct, frozen=True):
-    """What a file looks like after we wrote to it."""
+    """Size and modification time of a file after our last write."""
 
     size: int
     modified: int
 
 
 def state_of(handle: int) -> FileState:
-    """The state of an open file."""
+    """Return the state of an open file."""
     found = os.fstat(handle)
     return FileState(found.st_size, found.st_mtime_ns)
 
 
 def find_damage(handle: int, place: str, text: bytes | bytearray, left: FileState | None) -> Damage | None:
-    """What somebody else has done to the file that we write through ``handle``, if anything.
+    """Return what another program did to the file behind ``handle``; None if nothing.
 
-    Its text is compared if its state is not as we ``left`` it, or if we do not say how we did.
+    The content is compared if the state differs from ``left``, or if ``left`` is None.
     """
     try:
         own, there = os.fstat(handle), os.stat(place)
@@ -90,10 +90,10 @@ def find_damage(handle: int, place: str, text: bytes | bytearray, left: FileStat
 
 
 def reopen_equal(handle: int, place: str, text: bytes | bytearray) -> int | None:
-    """A new, locked handle of what is at the path by now, if that is a file with exactly our text; then nothing needs to be rescued.
+    """Return a new, locked handle of the file at the path if it has exactly our content; then nothing needs to be rescued.
 
-    On some network file systems and overlays, a file that nobody has touched gets another number: it only looks replaced. ``handle``
-    loses its lock, which would be in the way then.
+    On some network file systems and overlays, the inode number of an untouched file changes, so that it only looks replaced.
+    ``handle`` is unlocked first, because its lock would block the new one.
     """
     if fault_of_file(place, LARGEST):
         return None
@@ -111,7 +111,7 @@ def reopen_equal(handle: int, place: str, text: bytes | bytearray) -> int | None
 
 
 def rescue(place: str, text_at: Callable[[str], bytes]) -> tuple[int, str]:
-    """A new, locked file with the text that belongs there, beside a lost one or wherever there is room: its handle and its path."""
+    """Create a new, locked file beside the lost one, or in another folder; return its handle and path."""
     tried = []
     for folder in _folders(place):
         try:
@@ -125,9 +125,9 @@ def rescue(place: str, text_at: Callable[[str], bytes]) -> tuple[int, str]:
 
 
 def _folders(place: str) -> Iterator[str]:
-    """Where a new file may go: beside the lost one, else into the working folder, else among temporary files."""
+    """Yield folders for the new file: that of the lost one, the working folder, the temporary folder."""
     yield os.path.dirname(place)
-    with contextlib.suppress(OSError):  # not even the working folder is there any more
+    with contextlib.suppress(OSError):  # the working folder is gone too
         yield os.getcwd()
     yield tempfile.gettempdir()
 
@@ -140,18 +140,18 @@ def _create_in(folder: str, place: str, text_at: Callable[[str], bytes]) -> tupl
         if not os.path.lexists(path):
             try:
                 return create_whole(path, text_at(path), lock), path
-            except FileExistsError:  # made just now, by another run
+            except FileExistsError:  # just created by another run
                 continue
     raise AssertionError("unreachable")
 
 
 def lock(handle: int) -> None:
-    """Let nobody else write a file; raises BlockingIOError if somebody does."""
+    """Lock a file for writing; raise BlockingIOError if it is locked."""
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def with_repro(text: bytes, old: str, new: str) -> bytes:
-    """A run file's text whose commands for measuring a case again name another run file."""
+    """Return a run file's text with repro commands that name the new path."""
     before, after = (f"torchstone repro {quote_word(path)} " for path in (old, new))
     try:
         run = decode_run(old, text.decode()).run
@@ -162,5 +162,5 @@ def with_repro(text: bytes, old: str, new: str) -> bytes:
             for each in run.outcomes
         )
         return encode_run(structs.replace(run, outcomes=named)).encode()
-    except (TorchstoneError, ValueError):  # better the old names than no file
+    except (TorchstoneError, ValueError):  # old repro commands are better than no file
         return text

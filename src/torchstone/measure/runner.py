@@ -1,4 +1,4 @@
-"""From a request to outcomes: the survey, the plan, the journal, and one worker after another."""
+"""Turn a request into outcomes: survey, plan, journal, and the workers of each case."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
@@ -25,24 +26,23 @@ from torchstone.measure.code.revision import read_revision
 from torchstone.measure.code.trust import record_imported
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal
-from torchstone.measure.measuring import Settings, leaves_measuring_to, provenance_of
+from torchstone.measure.measuring import Settings, measures_itself, provenance_of
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases, shard_cases
 from torchstone.measure.procedures.rank_reports import ranks_in, with_efficiency
-from torchstone.measure.procedures.rounds import Room, Sweep, hosts_for, plan_sweep
+from torchstone.measure.procedures.rounds import RankCapacity, Sweep, hosts_for, plan_sweep
 from torchstone.measure.session import Session, TargetsSurvey
-from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.measure.supervisor import Watcher, WorkerLimits
 from torchstone.measure.targets import Targets, hash_file, libraries_of, read_listings, same_hash
 from torchstone.worker.probes.counting.available import choose_counter, find_counters
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import CompileTrial, SurveyJob
 from torchstone.worker.protocol.replies import CollectivesFound, SurveyReply
-from torchstone.worker.sources import Source
 
 RUNS = os.path.join(".torchstone", "runs")
 
 
-class Request(Struct, frozen=True):
-    """What a person asked to have measured. Axes that were left open have the defaults of the machine filled in."""
+class PlanRequest(Struct, frozen=True):
+    """What to measure. Unspecified axes get the defaults of the machine."""
 
     targets: Targets
     axes: Axes
@@ -53,8 +53,11 @@ class Request(Struct, frozen=True):
     label: str = ""
 
 
-def prepare_run(request: Request, session: Session, *, keeps_going: bool = False) -> Run:
-    """Look at the machine and the sources, and plan: a run without outcomes yet. With ``keeps_going``, it names files that cannot be imported."""
+def prepare_run(request: PlanRequest, session: Session, *, keeps_going: bool = False) -> Run:
+    """Survey the machine and the sources, and return the planned run without outcomes.
+
+    With ``keeps_going``, files that cannot be imported are recorded in the run instead of ending it.
+    """
     surveyed = survey_for(request, session, keeps_going=keeps_going)
     found = surveyed.survey
     settings = structs.replace(request.settings, broken=surveyed.broken)
@@ -67,8 +70,8 @@ def prepare_run(request: Request, session: Session, *, keeps_going: bool = False
     selection = structs.replace(request.selection, targets=request.targets.names)
     axes = structs.replace(axes, asked_devices=request.axes.devices)
     listings = read_listings(found.sources)
-    settings = structs.replace(settings, sources=_defining(settings.sources, listings))
-    if is_scaled(request.axes, listings):
+    settings = structs.replace(settings, sources=_used_sources(settings.sources, listings))
+    if trains_ranks(request.axes, listings):
         settings, axes = plan_rounds(settings, axes, found.collectives or CollectivesFound(), session)
     cases = plan_cases(listings, axes, selection)
     settings = with_counter(settings, cases, session.cautions)
@@ -99,14 +102,16 @@ def prepare_run(request: Request, session: Session, *, keeps_going: bool = False
     )
 
 
-def _defining(sources: Mapping[str, Source], listings: Collection[Listing]) -> dict[str, Source]:
-    """The sources that define a benchmark: a run file names no others, which would be looked at again whenever it is used."""
+def _used_sources(
+    sources: Mapping[str, BenchmarkSource], listings: Collection[Listing]
+) -> dict[str, BenchmarkSource]:
+    """Return the sources that define a benchmark; a run file names no others, because each is surveyed again on reuse."""
     suites = {listing.suite for listing in listings}
     return {suite: source for suite, source in sources.items() if suite in suites}
 
 
-def is_scaled(axes: Axes, listings: Collection[Listing]) -> bool:
-    """Whether anything is to be trained on several ranks: asked for, or what a benchmark is for."""
+def trains_ranks(axes: Axes, listings: Collection[Listing]) -> bool:
+    """Return whether the scaling probe is used: requested, or the default of a benchmark."""
     if axes.probes:
         return Probe.SCALING in axes.probes
     return any(Probe.SCALING in listing.probes for listing in listings)
@@ -115,46 +120,48 @@ def is_scaled(axes: Axes, listings: Collection[Listing]) -> bool:
 def plan_rounds(
     settings: Settings, axes: Axes, found: CollectivesFound, session: Session
 ) -> tuple[Settings, Axes]:
-    """The rounds that there is room for, on this host and the others of the job; and settings that say what was left open."""
+    """Plan the rounds that fit on the hosts of the job; return completed settings and axes."""
     device = axes.devices[0].partition(":")[0]
     if not found.available:
-        raise UsageError("this torch has no torch.distributed, so nothing can be trained on several ranks")
+        raise UsageError("this torch has no torch.distributed, which training on several ranks needs")
     collective = settings.collective or found.default
     if collective not in found.available:
         raise UsageError(
             f"--collective-backend {collective}: this torch has no such backend",
-            advice=f"there is: {', '.join(found.available)}",
+            advice=f"available: {', '.join(found.available)}",
         )
     if len(axes.devices) > 1:
         raise UsageError(
             "scaling is measured on one kind of device at a time", advice="name one with --device"
         )
-    room = session.host_group.room
+    capacity = session.host_group.capacity
     unit = "core" if device == "cpu" else f"{device} device"
-    if room.unit and device != "cpu" and room.ranks > found.rooms:
+    if capacity.unit and device != "cpu" and capacity.ranks > found.rooms:
         raise UsageError(
-            f"the job has {count_of(room.ranks, 'rank')} on each host, and here there {'is' if found.rooms == 1 else 'are'} {count_of(found.rooms, unit)}",
+            f"the job has {count_of(capacity.ranks, 'rank')} on each host, but this host has {count_of(found.rooms, unit)}",
             advice=f"torchrun --nproc-per-node {found.rooms}",
         )
-    if not room.unit:
-        room = Room(1, found.rooms, unit)
+    if not capacity.unit:
+        capacity = RankCapacity(1, found.rooms, unit)
         most = max(settings.ranks, default=1)
-        if device == "cpu" and most > room.ranks:
-            session.cautions.append(make_caution(CautionKind.RANKS_SHARE_CORES, ranks=most, cores=room.ranks))
-            room = Room(1, most, unit)
-        session.host_group.room = room
+        if device == "cpu" and most > capacity.ranks:
+            session.cautions.append(
+                make_caution(CautionKind.RANKS_SHARE_CORES, ranks=most, cores=capacity.ranks)
+            )
+            capacity = RankCapacity(1, most, unit)
+        session.host_group.capacity = capacity
     sweep = Sweep(settings.ranks, settings.strategies, settings.buckets, collective)
     threads = settings.threads or (1 if device == "cpu" else None)
     return (
         structs.replace(
-            settings, collective=collective, rank_threads=threads, layout=(room.hosts, room.ranks)
+            settings, collective=collective, rank_threads=threads, layout=(capacity.hosts, capacity.ranks)
         ),
-        structs.replace(axes, rounds=plan_sweep(sweep, room)),
+        structs.replace(axes, rounds=plan_sweep(sweep, capacity)),
     )
 
 
 def with_counter(settings: Settings, cases: Collection[Case], cautions: list[Caution]) -> Settings:
-    """The settings with the counter that will count, if anything is to be counted: the one asked for, or the best there is."""
+    """Set the counter, if anything is counted: the requested one, or the best available."""
     if not any(case.probe == Probe.INSTRUCTIONS for case in cases):
         return settings
     problems = find_counters()
@@ -166,8 +173,8 @@ def with_counter(settings: Settings, cases: Collection[Case], cautions: list[Cau
     return structs.replace(settings, counter=counter)
 
 
-def survey_for(request: Request, session: Session, *, keeps_going: bool = False) -> TargetsSurvey:
-    """What a worker sees of the sources and of the machine; an unknown device or backend is an error."""
+def survey_for(request: PlanRequest, session: Session, *, keeps_going: bool = False) -> TargetsSurvey:
+    """Survey the sources and the machine; raise UsageError for an unknown device or backend."""
     sources = list(request.targets.sources.values())
     surveyed = session.survey_targets(
         request.targets,
@@ -187,21 +194,21 @@ def survey_for(request: Request, session: Session, *, keeps_going: bool = False)
     for device, problem in (found.devices or {}).items():
         if problem:
             raise UsageError(
-                f"--device {device}: {problem}", advice=f"here there is: {', '.join(found.available)}"
+                f"--device {device}: {problem}", advice=f"available: {', '.join(found.available)}"
             )
     for backend in request.axes.backends:
         if backend not in found.backends:
             raise _unknown_backend(backend, found.backends)
     for backend, problem in (found.refused or {}).items():
         raise UsageError(
-            f"torch.compile refuses this for the backend {backend}: {problem}",
+            f"torch.compile rejects these options for the backend {backend}: {problem}",
             advice="see --compile-mode and --option",
         )
     return surveyed
 
 
-def _compile_trial(request: Request) -> CompileTrial | None:
-    """The options of ``torch.compile`` beyond a case's own axes, for trying whether it takes them; None where there are none."""
+def _compile_trial(request: PlanRequest) -> CompileTrial | None:
+    """Return the options of ``torch.compile`` to try in the survey; None if there are none."""
     settings = request.settings
     if not settings.compile_mode and not settings.options:
         return None
@@ -209,21 +216,21 @@ def _compile_trial(request: Request) -> CompileTrial | None:
 
 
 def environment_of(found: SurveyReply) -> Environment:
-    """The environment that a survey has found, as a run file keeps it."""
+    """Return the environment of a survey as a run file records it."""
     if found.environment is None:
-        raise CannotMeasureError("the worker's survey says nothing about its environment")
+        raise CannotMeasureError("the worker's survey lacks the environment")
     return environment_from(to_json(found.environment))
 
 
 def _unknown_backend(backend: str, known: Sequence[str]) -> UsageError:
     return UsageError(
         f"--backend {backend}: torch.compile has no such backend here",
-        advice=f"{did_you_mean(backend, known)}there are: {', '.join(known)}; --import MODULE can register another",
+        advice=f"{did_you_mean(backend, known)}available: {', '.join(known)}; --import MODULE can register another",
     )
 
 
-def look_again(run: Run, suites: Collection[str], session: Session) -> SurveyReply:
-    """What a worker sees today of what a run was made from: these of its suites, the devices, the environment."""
+def survey_again(run: Run, suites: Collection[str], session: Session) -> SurveyReply:
+    """Survey the sources of these suites of a run, its devices and the environment again."""
     settings = run.settings
     found = session.survey(
         SurveyJob(
@@ -240,32 +247,32 @@ def look_again(run: Run, suites: Collection[str], session: Session) -> SurveyRep
 
 
 def _devices_of(run: Run, suites: Collection[str]) -> list[str]:
-    """The devices of a run's cases, and the one that its environment was looked at with."""
+    """Return the devices of a run's cases, and the device of its environment."""
     devices = {case.variant.device for case in run.plan if case.suite in suites}
     return sorted(devices | {run.environment.device or "cpu"})
 
 
-def check_same_world(run: Run, session: Session, path: str) -> None:
-    """Refuse to finish a run elsewhere than it was begun: one run is one revision in one environment."""
-    found = look_again(run, sorted({case.suite for case in run.plan}), session)
-    check_stated(run.plan, found, path)
+def check_same_environment(run: Run, session: Session, path: str) -> None:
+    """Raise UsageError if a run was started with other code or in another environment."""
+    found = survey_again(run, sorted({case.suite for case in run.plan}), session)
+    check_axes_stated(run.plan, found, path)
     changed = differences(environment_of(found), run.environment) + find_edits(run, dirty_too=True)
     session.cautions += unknowns(environment_of(found), run.environment)
     check_hosts(run, run.plan, session)
     refuse_to_finish(changed)
 
 
-def check_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None:
-    """Refuse cases of a run file that lack an axis which their benchmark cannot be built or measured without."""
+def check_axes_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None:
+    """Raise InputError if a case lacks an axis that its benchmark needs."""
     listings = {(each.suite, each.name): each for each in read_listings(found.sources)}
     for case in cases:
         listing = listings.get((case.suite, case.benchmark))
         if listing is None or listing.counted is not None:
-            continue  # the worker says that there is none, and counted work has axes of its own
+            continue  # the worker reports a missing benchmark; counted work has its own axes
         needed = ["device", "backend", "mode", *(["batch_size"] if listing.batch_size else [])]
         if missing := [axis for axis in needed if not getattr(case.variant, axis)]:
             raise InputError(
-                f"{case.id}: the plan says nothing about {' or '.join(missing)}, and {case.benchmark} needs it",
+                f"{case.id}: the plan lacks {' and '.join(missing)}, which {case.benchmark} needs",
                 path=path,
                 line=1,
                 column="plan",
@@ -274,30 +281,31 @@ def check_stated(cases: Collection[Case], found: SurveyReply, path: str) -> None
 
 
 def refuse_to_finish(changed: Sequence[str]) -> None:
-    """Refuse to finish a run that has changed in any way."""
+    """Raise UsageError if anything has changed since a run was started."""
     if changed:
         raise UsageError(
-            f"the run was begun elsewhere: {'; '.join(changed)}", advice="start a new run, without --resume"
+            f"the run was started with other code or in another environment: {'; '.join(changed)}",
+            advice="start a new run, without --resume",
         )
 
 
 def check_hosts(run: Run, cases: Collection[Case], session: Session) -> None:
-    """Refuse to train on other hosts than a round was planned for: it would be another round under the same name."""
+    """Raise UsageError if a round was planned for other hosts or ranks: it would not be the same round."""
     if run.settings.layout is None:
         return
     hosts, ranks = run.settings.layout
-    planned, host_group = Room(hosts, ranks, "rank"), session.host_group
+    planned, host_group = RankCapacity(hosts, ranks, "rank"), session.host_group
     for count in {ranks_in(case) for case in cases if case.probe == Probe.SCALING}:
         needed, _ = there = hosts_for(count, planned)
-        if there != hosts_for(count, host_group.room) or needed > len(host_group.names):
+        if there != hosts_for(count, host_group.capacity) or needed > len(host_group.names):
             raise UsageError(
-                f"rounds of {count_of(count, 'rank')} were planned for {count_of(needed, 'host')} with {count_of(ranks, 'rank')} each, which is not what is here",
+                f"rounds of {count_of(count, 'rank')} were planned for {count_of(needed, 'host')} with {count_of(ranks, 'rank')} each, which are not available here",
                 advice=f"torchrun --nnodes {hosts} --nproc-per-node {ranks} -m torchstone ...",
             )
 
 
 def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
-    """How the code differs from the code that a run has measured; also by files that are not committed, if these count."""
+    """Return how the code differs from the code that a run measured; with ``dirty_too``, also by uncommitted changes."""
     changed = []
     folder = run.settings.folder
     then = run.revision
@@ -305,43 +313,43 @@ def find_edits(run: Run, *, dirty_too: bool = False) -> list[str]:
     if then.commit and now.commit != then.commit:
         changed.append(f"the revision is {now.commit[:12] or 'none'}, was {then.commit[:12]}")
     elif dirty_too and then.dirty is False and now.dirty:
-        changed.append("files of the revision have been changed since")
+        changed.append("there are uncommitted changes")
     return changed + find_edited_files(run)
 
 
 def find_edited_files(run: Run) -> list[str]:
-    """The files of benchmarks, and modules of the user's that these import, that are not what they were; nothing is executed to find that out."""
+    """Return the benchmark files and imported user modules that have changed; nothing is executed."""
     sources = run.settings.sources.values()
-    recorded = {each.get("path", ""): each.get("hash", "") for each in sources if each.get("kind") == "file"}
+    recorded = {each.path: each.hash for each in sources if each.is_file}
     recorded |= run.settings.imported
     return [
-        f"{path} has been edited since"
+        f"{path} has changed since the run"
         for path, known in recorded.items()
         if known and not same_hash(known, hash_file(path))
     ]
 
 
 def default_output(run: Run) -> str:
-    """Where a run is kept if nobody says where."""
+    """Return the default path of a run file."""
     return os.path.join(RUNS, f"{run.id}.jsonl")
 
 
-def choose_limits(settings: Settings, run: Run) -> Limits:
-    """As many workers at once as have cores of their own: more would disturb whichever is being timed.
+def choose_limits(settings: Settings, run: Run) -> WorkerLimits:
+    """Choose how many workers run at once: as many as have their own cores, so that none disturbs timing.
 
-    On an accelerator it is one, for compiling and warming up use the device too.
+    On an accelerator it is one, because compiling and warming up use the device too.
     """
     if any(case.probe == Probe.SCALING for case in run.plan):
-        jobs = 1  # a round is held against the smallest one, which comes first
+        jobs = 1  # a round is compared with the smallest one, which is measured first
     elif settings.jobs:
         jobs = settings.jobs
     elif all(case.probe == Probe.INSTRUCTIONS for case in run.plan) and settings.counter != "cpu_time":
-        jobs = _cores()  # one thread each, and a count is the same whatever runs beside it
+        jobs = _cores()  # one thread each; counts do not depend on other processes
     elif all(case.variant.device == "cpu" for case in run.plan):
         jobs = max(1, _cores() // max(1, settings.threads or 1))
     else:
         jobs = 1
-    return Limits(settings.timeout, settings.memory_limit, jobs)
+    return WorkerLimits(settings.timeout, settings.memory_limit, jobs)
 
 
 def _cores() -> int:
@@ -351,22 +359,22 @@ def _cores() -> int:
 def measure(
     run: Run, settings: Settings, journal: Journal, session: Session, watcher: Watcher
 ) -> Generator[Outcome, None, None]:
-    """Measure every case that has no outcome yet; each outcome is on disk before it is handed out."""
+    """Measure every case without an outcome; each outcome is on disk before it is yielded."""
     outcomes_so_far = list(run.outcomes)
     done = {outcome.case for outcome in run.outcomes}
     pending = [case for case in run.plan if case not in done]
     limits = choose_limits(settings, run)
-    timed = [case for case in pending if leaves_measuring_to(settings, case)]
+    timed = [case for case in pending if measures_itself(settings, case)]
     counted = [case for case in pending if case not in timed]
 
     def execute() -> Generator[Outcome, None, None]:
-        """What times itself comes last, and alone."""
+        """Run work that times itself last, one case at a time."""
         yield from session.supervisor(settings, limits, watcher).execute(counted)
         yield from session.supervisor(settings, structs.replace(limits, jobs=1), watcher).execute(timed)
 
-    with closing(execute()) as outcomes:  # ends all workers, however it is left
+    with closing(execute()) as outcomes:  # kills all workers, however the block is left
         for outcome in outcomes:
-            journal.secure()  # before its name is given to anyone
+            journal.secure()  # before the repro command names the file
             named = structs.replace(
                 outcome,
                 repro=repro_command(journal.path, outcome.case),
@@ -381,5 +389,5 @@ def measure(
 
 
 def repro_command(path: str, case: Case) -> str:
-    """The command that measures one case of a run again."""
+    """Return the command that measures one case of a run again."""
     return f"torchstone repro {quote_word(path)} {quote_word(case.id)}"

@@ -1,4 +1,4 @@
-"""A session: the scratch folder, the way workers are started, and the survey of what can be measured here."""
+"""A session: the scratch folder, the launcher of workers, and the survey of what can be measured."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
-from torchstone.measure.answers import Answer, SilentWorkerError, answer_of
+from torchstone.measure.answers import Answer, NoAnswerError, wait_for_answer
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
 from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
 from torchstone.measure.procedures.compile_cache_procedure import Account, CacheProcedure
 from torchstone.measure.procedures.procedure import Procedure, SingleProcedure
-from torchstone.measure.procedures.rounds import Room
+from torchstone.measure.procedures.rounds import RankCapacity
 from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, plan_of
 from torchstone.measure.procedures.trials import TrialsProcedure
-from torchstone.measure.simulation import BothLaunchers, counting_folder, start_simulation
-from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.simulation import SimulationLauncher, counting_folder, start_simulation
+from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.measure.targets import Targets, leave_out_empty
-from torchstone.measure.torch_loading import cannot_load, no_torch
+from torchstone.measure.torch_loading import torch_loading_error, torch_missing_error
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import is_filled, read_probing_seconds
 from torchstone.worker.process_tree import ignoring_interrupts, terminated_as_interrupted
@@ -36,14 +37,13 @@ from torchstone.worker.protocol.jobs import MeasureJob, PrimeJob, SurveyJob
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperSetup
 from torchstone.worker.protocol.replies import ErrorReply, SourceFound, SurveyReply
 from torchstone.worker.scratch import make_scratch, sweep
-from torchstone.worker.sources import Source
 from torchstone.worker.worker_environment import World
 
 SURVEY_TIMEOUT = 600.0
 LEAST_SURVEY_TIMEOUT = 30.0
 _LOG_SHOWN = 4000
 _LINES_SHOWN = 6
-_OF_STACKS = (
+_STACK_LINES = (
     "Fatal Python error",
     "Current thread",
     "Thread 0x",
@@ -55,14 +55,14 @@ _OF_STACKS = (
 
 @dataclass(frozen=True)
 class TargetsSurvey:
-    """What a survey has found of a command's targets, and by line what is wrong with the files that cannot be imported."""
+    """The survey of a command's targets, and one error line for each file that cannot be imported."""
 
     survey: SurveyReply
     broken: tuple[str, ...] = ()
 
 
 class Session:
-    """Starts workers for one command, and leaves nothing behind. ``tell`` is given what a person should know meanwhile."""
+    """Starts workers for one command, and leaves nothing behind. ``tell`` receives messages for the user."""
 
     def __init__(
         self, start: str, cache: str, tell: Callable[[str], None], world: World = worker_environment.HERE
@@ -74,11 +74,11 @@ class Session:
         self._tell = tell
         self._launcher: Launcher | None = None
         self._is_primed = False
-        self._sources: list[Source] = []
+        self._sources: list[BenchmarkSource] = []
         self._simulated_template = ""
         self.cautions: list[Caution] = []
         self.trusts_artifacts = False
-        self.host_group = HostGroup(Room(1, 1, ""), (socket.gethostname(),))
+        self.host_group = HostGroup(RankCapacity(1, 1, ""), (socket.gethostname(),))
 
     def __enter__(self) -> Session:
         with contextlib.ExitStack() as stack:
@@ -100,25 +100,25 @@ class Session:
 
     @property
     def scratch(self) -> str:
-        """The folder for caches and temporary files of this session."""
+        """Return the folder for caches and temporary files of this session."""
         return self._scratch.path
 
     @property
     def launcher(self) -> Launcher:
-        """What starts the workers."""
+        """Return the launcher of workers."""
         if self._launcher is None:
             raise RuntimeError("the session has not been started")
         return self._launcher
 
-    def start_workers(self, sources: Sequence[Mapping[str, str]], devices: Sequence[str] = ()) -> None:
-        """Get ready to start workers for these sources and devices: by forking where that is possible and not forbidden."""
+    def start_workers(self, sources: Sequence[BenchmarkSource], devices: Sequence[str] = ()) -> None:
+        """Prepare to start workers for these sources and devices: by forking, if possible and allowed."""
         variables = worker_environment.worker_variables(self.template, self.world)
         has_fork = sys.platform.startswith("linux")
         if self._start == "fork" and not has_fork:
             raise UsageError("--start fork works on Linux only", advice="leave it out, or use --start spawn")
         if self._start != "spawn" and has_fork:
-            # A user's file is none of the zygote's business: it may print, hang, crash, or start threads.
-            shared = self._sources = [dict(source) for source in sources if source["kind"] != "file"]
+            # The zygote does not import a user's file, which may print, hang, crash, or start threads.
+            shared = self._sources = [source for source in sources if not source.is_file]
             problem = self._start_keeper("fork", variables, shared, devices)
             if not problem:
                 return
@@ -127,14 +127,14 @@ class Session:
             self.cautions.append(make_caution(CautionKind.WORKERS_SPAWNED, problem=problem))
         self._start_keeper("spawn", variables)
 
-    def spawn_instead(self) -> None:
-        """Start no more workers by forking, for what they are compared with cannot be forked; has to be started again."""
+    def switch_to_spawn(self) -> None:
+        """Spawn workers from now on, because the other side's cannot be forked; call ``start_workers`` again."""
         if self._launcher is not None:
             self._end_launcher(self._launcher)
         self._start = "spawn"
 
     def _end_launcher(self, launcher: Launcher) -> None:
-        """End everything that was started; a keeper that goes takes the scratch folder along."""
+        """Kill everything that was started; a keeper removes the scratch folder when it exits."""
         launcher.close()
         self._launcher = None
         self._scratch.remove()
@@ -144,10 +144,10 @@ class Session:
         self,
         start: str,
         variables: Mapping[str, str],
-        sources: Sequence[Source] = (),
+        sources: Sequence[BenchmarkSource] = (),
         devices: Sequence[str] = (),
     ) -> str:
-        """Start what starts the workers; gives the reason why it cannot be used, if so."""
+        """Start the launcher; return why it cannot be used, empty if it can."""
         log_path = os.path.join(self.scratch, "keeper.log")
         lock = self._scratch.lock
         setup = KeeperSetup(
@@ -155,34 +155,36 @@ class Session:
         )
         request = LauncherRequest(start, variables, setup, log_path, self.world.python, (lock,))
         keeper = self._executor.open(request)
-        self._launcher = BothLaunchers(keeper)  # closed with the session from here on, whatever happens
+        self._launcher = SimulationLauncher(keeper)  # from here on, the session closes it
         reply = keeper.wait_until_ready(SURVEY_TIMEOUT)
         if isinstance(reply, KeeperBroken):
-            raise self._broken(reply.broken, log_path)
+            raise self._loading_error(reply, log_path)
         self.cautions += [make_caution(CautionKind.STARTING_WORKERS, note=note) for note in reply.notes]
         if reply.blocked:
             self._end_launcher(keeper)
         return reply.blocked
 
     def _temporary(self) -> str:
-        """A folder for temporary files of what is no case."""
+        """Return a folder for temporary files that belong to no case."""
         folder = os.path.join(self.scratch, "tmp")
         os.makedirs(folder, exist_ok=True)
         return folder
 
-    def _broken(self, problem: str, log_path: str) -> CannotMeasureError:
-        said = ""
+    def _loading_error(self, reply: KeeperBroken, log_path: str) -> CannotMeasureError:
+        if reply.torch_missing:
+            return torch_missing_error(self.world.python)
+        output = ""
         with contextlib.suppress(OSError), open(log_path, errors="replace") as file:
-            said = file.read()
-        return cannot_load(problem, said, self.world.python)
+            output = file.read()
+        return torch_loading_error(reply.broken, output, self.world.python)
 
     def renew(self) -> Callable[[], None]:
-        """Have workers forked by another process from now on; what is given waits until it is ready."""
+        """Fork later workers from a new process; the returned function waits until it is ready."""
         return self.launcher.renew()
 
     def survey(self, job: SurveyJob, timeout: float = SURVEY_TIMEOUT) -> SurveyReply:
-        """Have a worker look at what can be measured; what is wrong with a source is an error here."""
-        found = self._look(job, timeout)
+        """Survey what can be measured; raise the first error of a source."""
+        found = self._run_survey(job, timeout)
         _raise_errors(found.sources)
         return found
 
@@ -194,13 +196,15 @@ class Session:
         *,
         keeps_going: bool = False,
     ) -> TargetsSurvey:
-        """The same for the targets of a command; files that are left out because they define no benchmark are told.
+        """Survey the targets of a command; report files that are skipped because they define no benchmark.
 
-        With ``keeps_going`` so are files that cannot be imported, if there are others; they are in ``broken``.
+        With ``keeps_going``, also report files that cannot be imported, if there are others; they are in ``broken``.
         """
-        found = self._look(replace(job, sources=job.sources or tuple(targets.sources.values())), timeout)
+        found = self._run_survey(
+            replace(job, sources=job.sources or tuple(targets.sources.values())), timeout
+        )
         sources, empty = leave_out_empty(targets, found.sources)
-        sources, errors = _set_apart(sources, keeps_going=keeps_going and targets.may_skip)
+        sources, errors = _split_broken(sources, keeps_going=keeps_going and targets.may_skip)
         broken = tuple(f"{error.place}: {error.message}" for error in errors)
         for each in sorted((*targets.skipped, *empty), key=lambda skipped: skipped.path):
             self._tell(each.line)
@@ -208,34 +212,32 @@ class Session:
             self._tell(f"error: {line}")
         return TargetsSurvey(replace(found, sources=tuple(sources)), broken)
 
-    def _look(self, job: SurveyJob, timeout: float) -> SurveyReply:
-        """A survey as a worker gives it.
+    def _run_survey(self, job: SurveyJob, timeout: float) -> SurveyReply:
+        """Return a worker's survey.
 
-        It may take what a case may take, but never so little that torch could not be loaded meanwhile.
+        Its timeout is that of a case, but always long enough to load torch.
         """
         patience = min(SURVEY_TIMEOUT, max(LEAST_SURVEY_TIMEOUT, timeout))
         answer = self._ask(replace(job, temporary=self._temporary()), patience)
         if isinstance(answer, SurveyReply):
             if tuple(found.source for found in answer.sources) != job.sources:
-                raise CannotMeasureError(
-                    "the worker's survey is not about the sources that it was asked about"
-                )
+                raise CannotMeasureError("the worker's survey is about other sources than requested")
             if job.torch and (answer.environment is None or not answer.devices):
-                raise CannotMeasureError("the worker's survey says nothing about torch and its devices")
+                raise CannotMeasureError("the worker's survey lacks the environment or the devices")
             return answer
         if not isinstance(answer, ErrorReply):
-            raise CannotMeasureError("the worker's answer is not a survey")
+            raise CannotMeasureError("the worker's reply is not a survey")
+        if answer.torch_missing:
+            raise torch_missing_error(self.world.python)
         if answer.is_of_torch:
-            raise cannot_load(answer.message, answer.traceback, self.world.python)
-        if "No module named 'torch'" in answer.message:
-            raise no_torch(self.world.python)
+            raise torch_loading_error(answer.message, answer.traceback, self.world.python)
         raise source_error(answer)
 
     def _ask(self, job: SurveyJob | PrimeJob, patience: float) -> Answer:
         try:
-            return answer_of(self.launcher.launch(job), self.launcher, patience)
-        except SilentWorkerError as silent:
-            raise silence_error(silent) from None
+            return wait_for_answer(self.launcher.launch(job), self.launcher, patience)
+        except NoAnswerError as silent:
+            raise no_answer_error(silent) from None
 
     def preload(self, libraries: Sequence[str]) -> None:
         """Import libraries once, before workers are forked, if they allow it."""
@@ -243,7 +245,7 @@ class Session:
             self.launcher.preload(libraries)
 
     def prime(self, case: Case) -> None:
-        """Fill the template before the first case that needs it, where no zygote has done so: else that case would pay for it."""
+        """Fill the cache template before the first case that needs it, unless a zygote has: else that case would take longer."""
         device = case.variant.device.partition(":")[0]
         if self._is_primed or device != "cpu" or case.variant.backend == "none":
             return
@@ -252,17 +254,18 @@ class Session:
             return
         job = PrimeJob(self.template, self._temporary())
         try:
-            answer = answer_of(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
+            answer = wait_for_answer(self.launcher.launch(job), self.launcher, SURVEY_TIMEOUT)
             problem = answer.message if isinstance(answer, ErrorReply) else ""
-        except SilentWorkerError as silent:
+        except NoAnswerError as silent:
             problem = silent.problem
         if problem:
-            self._tell(f"caution: no warm-up compile: {problem}")
+            caution = make_caution(CautionKind.STARTING_WORKERS, note=f"no warm-up compile: {problem}")
+            self._tell(f"caution: {caution}")
 
     def _start_simulation(self) -> str:
-        """Get ready to start workers that valgrind executes, if that has not been done; gives the template for their caches."""
+        """Prepare to start workers under valgrind, once; return the template of their caches."""
         launcher = self.launcher
-        if not isinstance(launcher, BothLaunchers):
+        if not isinstance(launcher, SimulationLauncher):
             raise CannotMeasureError("the simulated counter works on Linux only")
         if launcher.simulated is None:
             self._tell("loading torch under valgrind, which takes about half a minute")
@@ -270,7 +273,7 @@ class Session:
         return self._simulated_template
 
     def _counting_job(self, job: MeasureJob, number: int) -> MeasureJob:
-        """A job that counts: with a cache of its own, which for a simulated worker starts from another template."""
+        """Return a counting job with its own cache; simulated workers use another template."""
         template = self._start_simulation() if job.is_simulated else self.template
         environment = worker_environment.make_case_folder(self.scratch, number, template, None)
         counting = replace(job.counting, folder=counting_folder(self.scratch))
@@ -289,15 +292,15 @@ class Session:
             case, job, plan_of(case, settings), lambda: folders.make("round"), self.host_group
         )
 
-    def supervisor(self, settings: Settings, limits: Limits, watcher: Watcher) -> Supervisor:
-        """A supervisor whose workers measure cases of these settings."""
+    def supervisor(self, settings: Settings, limits: WorkerLimits, watcher: Watcher) -> Supervisor:
+        """Return a supervisor whose workers measure with these settings."""
 
         def procedure(case: Case, number: int) -> Procedure:
             if (settings.trials or 1) == 1:
                 return one_trial(case, number)
 
             def begin() -> Procedure:
-                cleanup(number)  # what the trial before has left: a compile is to be as cold as the first
+                cleanup(number)  # removes the caches of the previous trial: every compile starts cold
                 return one_trial(case, number)
 
             return TrialsProcedure(begin, settings.trials or 1)
@@ -342,10 +345,10 @@ def _raise_errors(sources: Sequence[SourceFound]) -> None:
             raise source_error(source.error)
 
 
-def _set_apart(
+def _split_broken(
     sources: Sequence[SourceFound], *, keeps_going: bool
 ) -> tuple[list[SourceFound], list[InputError]]:
-    """The sources that can be used, and what is wrong with the files that cannot; where that is all there is, it is raised."""
+    """Return the usable sources and the errors of the others; raise if none is usable, or ``keeps_going`` is not set."""
     errors = [source_error(source.error) for source in sources if source.error is not None]
     broken = [error for error in errors if isinstance(error, InputError)]
     if errors and (not keeps_going or len(errors) == len(sources) or len(broken) < len(errors)):
@@ -354,14 +357,14 @@ def _set_apart(
 
 
 def source_error(reply: ErrorReply) -> InputError | UsageError:
-    """What a worker says about a source, as the error that a person sees."""
+    """Convert a worker's error about a source to an exception."""
     if not reply.path:
         return UsageError(reply.message, advice=_last_lines(reply.traceback))
     return InputError(reply.message, path=reply.path, line=reply.line, column=reply.column)
 
 
-def silence_error(silent: SilentWorkerError) -> InputError | UsageError:
-    """The error for a worker that has not answered; its log may know the line of the file that it was importing."""
+def no_answer_error(silent: NoAnswerError) -> InputError | UsageError:
+    """Return the error for a worker that did not reply, with the line it was importing, if its log shows that."""
     advice = _last_lines(silent.log)
     if not silent.path:
         return UsageError(silent.problem, advice=advice)
@@ -371,7 +374,7 @@ def silence_error(silent: SilentWorkerError) -> InputError | UsageError:
 
 
 def _last_lines(text: str) -> str:
-    """The end of what a process has printed, without stacks, for a message of one line."""
+    """Return the last lines of a log, without stacks, as one line."""
     lines = [line.strip() for line in text[-_LOG_SHOWN:].splitlines()]
-    said = [line for line in lines if line and not line.startswith(_OF_STACKS)]
-    return f"it printed: {' | '.join(said[-_LINES_SHOWN:])}" if said else ""
+    printed = [line for line in lines if line and not line.startswith(_STACK_LINES)]
+    return f"it printed: {' | '.join(printed[-_LINES_SHOWN:])}" if printed else ""

@@ -1,8 +1,9 @@
-"""Workers that valgrind executes, for the simulated counter: forked from a zygote of their own, which loads torch under valgrind once.
+"""Start workers under valgrind, for the simulated counter: forked from their own zygote, which loads torch under valgrind once.
 
-Everything that makes counts wander is pinned: Python's hash seed, clocks and chance (worker.repeatable), one thread, the allocator, the variables of whatever shell or job this runs in, and code for a processor
-that valgrind knows (it does not execute AVX-512). Valgrind itself puts memory at the same addresses every time. What such workers compile is other code than what the
-machine's own processor would get, so their caches start from a template of their own.
+Everything that makes counts vary is fixed: Python's hash seed, clocks and random numbers (worker.repeatable), one thread, the
+allocator, variables of the shell or CI job, and the instruction set (valgrind does not execute AVX-512). Valgrind itself uses
+the same addresses every time. Such workers compile other code than the machine's processor would get, so their caches start
+from their own template.
 """
 
 from __future__ import annotations
@@ -13,51 +14,54 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.measure.executors.local import KeeperLauncher
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, problem_of
 from torchstone.measure.executors.worker_handle import Worker
-from torchstone.measure.torch_loading import cannot_load
+from torchstone.measure.torch_loading import torch_loading_error
 from torchstone.worker import worker_environment
+from torchstone.worker.cache_template import is_filled
 from torchstone.worker.probes.counting.available import find_valgrind_problem
 from torchstone.worker.protocol.jobs import Job, MeasureJob
 from torchstone.worker.protocol.keeper_messages import KeeperSetup
-from torchstone.worker.sources import Source
 
 READY_TIMEOUT = 1200.0
 PROCESSOR = {"ATEN_CPU_CAPABILITY": "avx2", "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"}
-"""What valgrind can execute of today's processors, for torch's own kernels and for those that it compiles."""
+"""The instruction sets that valgrind can execute, for torch's own kernels and for compiled ones."""
 ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
-"""The C library's allocator as it is by default, but without its adapting to what has been freed."""
+"""The defaults of the C library's allocator, without dynamic adjustment."""
 AMBIENT = re.compile(
     r"(_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|TERM|TERM_.*|PS\d|LS_COLORS|MAIL|LOGNAME|USER|HOSTNAME|DISPLAY|EDITOR|PAGER|INVOCATION_ID|JOURNAL_STREAM"
     r"|(SSH|XDG|DBUS|TMUX|STY|VSCODE|GITHUB|GITLAB|RUNNER|BUILDKITE|CIRCLE|JENKINS|BUILD|CI)(_.*)?)\Z"
 )
-"""Variables of a shell, a terminal or a CI job: they have no part in the work, but their length moves everything in memory."""
+"""Variables of a shell, a terminal or a CI job: irrelevant to the work, but their length shifts the memory layout."""
 COMMAND = (
     "valgrind",
     "--tool=callgrind",
     "-q",
-    "--vgdb=no",  # nobody attaches a debugger; it would leave files with the process's number in their names
-    "--instr-atstart=no",  # until the counting begins nothing is counted, which is several times as fast
+    "--vgdb=no",  # no debugger is attached; it would leave files behind
+    "--instr-atstart=no",  # not instrumented until counting starts, which is several times as fast
     "--collect-atstart=no",
     "--dump-line=no",
     "--compress-pos=no",
-    "--trace-children=no",  # a compiler that is started runs by itself, uncounted
+    "--trace-children=no",  # compilers run natively, and are not counted
 )
-"""How valgrind is started; where it writes is added."""
+"""The valgrind command; its output file is added."""
 
 
 def counting_folder(scratch: str) -> str:
-    """Where valgrind writes what it has counted."""
+    """Create and return the folder for valgrind's output."""
     folder = os.path.join(scratch, "counted")
     os.makedirs(folder, exist_ok=True)
     return folder
 
 
-def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeeperLauncher, str]:
-    """What starts simulated workers, and the template that their caches start from. Takes half a minute, the first time a whole one."""
+def start_simulation(scratch: str, sources: Sequence[BenchmarkSource]) -> tuple[KeeperLauncher, str]:
+    """Return a launcher of simulated workers, and the template of their caches. Takes half a minute, the first time a minute."""
     if problem := find_valgrind_problem():
-        raise CannotMeasureError(f"the simulated counter cannot be used: {problem}")
+        raise CannotMeasureError(
+            f"the simulated counter cannot be used: {problem.reason}", advice=problem.advice
+        )
     template = worker_environment.template_folder("simulated")
     inherited = worker_environment.worker_variables(template)
     variables = {name: value for name, value in inherited.items() if not AMBIENT.match(name)}
@@ -76,9 +80,7 @@ def start_simulation(scratch: str, sources: Sequence[Source]) -> tuple[KeeperLau
 
 
 def _fill_template(variables: dict[str, str], setup: KeeperSetup, log: str) -> None:
-    """Have the compiler probed and its headers precompiled by a process that is not simulated: it is done sooner by far."""
-    from torchstone.worker.cache_template import is_filled  # noqa: PLC0415  (only here)
-
+    """Probe the compiler and precompile its headers in a process that is not simulated, which is much faster."""
     if is_filled(setup.template):
         return
     plain = KeeperLauncher("fork", variables, setup, log)
@@ -88,14 +90,14 @@ def _fill_template(variables: dict[str, str], setup: KeeperSetup, log: str) -> N
 
 def _require_ready(keeper: KeeperLauncher, log: str, when: str) -> None:
     if problem := problem_of(keeper.wait_until_ready(READY_TIMEOUT)):
-        said = ""
+        output = ""
         with contextlib.suppress(OSError), open(log, errors="replace") as file:
-            said = file.read()
-        raise cannot_load(str(problem), said, sys.executable, f" {when}")
+            output = file.read()
+        raise torch_loading_error(str(problem), output, sys.executable, f" {when}")
 
 
-class BothLaunchers:
-    """Starts simulated workers for jobs that are to be counted by simulation, once ``simulated`` is there, and ordinary ones for all others."""
+class SimulationLauncher:
+    """Starts simulated workers for simulated counting, once ``simulated`` is set, and ordinary ones for all other jobs."""
 
     def __init__(self, ordinary: Launcher) -> None:
         self._ordinary = ordinary
@@ -107,7 +109,7 @@ class BothLaunchers:
         return (self.simulated if is_simulated(job) and self.simulated else self._ordinary).launch(job)
 
     def renew(self) -> Callable[[], None]:
-        """Have another process fork the ordinary workers from now on; what is given waits until it is ready."""
+        """Fork ordinary workers from a new process; the returned function waits until it is ready."""
         return self._ordinary.renew()
 
     def preload(self, libraries: Sequence[str]) -> str:
@@ -115,18 +117,18 @@ class BothLaunchers:
         return self._ordinary.preload(libraries)
 
     def poll(self) -> None:
-        """Note which workers have ended."""
+        """Record which workers have exited."""
         self._ordinary.poll()
         if self.simulated is not None:
             self.simulated.poll()
 
     def close(self) -> None:
-        """End everything that was started."""
+        """Kill everything that was started."""
         if self.simulated is not None:
             self.simulated.close()
         self._ordinary.close()
 
 
 def is_simulated(job: Job) -> bool:
-    """Whether a job is to be counted by simulation."""
+    """Return whether a job counts by simulation."""
     return isinstance(job, MeasureJob) and job.is_simulated

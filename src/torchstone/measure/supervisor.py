@@ -1,4 +1,4 @@
-"""The supervisor: workers for every case, as many cases at once as allowed, and an outcome for each whatever its workers do."""
+"""Run cases in workers, several at once, and produce one outcome for each, whatever its workers do."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _OUT_OF_MEMORY = frozenset({"OOM", "eager_1st_run_OOM", "eager_2nd_run_OOM"})
 
 
 class Watcher(Protocol):
-    """Is told what goes on, for whoever looks on."""
+    """Receives progress events, for a display."""
 
     def started(self, case: Case) -> None:
-        """A worker for this case has been started."""
+        """Called when the first worker of a case is started."""
 
     def entered(self, case: Case, phase: str) -> None:
-        """The case is in this phase now; ``waiting`` while it waits for its turn to be timed."""
+        """Called when a case enters a phase; ``waiting`` while it waits for its turn to time."""
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Called regularly while cases run."""
 
 
-class Limits(Struct, frozen=True):
-    """What a case may use: seconds of its own (waiting for its turn is not counted), bytes of memory; and how many run at once."""
+class WorkerLimits(Struct, frozen=True):
+    """Limits of a case: timeout in seconds (waiting for its turn is not counted), memory in bytes; and how many run at once."""
 
     timeout: float
     memory: int | None = None
@@ -64,7 +64,7 @@ class Limits(Struct, frozen=True):
 
 
 class _Active:
-    """A case being measured, by the present worker of its procedure."""
+    """A case being measured, by the current worker of its procedure."""
 
     def __init__(
         self, case: Case, procedure: Procedure, worker: Worker, memory: MemoryWatch, kernel_kills: int
@@ -86,36 +86,36 @@ class _Active:
         self.crowded = False
 
     def pause(self) -> None:
-        """Stop counting time: it is waiting for others."""
+        """Stop counting time: the case waits for others."""
         if self.counted_since is not None:
             self.used += time.monotonic() - self.counted_since
             self.counted_since = None
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Count time again."""
         if self.counted_since is None:
             self.counted_since = time.monotonic()
 
     def seconds_used(self) -> float:
-        """How much of its time it has used."""
+        """Return the seconds used so far."""
         running = time.monotonic() - self.counted_since if self.counted_since is not None else 0.0
         return self.used + running
 
 
 def is_last(reply: Reply) -> TypeGuard[LastReply]:
-    """Whether a reply ends its case."""
+    """Return whether a reply ends its case."""
     if isinstance(reply, Malformed):
         return reply.kind in {"result", "error"}
     return isinstance(reply, CaseReply | ErrorReply)
 
 
 class Supervisor:
-    """Runs cases in workers. ``make_procedure`` says what these are told; ``cleanup`` is called when a case has ended."""
+    """Runs cases in workers. ``make_procedure`` provides the jobs of a case; ``cleanup`` is called when a case has ended."""
 
     def __init__(
         self,
         launcher: Launcher,
-        limits: Limits,
+        limits: WorkerLimits,
         make_procedure: Callable[[Case, int], Procedure],
         cleanup: Callable[[int], None],
         watcher: Watcher,
@@ -131,9 +131,9 @@ class Supervisor:
         self._at_once = limits.jobs
 
     def execute(self, cases: Sequence[Case]) -> Generator[Outcome, None, None]:
-        """The outcome of each case, as soon as it is there. Closing the iterator ends all workers.
+        """Yield the outcome of each case as soon as it is known. Closing the iterator kills all workers.
 
-        What ran out of memory beside others comes again, last, and from then on half as many run at once: it may fit then.
+        A case that ran out of memory beside others is repeated at the end, and from then on half as many run at once.
         """
         waiting = deque(enumerate(cases))
         try:
@@ -144,7 +144,7 @@ class Supervisor:
                 for number in [n for n, each in self._active.items() if self._is_over(each)]:
                     active = self._active.pop(number)
                     active.procedure.take(self._end(number, active))
-                    if self._go_on(number, active):
+                    if self._start_next(number, active):
                         continue
                     self._cleanup(number)
                     outcome = redact_outcome(active.procedure.outcome())
@@ -162,7 +162,7 @@ class Supervisor:
             self._active = {}
 
     def _start(self, number: int, case: Case) -> Generator[Outcome, None, None]:
-        """Start the first worker of a case; one that cannot even begin has its outcome at once."""
+        """Start the first worker of a case; yield the outcome at once if it cannot start."""
         procedure = self._make_procedure(case, number)
         self._watcher.started(case)
         job = procedure.next_job()
@@ -172,8 +172,8 @@ class Supervisor:
             self._cleanup(number)
             yield procedure.outcome()
 
-    def _go_on(self, number: int, active: _Active) -> bool:
-        """Start the next worker of a procedure; says whether there is one."""
+    def _start_next(self, number: int, active: _Active) -> bool:
+        """Start the next worker of a procedure; return whether there is one."""
         job = active.procedure.next_job()
         if job is not None:
             self._launch(number, active.case, active.procedure, job).crowded |= active.crowded
@@ -190,34 +190,34 @@ class Supervisor:
         return active
 
     def _wait(self) -> None:
-        """Wait a moment for messages, output and ends; act on all of them."""
+        """Wait a moment for messages, output and exits; handle all of them."""
         now = time.monotonic()
         leaving = any(each.closed and now - each.closed_at < 1 for each in self._active.values())
         with selectors.DefaultSelector() as selector:
             for active in self._active.values():
-                if not active.worker.log_ended:  # at its end it would always be ready
+                if not active.worker.log_ended:  # a closed log is always ready
                     selector.register(active.worker.log, selectors.EVENT_READ)
                 if not active.closed:
                     selector.register(active.worker.channel, selectors.EVENT_READ)
             selector.select(_LEAVING_TICK if leaving else _TICK)
         for number, active in list(self._active.items()):
             active.worker.read_log()
-            self._listen(number, active)
-            self._guard(active)
+            self._read_replies(number, active)
+            self._enforce_limits(active)
         self._give_turn()
         self._launcher.poll()
 
-    def _listen(self, number: int, active: _Active) -> None:
+    def _read_replies(self, number: int, active: _Active) -> None:
         if active.closed:
             return
         replies, active.closed = active.worker.read_replies()
         if active.closed:
             active.closed_at = time.monotonic()
         for reply in replies:
-            self._hear(number, active, reply)
+            self._handle(number, active, reply)
 
-    def _hear(self, number: int, active: _Active, reply: Reply) -> None:
-        """Act on a reply. One that does not fit the protocol counts only if it should have been the result."""
+    def _handle(self, number: int, active: _Active, reply: Reply) -> None:
+        """Handle a reply. One that does not fit the protocol matters only if it should have been the result."""
         if isinstance(reply, PhaseReply):
             active.phase = reply.phase
             self._watcher.entered(active.case, f"{active.procedure.step()} {active.phase}".lstrip())
@@ -232,17 +232,17 @@ class Supervisor:
             active.result_at = time.monotonic()
 
     def _give_turn(self) -> None:
-        """Let the next worker in the queue time, if none does."""
+        """Give the turn to the next worker in the queue, if no worker has it."""
         while self._turn is None and self._queue:
             number = self._queue.popleft()
             active = self._active.get(number)
             if active is not None:
                 self._turn = number
-                active.go_on()
+                active.resume()
                 active.worker.send(GiveTurn())
 
-    def _guard(self, active: _Active) -> None:
-        """End a worker that has used up its time or its memory, or that has answered and does not leave."""
+    def _enforce_limits(self, active: _Active) -> None:
+        """Kill a worker that exceeds its timeout or memory limit, or that has replied and does not exit."""
         now = time.monotonic()
         if active.killed:
             if now >= active.killed.at:
@@ -253,7 +253,7 @@ class Supervisor:
                 active.worker.kill()
             return
         if active.closed and now - active.closed_at > _EXIT_WAIT:
-            message = "the worker's channel was closed, so that no result can come"
+            message = "the worker's channel was closed before it sent a result"
             active.killed = Ending("worker_died", message, now)
         elif active.seconds_used() > self._limits.timeout:
             active.worker.show_stacks()
@@ -266,10 +266,10 @@ class Supervisor:
         return active.worker.exit_code is not None
 
     def _end(self, number: int, active: _Active) -> Outcome:
-        """The outcome of a worker that is gone, with all of its descendants."""
+        """Return the outcome of a worker that has exited, and kill its remaining descendants."""
         worker = active.worker
-        worker.kill()  # whatever it left behind in its session
-        self._listen(number, active)
+        worker.kill()  # processes that it left behind in its session
+        self._read_replies(number, active)
         if self._turn == number:
             self._turn = None
         if number in self._queue:

@@ -78,3 +78,13 @@ def trace_of(error: BaseException) -> str:
         return redact("".join(traceback.format_exception(error)))[-LONGEST_TEXT:]
     except BaseException:  # noqa: BLE001  (a model's exception may raise anything when formatted)
         return "(the traceback cannot be shown)"
+
+
+def is_torch_missing(error: BaseException) -> bool:
+    """Return whether an error, or one of its causes, says that torch is not installed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ModuleNotFoundError) and cause.name == "torch":
+            return True
+        cause = cause.__cause__
+    return False

@@ -18,7 +18,7 @@ def load_measured(job: MeasureJob) -> Benchmark | Counted:
         os.chdir(job.folder)
     _apply_settings(job)
     import_modules(job.imports, job.folder)
-    if job.source["kind"] != "file":
+    if not job.source.is_file:
         prepare(load_source(job.source))
     return find_measured(job.source, job.benchmark, job.probe)
 

@@ -17,14 +17,14 @@ from typing import Any
 from torchstone.core.text.safe_text import is_plain
 from torchstone.define import benchmark_base
 from torchstone.define.benchmark_base import BenchmarkBase, Reached
-from torchstone.define.benchmarks import DefinitionError, told
+from torchstone.define.benchmarks import DefinitionError, describe_value
 from torchstone.define.counted import Counted
 from torchstone.suites.compile_time.base import forget, settings
 
 
 def provide_benchmark_base() -> None:
     """Let files import our ``benchmark_base``, even if a folder on the path has another."""
-    benchmark_base.take_noted()
+    benchmark_base.take_recorded()
     sys.modules[benchmark_base.NAME] = benchmark_base
 
 
@@ -53,7 +53,7 @@ def list_counted(module: ModuleType, path: str, wanted: str = "") -> list[Counte
                 if leaving.code not in {None, 0}:
                     problem = DefinitionError(f"its main() ended with sys.exit({leaving.code!r})")
                     raise problem.with_traceback(leaving.__traceback__) from None
-    return [_adapt(benchmark) for benchmark in benchmark_base.take_noted()]
+    return [_adapt(benchmark) for benchmark in benchmark_base.take_recorded()]
 
 
 def why_empty(module: ModuleType, path: str) -> str:
@@ -198,7 +198,7 @@ class SelfMeasuringBenchmark(PrTimeBenchmark):
     def _read(self, row: object) -> tuple[str, float]:
         if not isinstance(row, tuple | list) or len(row) != 3:
             raise DefinitionError(
-                f"{self.name}: self.results has {told(row)}; expected (name, metric, value)"
+                f"{self.name}: self.results has {describe_value(row)}; expected (name, metric, value)"
             )
         name, metric, value = row
         if name != self.name:
@@ -206,7 +206,7 @@ class SelfMeasuringBenchmark(PrTimeBenchmark):
         if not isinstance(metric, str) or not metric or not is_plain(metric):
             raise DefinitionError(f"{self.name}: self.results has the metric {metric!r}; expected a name")
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-            raise DefinitionError(f"{self.name}: {metric} is {told(value)}; expected a number")
+            raise DefinitionError(f"{self.name}: {metric} is {describe_value(value)}; expected a number")
         if not value:
             raise DefinitionError(f"{self.name}: {metric} is 0: it has measured nothing")
         return metric, value

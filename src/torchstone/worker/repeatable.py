@@ -3,7 +3,7 @@
 Counting instructions is exact, but the work may vary: with the number of digits of a time, a random name, a
 loop that polls until a child has ended. Each of these shifts later memory allocations, so that hash tables
 keyed by address change, and with them the count, by up to 0.1 %. Only for processes whose times do not matter;
-torchstone.core.clock has the real clock.
+torchstone.worker.machine.clock has the real clock.
 """
 
 from __future__ import annotations

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from importlib import metadata
 from types import ModuleType
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.text.safe_text import summarise_error
 from torchstone.define import benchmark_base
 from torchstone.define.benchmarks import Benchmark, DefinitionError, Suite, take_defined
 from torchstone.define.counted import Counted, take_counted
 from torchstone.suites import BUILT_IN, ENTRY_POINTS, load_suite
 from torchstone.worker import pr_time_files
-from torchstone.worker.protocol.jobs import Source
+from torchstone.worker.failures import is_torch_missing
 from torchstone.worker.protocol.replies import ErrorReply
 
 __all__ = [
     "EmptySourceError",
-    "Source",
     "SourceError",
     "find_measured",
     "import_modules",
@@ -49,7 +49,8 @@ class SourceError(Exception):
 
     def reply(self) -> ErrorReply:
         """Return the error as a reply to the parent."""
-        return ErrorReply(self.message, self.path, self.line, self.column)
+        missing = is_torch_missing(self)
+        return ErrorReply(self.message, self.path, self.line, self.column, torch_missing=missing)
 
 
 class EmptySourceError(SourceError):
@@ -60,16 +61,16 @@ class EmptySourceError(SourceError):
         self.why = why
 
 
-def load_source(source: Source, wanted: str = "") -> Suite:
+def load_source(source: BenchmarkSource, wanted: str = "") -> Suite:
     """Load the suite of a source. If only one benchmark is ``wanted``, others may be left out."""
-    if source["kind"] == "file":
-        return _load_file(source["path"], source["name"], wanted)
-    if source["kind"] == "package":
-        return _load_package(source["name"])
-    return load_suite(source["name"])
+    if source.is_file:
+        return _load_file(source.path, source.name, wanted)
+    if source.kind == "package":
+        return _load_package(source.name)
+    return load_suite(source.name)
 
 
-def find_measured(source: Source, name: str, probe: str) -> Benchmark | Counted:
+def find_measured(source: BenchmarkSource, name: str, probe: str) -> Benchmark | Counted:
     """Return a benchmark by name; for the instructions probe, counted work of this name takes precedence."""
     suite = load_source(source, name)
     work: Sequence[Counted] = suite.counted() if probe == "instructions" else ()
@@ -77,7 +78,7 @@ def find_measured(source: Source, name: str, probe: str) -> Benchmark | Counted:
     for each in found:
         if each.name == name:
             return each
-    raise SourceError(f"there is no benchmark '{name}' in {suite.name} (any more)", source.get("path", ""))
+    raise SourceError(f"there is no benchmark '{name}' in {suite.name} (any more)", source.path)
 
 
 def import_modules(names: Sequence[str], folder: str) -> None:

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
 from torchstone.worker import sources
@@ -20,7 +21,7 @@ from torchstone.worker.protocol.replies import (
     SourceFound,
     SurveyReply,
 )
-from torchstone.worker.sources import EmptySourceError, Source, SourceError, import_modules, load_source
+from torchstone.worker.sources import EmptySourceError, SourceError, import_modules, load_source
 from torchstone.worker.torch_code import survey_torch
 from torchstone.worker.worker_environment import PACKAGE, is_in_packages
 
@@ -38,7 +39,7 @@ def survey(job: SurveyJob, tell: Callable[[LookingAt], None]) -> SurveyReply:
     before = set(sys.modules)
     found = []
     for source in job.sources:
-        tell(LookingAt(source.get("path", "")))
+        tell(LookingAt(source.path))
         found.append(_look_at(source))
     tell(LookingAt(""))
     reply = SurveyReply(
@@ -84,7 +85,7 @@ def describe_counted(counted: Counted) -> CountedFound:
     )
 
 
-def _look_at(source: Source) -> SourceFound:
+def _look_at(source: BenchmarkSource) -> SourceFound:
     """Load a source, and return what it defines, or why it cannot be used."""
     try:
         suite = load_source(source)

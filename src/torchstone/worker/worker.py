@@ -12,13 +12,13 @@ import socket
 import sys
 import traceback
 
-from torchstone.core.clock import monotonic
 from torchstone.worker import worker_environment
 from torchstone.worker.cache_template import compile_tiny_graph, fill
 from torchstone.worker.channel import Channel, Message, as_json
-from torchstone.worker.failures import failure_of, status_of, trace_of
+from torchstone.worker.failures import failure_of, is_torch_missing, status_of, trace_of
 from torchstone.worker.keeper import redirect
 from torchstone.worker.loading import load_measured
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell
 from torchstone.worker.protocol.codec import MalformedError, from_json, to_json
 from torchstone.worker.protocol.jobs import (
@@ -122,7 +122,7 @@ def do_job(message: Message, reporter: WorkerReporter) -> Reply:
     except SourceError as error:
         return error.reply()
     except BaseException as error:  # noqa: BLE001  (reported to the parent, which shows it)
-        return ErrorReply(tell(error), traceback=trace_of(error))
+        return ErrorReply(tell(error), traceback=trace_of(error), torch_missing=is_torch_missing(error))
 
 
 def _do_job(job: Job, reporter: WorkerReporter) -> Reply:
@@ -141,7 +141,8 @@ def _survey(job: SurveyJob, reporter: WorkerReporter) -> Reply:
     try:
         return survey(job, reporter.send)
     except TorchLoadingError as error:
-        return ErrorReply(str(error), traceback=trace_of(error.__cause__ or error), is_of_torch=True)
+        trace, missing = trace_of(error.__cause__ or error), is_torch_missing(error)
+        return ErrorReply(str(error), traceback=trace, is_of_torch=True, torch_missing=missing)
 
 
 def _use_temporary(job: SurveyJob | PrimeJob) -> None:

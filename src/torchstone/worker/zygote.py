@@ -16,12 +16,14 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from torchstone.core.clock import monotonic
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker import sources
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
+from torchstone.worker.failures import is_torch_missing
 from torchstone.worker.keeper import has_hung_up, open_control, serve, tell
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
 from torchstone.worker.repeatable import make_repeatable
@@ -61,7 +63,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
             enter({"TMPDIR": setup.temporary})
     except Exception as error:  # noqa: BLE001  (nothing works without torch; the parent reports it)
         traceback.print_exc()  # the whole traceback goes to the log
-        return KeeperBroken(f"{type(error).__name__}: {error}")
+        return KeeperBroken(f"{type(error).__name__}: {error}", is_torch_missing(error))
     sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     notes = [note for source in setup.sources for note in _prepare_source(source)]
@@ -72,14 +74,14 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
     return KeeperReady(monotonic() - started, _why_not_fork(), tuple(notes))
 
 
-def _prepare_source(source: Mapping[str, str]) -> list[str]:
+def _prepare_source(source: BenchmarkSource) -> list[str]:
     """Import what a suite needs, and return the problems. Other packages' code is tried in a child first: it may crash."""
 
     def attempt() -> list[str]:
-        return prepare(load_source(dict(source)))
+        return prepare(load_source(source))
 
-    if source["kind"] == "package" and (code := _in_child(attempt)):
-        return [f"{source['name']} is not preloaded: loading it failed in a child (exit code {code})"]
+    if source.kind == "package" and (code := _in_child(attempt)):
+        return [f"{source.name} is not preloaded: loading it failed in a child (exit code {code})"]
     try:
         return attempt()
     except SourceError as error:

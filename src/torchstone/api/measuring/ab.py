@@ -34,14 +34,14 @@ from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy
 from torchstone.gate.verdicts import Judgement
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
-from torchstone.measure.ab.experiment import PairRunner, are_forked_apart, decide, make_contests, write
+from torchstone.measure.ab.experiment import PairRunner, decide, make_contests, need_separate_zygotes, write
 from torchstone.measure.ab.judging import find_unmatched, judge_contests
-from torchstone.measure.ab.side_spec import parse_spec
-from torchstone.measure.ab.sides import Side, forked_alone, open_sides
+from torchstone.measure.ab.side_spec import parse_side_spec
+from torchstone.measure.ab.sides import Side, open_sides, sides_to_spawn
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.journal import Journal, create_journal
 from torchstone.measure.runner import RUNS
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.reporting.dialects.case_label import Labels
 from torchstone.reporting.views.comparison_rows import CompareReport
 from torchstone.worker.process_tree import ignoring_interrupts, terminated_as_interrupted
@@ -208,7 +208,7 @@ def _side_texts(side: Sides) -> Texts:
 @contextmanager
 def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
     """Load both sides, plan the cases, and create the two run files."""
-    specs = (parse_spec("--a", request.a), parse_spec("--b", request.b))
+    specs = (parse_side_spec("--a", request.a), parse_side_spec("--b", request.b))
     refuse_taken(request.output_a)
     refuse_taken(request.output_b)
     prepared = prepare_pairs(request, specs, request.metric)
@@ -224,7 +224,7 @@ def open_ab(request: AbRequest, watcher: AbWatcher) -> Iterator[AbExecution]:
         settings = _with_budget(settings, sides, len(contests))
         _say_first(sides, settings, cautions, watcher)
         of_run = sides[0].run.settings
-        limits = Limits(of_run.timeout, of_run.memory_limit)
+        limits = WorkerLimits(of_run.timeout, of_run.memory_limit)
         runner = PairRunner(sides, settings, limits, watcher)
         journals = _open_journals(stack, request, runner, contests, watcher)
         yield AbExecution(request, runner, contests, journals, gate, watcher)
@@ -238,18 +238,18 @@ def _load(sides: Sequence[Side], watcher: AbWatcher) -> None:
     for side in sides:
         with watcher.busy(f"loading torch for {side.name} ({_describe(side)})"):
             side.load()
-    for side in forked_alone(sides):
+    for side in sides_to_spawn(sides):
         with watcher.busy(
             f"loading torch for {side.name} again, because workers of the other side cannot be forked"
         ):
-            side.session.spawn_instead()
+            side.session.switch_to_spawn()
             side.load()
 
 
 def _with_budget(settings: AbSettings, sides: Sequence[Side], cases: int) -> AbSettings:
     if settings.budget:
         return settings
-    renewing = SECONDS_OF_RENEWING if are_forked_apart(sides) else 0
+    renewing = SECONDS_OF_RENEWING if need_separate_zygotes(sides) else 0
     return structs.replace(settings, budget=SECONDS_A_CASE * cases + renewing)
 
 

@@ -22,8 +22,8 @@ from torchstone.core.vocabulary import Probe, Verdict
 from torchstone.gate.exemptions import Exemptions
 from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.measure.ab.contest import METRICS, AbSettings
-from torchstone.measure.ab.side_spec import Spec
-from torchstone.measure.runner import Request
+from torchstone.measure.ab.side_spec import SideSpec
+from torchstone.measure.runner import PlanRequest
 
 USUAL = AbSettings()
 NO_COMPILER = "none"
@@ -159,7 +159,7 @@ _MEASURED = tuple(
 )
 
 
-def prepare_pairs(request: PairRequest, specs: Sequence[Spec], metric: str = USUAL.metric) -> Request:
+def prepare_pairs(request: PairRequest, specs: Sequence[SideSpec], metric: str = USUAL.metric) -> PlanRequest:
     """Return the request for both sides, as for ``run``, without the settings in which they differ."""
     if not request.targets:
         raise UsageError(
@@ -193,7 +193,7 @@ def _check_values(request: PairRequest) -> None:
         raise UsageError(f"--seed {request.seed}: expected a whole number from 0")
 
 
-def _refuse_shared_and_own(request: PairRequest, specs: Sequence[Spec]) -> None:
+def _refuse_shared_and_own(request: PairRequest, specs: Sequence[SideSpec]) -> None:
     """Raise an error for a setting that is given for both sides and again for one of them."""
     has_mode = any(spec.compile_mode or spec.options for spec in specs)
     for option, value, is_own in (
@@ -208,7 +208,7 @@ def _refuse_shared_and_own(request: PairRequest, specs: Sequence[Spec]) -> None:
             )
 
 
-def _check_modes(specs: Sequence[Spec], backends: Sequence[str]) -> None:
+def _check_modes(specs: Sequence[SideSpec], backends: Sequence[str]) -> None:
     """Raise an error if a side sets a mode or an option of torch.compile that its backend ignores."""
     for option, spec in zip(("--a", "--b"), specs, strict=True):
         used = {spec.backend} if spec.backend else set(backends)

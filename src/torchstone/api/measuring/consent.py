@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case
 from torchstone.core.run_settings import Settings
-from torchstone.measure.code.trust import Doubt, find_artifacts, find_doubts, find_executed, trusted_roots
+from torchstone.measure.code.trust import (
+    UntrustedItem,
+    find_artifacts,
+    find_untrusted,
+    list_executed,
+    trusted_roots,
+)
 from torchstone.worker.worker_environment import made_here_folder
 
 Ask = Callable[[Sequence[str]], None]
@@ -34,21 +40,21 @@ def trust_run(
 ) -> bool:
     """Ask for consent to everything that measuring cases of a run file again would execute. Return whether to load artifacts unchecked."""
     executed = [
-        *find_executed(settings, suites),
+        *list_executed(settings, suites),
         *find_artifacts(settings, cases, made_here_folder()),
     ]
-    return _require(find_doubts(executed, trusted_roots()), trust=trust, ask=ask, say=say)
+    return _require(find_untrusted(executed, trusted_roots()), trust=trust, ask=ask, say=say)
 
 
 def trust_artifacts(
     settings: Settings, cases: Sequence[Case], *, trust: bool, ask: Ask = refuse, say: Say
 ) -> bool:
     """Ask for consent to load the artifacts that the user named. Return whether to load them unchecked."""
-    doubts = find_doubts(find_artifacts(settings, cases, made_here_folder()), ())
+    doubts = find_untrusted(find_artifacts(settings, cases, made_here_folder()), ())
     return _require(doubts, trust=trust, ask=ask, say=say)
 
 
-def _require(doubts: Sequence[Doubt], *, trust: bool, ask: Ask, say: Say) -> bool:
+def _require(doubts: Sequence[UntrustedItem], *, trust: bool, ask: Ask, say: Say) -> bool:
     if not doubts:
         return trust
     lines = [printable(f"{doubt.what}: {doubt.reason}", 1000) for doubt in doubts]

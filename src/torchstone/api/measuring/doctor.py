@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from torchstone.api.showing import show_html
 from torchstone.measure.doctor.diagnosis import Finding, Level, can_measure, diagnose
-from torchstone.measure.doctor.facts import Facts
+from torchstone.measure.doctor.facts import MachineFacts
 from torchstone.measure.doctor.inspection import inspect_machine
 from torchstone.reporting.dialects.doctor_text import render_findings
 from torchstone.reporting.dialects.styles import WIDTH
@@ -18,7 +18,7 @@ from torchstone.reporting.views.result_table import ResultTable
 class DoctorResult(Struct, frozen=True):
     """The facts about this machine, and the findings that follow from them."""
 
-    facts: Facts
+    facts: MachineFacts
     findings: tuple[Finding, ...]
 
     @property

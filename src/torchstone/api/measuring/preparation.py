@@ -11,17 +11,17 @@ from msgspec import structs
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.measuring.run_rules import check_request
 from torchstone.api.sources import Input, names_of, read_input
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case
 from torchstone.core.run_settings import Settings, fault_of_record
 from torchstone.core.text.redaction import redact
 from torchstone.measure.plan import Axes, Selection, check_patterns, durations_of
-from torchstone.measure.runner import Request
+from torchstone.measure.runner import PlanRequest
 from torchstone.measure.targets import resolve_targets
-from torchstone.worker.sources import Source
 
 
-def prepare_request(request: RunRequest) -> Request:
+def prepare_request(request: RunRequest) -> PlanRequest:
     """Return the request in the form that measuring needs. Raise an error for an invalid value, before anything is started."""
     check_patterns("-k", request.filters)
     check_patterns("--exclude", request.exclusions)
@@ -31,7 +31,7 @@ def prepare_request(request: RunRequest) -> Request:
     field, problem = fault_of_record(settings)
     if problem:
         raise UsageError(f"--{field.partition('[')[0].replace('_', '-')}: {problem}")
-    return Request(
+    return PlanRequest(
         resolved,
         _axes(request),
         Selection(request.only, request.filters, request.exclusions),
@@ -66,8 +66,8 @@ def _further(request: RunRequest) -> tuple[tuple[str, str], ...]:
     return tuple(axes.items()) + tuple((text.partition("=")[0], text.partition("=")[2]) for text in options)
 
 
-def _settings(request: RunRequest, sources: dict[str, Source]) -> Settings:
-    is_local = bool(request.imports) or any(source["kind"] == "file" for source in sources.values())
+def _settings(request: RunRequest, sources: dict[str, BenchmarkSource]) -> Settings:
+    is_local = bool(request.imports) or any(source.is_file for source in sources.values())
     shared = {*Settings.__struct_fields__} & {*RunRequest.__struct_fields__} - _LIMITS - {"shard"}
     return Settings(
         **{name: getattr(request, name) for name in shared}

@@ -13,12 +13,12 @@ from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Reading, Run
 from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
 from torchstone.measure.runner import (
-    check_stated,
+    check_axes_stated,
     choose_limits,
     environment_of,
     find_edited_files,
     find_edits,
-    look_again,
+    survey_again,
 )
 from torchstone.measure.session import Session
 
@@ -71,8 +71,8 @@ def _measure(
     with watcher.busy(f"{title}: loading torch and inspecting the machine"):
         devices = sorted({case.variant.device for case in run.plan})
         session.start_workers(list(settings.sources.values()), devices)
-        found = look_again(run, suites, session)
-        check_stated(run.plan, found, reading.path)
+        found = survey_again(run, suites, session)
+        check_axes_stated(run.plan, found, reading.path)
         _refuse_changes(differences(environment_of(found), run.environment))
         session.cautions += unknowns(environment_of(found), run.environment)
     for caution in session.cautions:

@@ -20,13 +20,13 @@ from torchstone.core.errors import UsageError
 from torchstone.core.records import Outcome, Reading, Run
 from torchstone.core.run_settings import Settings
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, SKIPPED
-from torchstone.measure.hosts.host_job import Job
+from torchstone.measure.hosts.host_job import MultiHostJob
 from torchstone.measure.journal import Journal, create_journal, reopen_journal
 from torchstone.measure.measuring import check_artifacts, settings_of_run
 from torchstone.measure.rescue import Loss
 from torchstone.measure.runner import (
-    Request,
-    check_same_world,
+    PlanRequest,
+    check_same_environment,
     default_output,
     find_edited_files,
     measure,
@@ -181,7 +181,7 @@ def require_targets(request: RunRequest) -> None:
         )
 
 
-def plan_run(request: RunRequest, watcher: RunWatcher, job: Job | None = None) -> Run:
+def plan_run(request: RunRequest, watcher: RunWatcher, job: MultiHostJob | None = None) -> Run:
     """Plan a run."""
     require_targets(request)
     if request.resume:
@@ -201,7 +201,7 @@ def open_run(
     *,
     ask: Ask = refuse,
     check_plan: CheckPlan = lambda _: None,
-    job: Job | None = None,
+    job: MultiHostJob | None = None,
 ) -> Iterator[Execution]:
     """Open a new or a resumed run: make its plan, create its file, and start its workers."""
     require_targets(request)
@@ -216,7 +216,7 @@ def open_run(
 
 @contextmanager
 def _begin(
-    request: RunRequest, watcher: RunWatcher, ask: Ask, check_plan: CheckPlan, job: Job | None
+    request: RunRequest, watcher: RunWatcher, ask: Ask, check_plan: CheckPlan, job: MultiHostJob | None
 ) -> Iterator[Execution]:
     refuse_taken(request.output)
     prepared = prepare_request(request)
@@ -234,7 +234,11 @@ def _begin(
 
 
 def _survey(
-    request: RunRequest, prepared: Request, session: Session, watcher: RunWatcher, job: Job | None
+    request: RunRequest,
+    prepared: PlanRequest,
+    session: Session,
+    watcher: RunWatcher,
+    job: MultiHostJob | None,
 ) -> Run:
     """Inspect the machine and the sources, and plan the run."""
     _use_hosts(session, job)
@@ -247,7 +251,9 @@ def _survey(
 
 
 @contextmanager
-def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None) -> Iterator[Execution]:
+def _resume(
+    request: RunRequest, watcher: RunWatcher, ask: Ask, job: MultiHostJob | None
+) -> Iterator[Execution]:
     """Finish a run with its own settings, on the same machine and code. Only the limits may be changed."""
     refuse_changes_of_resumed(request)
     journal, reading = reopen_journal(request.resume, watcher.say)
@@ -269,12 +275,12 @@ def _resume(request: RunRequest, watcher: RunWatcher, ask: Ask, job: Job | None)
             with watcher.busy(_LOADING):
                 devices = sorted({case.variant.device for case in begun.plan})
                 session.start_workers(list(settings.sources.values()), devices)
-                check_same_world(begun, session, journal.path)
+                check_same_environment(begun, session, journal.path)
             _say_cautions(session, watcher)
             yield Execution(begun, settings, journal, session, watcher)
 
 
-def _use_hosts(session: Session, job: Job | None) -> None:
+def _use_hosts(session: Session, job: MultiHostJob | None) -> None:
     """Run scaling rounds on all hosts of a job, if there is one."""
     if job is not None:
         session.host_group = job.host_group()

@@ -20,7 +20,7 @@ from torchstone.formats.table import defuse
 from torchstone.formats.torch import ddp
 from torchstone.formats.torch.ci_name import file_stem
 from torchstone.formats.torch.runner_csv import write_exactly
-from torchstone.measure.journal import taken
+from torchstone.measure.journal import output_error
 
 
 def write_run_files(run: Run, request: RunRequest, say: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ def write_run_files(run: Run, request: RunRequest, say: Callable[[str], None]) -
 def refuse_taken(output: str | None) -> None:
     """Raise an error if the run file exists: results are never overwritten."""
     if output and (os.path.exists(output) or output.endswith(os.sep)):
-        raise taken(output)
+        raise output_error(output)
 
 
 def write_outputs(

@@ -26,10 +26,10 @@ from torchstone.core.errors import UsageError
 from torchstone.core.text.safe_text import escape_json
 from torchstone.core.text.units import clock_text, count_of, format_share
 from torchstone.measure.ab.contest import AbSettings
-from torchstone.measure.ab.self_comparison import Score, SelfComparison, score, try_verdicts
-from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.self_comparison import Score, SelfComparison, compare_with_itself, score
+from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.ab.sides import Side, open_sides
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.reporting.views.result_table import ResultTable
 from torchstone.worker.process_tree import terminated_as_interrupted
 
@@ -151,10 +151,12 @@ class SelftestExecution:
         run = self._sides[0].run
         shares = (0.0, *self._request.slow_downs)
         total = len(run.plan) * len(shares) * self._request.repeat
-        limits = Limits(run.settings.timeout, run.settings.memory_limit)
+        limits = WorkerLimits(run.settings.timeout, run.settings.memory_limit)
         longest = clock_text(total * self._settings.budget)
         self._watcher.say(f"seed {self._settings.seed}; {count_of(total, 'comparison')}, at most {longest}")
-        tries = try_verdicts(self._sides, self._settings, shares, self._request.repeat, limits, self._watcher)
+        tries = compare_with_itself(
+            self._sides, self._settings, shares, self._request.repeat, limits, self._watcher
+        )
         with self._watcher.trying(run, total), closing(tries):
             for each in tries:
                 self._done.append(each)
@@ -195,7 +197,7 @@ def open_selftest(request: SelftestRequest, watcher: SelftestWatcher) -> Iterato
             raise UsageError(f"--slow-down {share:g}: expected a share above 0, such as 5%")
     if request.repeat < 1:
         raise UsageError(f"--repeat {request.repeat}: expected a whole number from 1")
-    specs = (Spec(), Spec())
+    specs = (SideSpec(), SideSpec())
     prepared = prepare_pairs(request, specs)
     settings = make_settings(request)
     settings = structs.replace(settings, budget=settings.budget or SECONDS_A_CASE)

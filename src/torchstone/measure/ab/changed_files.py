@@ -1,4 +1,4 @@
-"""Which files differ between the code of two sides, and whether any of them was imported: if none was, both sides may have run the same code."""
+"""Find the files that differ between two sides, and warn if none of them was imported: both may have run the same code."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _GIT_TIMEOUT = 60.0
 
 
 class Changes(Struct, frozen=True):
-    """The files that differ, relative to the repository; None where the sides do not differ in code, or git cannot say in what.
+    """The files that differ, relative to the repository; None if the sides do not differ in code, or git cannot list the files.
 
-    ``benchmarks`` are files of benchmarks among them: these are imported in any case, and so say nothing about the others. ``are_all`` says that the sides should differ in nothing else.
+    ``benchmarks`` are the benchmark files, which are always imported, and so prove nothing about the others. ``are_all``: the
+    sides differ in nothing but files.
     """
 
     files: frozenset[str] | None = None
@@ -42,17 +43,17 @@ class Changes(Struct, frozen=True):
 def find_changes(
     root: str, one: str, other: str, benchmarks: Collection[str] = (), *, are_all: bool = True
 ) -> Changes:
-    """The files in which two commits of a repository differ; an empty one stands for the files as they lie there, of which only modules of Python may be new."""
+    """Return the files that differ between two commits. An empty commit is the working tree, including untracked Python files."""
     if one == other:
         return Changes()
     commits = [each for each in (one, other) if each]
     diff = ["diff", "--no-ext-diff", "--no-textconv", "--name-only", "-z", "--no-renames", *commits, "--"]
-    told = [ask_git(diff, root, _GIT_TIMEOUT)]
+    answers = [ask_git(diff, root, _GIT_TIMEOUT)]
     if len(commits) == 1:
-        told.append(
+        answers.append(
             ask_git(["ls-files", "-z", "--others", "--exclude-standard", "--", "*.py"], root, _GIT_TIMEOUT)
         )
-    if any(answer.code != 0 for answer in told):
+    if any(answer.code != 0 for answer in answers):
         return Changes()
-    files = frozenset(name for answer in told for name in answer.out.split("\0") if name)
+    files = frozenset(name for answer in answers for name in answer.out.split("\0") if name)
     return Changes(files, frozenset(benchmarks), are_all)

@@ -1,4 +1,4 @@
-"""One case of two sides: its pairs so far, weighed and judged after each, until it is decided or given up."""
+"""One case of two sides: its pairs, weighed and judged after each, until it is decided or given up."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from torchstone.gate.judge import judge
 from torchstone.gate.policy import comparison_policy
 from torchstone.gate.verdicts import Ruling
 from torchstone.gate.weigh import weigh
-from torchstone.measure.ab.pair import Played
+from torchstone.measure.ab.pair import PairResult
 
 METRICS = {"latency": "abs_latency", "compile": COMPILE_SECONDS}
-_OFTEN = 2  # failures more than the other side's: one may be the machine's
+_OFTEN = 2  # this many more failures than the other side: a single one may be the machine's fault
 
 
 class AbSettings(Struct, frozen=True):
-    """How two sides are compared: which change matters, how certain it has to be, how long it may take.
+    """How two sides are compared: margin, significance level, and time budget.
 
-    ``fresh`` has every worker compile from nothing. ``slow_down`` is the share by which real work makes B's calls longer, to see whether it is noticed.
+    ``fresh``: every worker compiles from scratch. ``slow_down`` is the share of extra work added to B's calls, to test whether
+    it is detected.
     """
 
     metric: str = "latency"
@@ -42,14 +43,14 @@ class AbSettings(Struct, frozen=True):
 
     @property
     def criteria(self) -> Criteria:
-        """What each case is judged by: alone, for it may be looked at after every pair."""
+        """Return the criteria of each case, on its own, because it is judged after every pair."""
         return Criteria(self.margin, self.alpha, better="lower")
 
 
 class Contest:
-    """One case: its pairs so far, and what they say. ``planned`` is the case as each side knows it.
+    """One case and its pairs so far. ``planned`` is the case in the plan of each side.
 
-    ``ruling`` is set once the case is decided, or given up.
+    ``ruling`` is set when the case is decided or given up.
     """
 
     def __init__(self, case: Case, planned: tuple[Case, Case], number: int, settings: AbSettings) -> None:
@@ -71,22 +72,22 @@ class Contest:
 
     @property
     def pairs(self) -> int:
-        """How many pairs have been measured."""
+        """Return the number of measured pairs."""
         return len(self._trials[0])
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict; None while the case is open."""
+        """Return the verdict; None while the case is undecided."""
         return self.ruling.verdict if self.ruling else None
 
     @property
     def reason(self) -> str:
-        """Why the verdict is what it is, where the numbers do not say it."""
+        """Return the reason for the verdict, if the numbers do not show it."""
         return self.ruling.detail if self.ruling else ""
 
     @property
     def comparison(self) -> Comparison | None:
-        """All pairs so far, weighed; None before the first."""
+        """Return the comparison of all pairs so far; None before the first."""
         if self._weighed is None and self.pairs:
             base, new = (self._evidence(trials) for trials in self._trials)
             self._weighed = weigh(base, new, alpha=self._settings.alpha)
@@ -98,12 +99,12 @@ class Contest:
 
     @property
     def effect(self) -> Effect | None:
-        """Ratio of B's cost to A's, with its confidence interval; None before the first pair."""
+        """Return the ratio of B's cost to A's, with its confidence interval; None before the first pair."""
         found = self.comparison
         return Effect(found.ratio, found.low, found.high) if found else None
 
-    def take(self, played: Played) -> None:
-        """Take a pair, and look whether it decides."""
+    def take(self, played: PairResult) -> None:
+        """Add a pair, and judge the case."""
         self._last = played.outcomes
         for side, outcome in enumerate(played.outcomes):
             self._cautions[side].extend(outcome.cautions)
@@ -117,10 +118,10 @@ class Contest:
         for trials, times in zip(self._trials, played.times, strict=True):
             trials.append(times)
         self._weighed = None
-        self._look()
+        self._judge()
 
-    def _look(self) -> None:
-        """Judge the pairs so far, if there are enough to decide anything; a case that stays open goes on."""
+    def _judge(self) -> None:
+        """Judge the pairs so far, if there are enough; an inconclusive case continues."""
         least = max(self._settings.fewest_pairs, fewest_pairs(self._settings.alpha))
         found = self.comparison
         if found is None or self.pairs < least:
@@ -130,7 +131,7 @@ class Contest:
             self.ruling = self._with_failures(ruling)
 
     def _with_failures(self, ruling: Ruling) -> Ruling:
-        """The ruling, with what failed now and then; a B that fails more often than A is a regression, however fast."""
+        """Add occasional failures to the ruling; if B fails more often than A, it is a regression, however fast."""
         a, b = self._failed_pairs
         if not a and not b:
             return ruling
@@ -142,8 +143,8 @@ class Contest:
         verdict = Verdict.REGRESSION if b >= a + _OFTEN else ruling.verdict
         return structs.replace(ruling, verdict=verdict, detail="; ".join(named))
 
-    def _take_failure(self, failed: tuple[bool, bool], played: Played) -> None:
-        """A failure decides once it has come twice in a row: the first may be the machine's. One that took all its time is not tried again."""
+    def _take_failure(self, failed: tuple[bool, bool], played: PairResult) -> None:
+        """Decide by a failure if it occurs twice in a row: the first may be the machine's fault. A timeout is not repeated."""
         is_final = failed == self._failed or any(
             each.status in {"timeout", NOT_AVAILABLE} for each in played.outcomes
         )
@@ -153,40 +154,42 @@ class Contest:
             return
         verdicts = {(False, True): Verdict.REGRESSION, (True, False): Verdict.IMPROVEMENT}
         verdict = verdicts.get(failed, Verdict.INCONCLUSIVE)
-        self.ruling = Ruling(verdict, detail=_say_failures(played.outcomes) or "no time could be taken")
+        self.ruling = Ruling(
+            verdict, detail=_describe_failures(played.outcomes) or "no time could be measured"
+        )
         self.is_decided_by_failure = any(failed)
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the last pair failed for the first time: it has to be tried again before that counts."""
+        """Return whether the last pair failed for the first time, and must be repeated before that counts."""
         return self._failures == 1 and not self.verdict
 
     @property
     def is_begun(self) -> bool:
-        """Whether anything was tried at all."""
+        """Return whether any pair was tried."""
         return self._last is not None
 
     def give_up(self) -> None:
-        """The budget is spent."""
+        """End the case as inconclusive: the budget is spent."""
         self.ruling = Ruling(Verdict.INCONCLUSIVE, detail=self._why_open())
 
     def _why_open(self) -> str:
-        failures = _say_failures(self._last) if self._last else ""
+        failures = _describe_failures(self._last) if self._last else ""
         if failures:
-            return f"{failures}; the pair before failed otherwise"
+            return f"{failures}; the pair before did not fail the same way"
         if not self.pairs:
             return "the budget was spent before a pair was measured"
         if self.pairs == 1:
-            return "the budget was spent after one pair, and one pair says nothing"
+            return "the budget was spent after one pair, which is not enough to decide"
         if self.pairs < (fewest := fewest_pairs(self._settings.alpha)):
-            return f"the budget was spent after {self.pairs} pairs, and it takes {fewest} or more to decide: give it more with --budget"
+            return f"the budget was spent after {self.pairs} pairs, and at least {fewest} are needed to decide: increase --budget"
         more = self._more_pairs()
         if more is None:
-            return "too noisy to say how many pairs it would take"
+            return "too noisy to estimate how many pairs are needed"
         return f"about {more} more {'pair' if more == 1 else 'pairs'} would settle it"
 
     def _more_pairs(self) -> int | None:
-        """About how many more pairs a decision takes, if they go on as before."""
+        """Estimate how many more pairs a decision needs."""
         test = PairedTest(self._settings.margin, self._settings.alpha)
         for log in self.comparison.logs if self.comparison else ():
             test.add(log)
@@ -195,34 +198,34 @@ class Contest:
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """The cautions of the workers of both sides."""
+        """Return the cautions of the workers of both sides."""
         return merged((*self._cautions[0], *self._cautions[1]))
 
     def cost(self, side: int) -> float | None:
-        """What a call, or compiling, costs one side: the middle one of its trials; None before the first pair."""
+        """Return the median cost of one side's trials; None before the first pair."""
         middles = sorted(estimate(METRICS[self._settings.metric], trial) for trial in self._trials[side])
         return middles[len(middles) // 2] if middles else None
 
     @property
     def could_measure(self) -> bool:
-        """Whether at least one side could be measured."""
+        """Return whether at least one side could be measured."""
         return (
             self.pairs > 0 or self.verdict in {Verdict.REGRESSION, Verdict.IMPROVEMENT} or self._last is None
         )
 
     def outcome(self, side: int, repro: str) -> Outcome:
-        """What one side has measured, over all its trials, if anything was begun."""
+        """Return the outcome of one side over all its trials."""
         extra = {"duration": round(self.seconds, 3)}
         last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
         if self.verdict and last and last.status != PASSED:
-            told = {name: value for name, value in (last.extra or {}).items() if name != "code"}
-            return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=told)
+            extra = {name: value for name, value in (last.extra or {}).items() if name != "code"}
+            return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=extra)
         cautions = merged(self._cautions[side])
         return Outcome(self.case, PASSED, measured, repro=repro, extra=extra, cautions=cautions)
 
     def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
-        """All samples of a side, with what makes trials and pairs of them again."""
+        """Return all samples of a side, with their trials and pairing."""
         if not trials:
             return ()
         samples = tuple(time for trial in trials for time in trial)
@@ -230,12 +233,12 @@ class Contest:
         return (Measurement(METRICS[self._settings.metric], samples, stated),)
 
 
-def _say_failures(outcomes: tuple[Outcome, Outcome]) -> str:
-    """Which sides of a pair failed, and why; empty where both passed."""
+def _describe_failures(outcomes: tuple[Outcome, Outcome]) -> str:
+    """Describe which sides of a pair failed and why; empty if both passed."""
     named = zip("AB", outcomes, strict=True)
     return "; ".join(f"{name} failed: {_why(each)}" for name, each in named if each.status != PASSED)
 
 
 def _why(outcome: Outcome) -> str:
-    said = outcome.failure.message.strip().partition("\n")[0] if outcome.failure else ""
-    return f"{outcome.status}: {said}" if said else outcome.status
+    message = outcome.failure.message.strip().partition("\n")[0] if outcome.failure else ""
+    return f"{outcome.status}: {message}" if message else outcome.status

@@ -1,4 +1,4 @@
-"""Is B slower than A? Pairs of workers, case after case, for as long as it takes to be certain, or as the budget lasts."""
+"""Compare A and B: measure pairs of workers, case by case, until every case is decided or the budget is spent."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
-from torchstone.measure.ab.pair import Played, Player, code_of_outcome, play_pair, with_pair
+from torchstone.measure.ab.pair import PairResult, PairWorker, measure_pair, origin_of_outcome, with_pair
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.journal import Journal
 from torchstone.measure.procedures.procedure import SingleProcedure
-from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.worker.protocol.jobs import MeasureJob
 
 NANOSECONDS_A_MILLISECOND = 1e6
 
 
 def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Contest], list[Caution]]:
-    """The cases that both sides have, and in words those that only one has."""
+    """Return the cases that both sides have, and cautions for those that only one has."""
     plans = [{_common_case(case, sides): case for case in side.run.plan} for side in sides]
     both = [case for case in plans[0] if case in plans[1]]
     cautions = []
@@ -50,7 +50,7 @@ def make_contests(sides: Sequence[Side], settings: AbSettings) -> tuple[list[Con
 
 
 def _common_case(case: Case, sides: Sequence[Side]) -> Case:
-    """The case as both sides share it: the backend is left open where it is what they differ in."""
+    """Return the case without the backend, if the sides differ in it."""
     if any(side.spec.backend for side in sides):
         return structs.replace(case, variant=structs.replace(case.variant, backend=""))
     return case
@@ -59,7 +59,9 @@ def _common_case(case: Case, sides: Sequence[Side]) -> Case:
 class PairRunner:
     """Measures pairs of workers of two sides."""
 
-    def __init__(self, sides: Sequence[Side], settings: AbSettings, limits: Limits, watcher: Watcher) -> None:
+    def __init__(
+        self, sides: Sequence[Side], settings: AbSettings, limits: WorkerLimits, watcher: Watcher
+    ) -> None:
         self.sides = sides
         self.settings = settings
         self._limits = limits
@@ -67,34 +69,34 @@ class PairRunner:
         self._changes = changes_between(sides)
         self._imported: set[str] | None = None
         self._chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
-        self._played: set[int] = set()  # the cases that these zygotes have had a pair of
+        self._measured: set[int] = set()  # the cases that the current zygotes have measured a pair of
 
-    def play(self, contest: Contest) -> None:
+    def measure(self, contest: Contest) -> None:
         """Measure one pair of a case.
 
-        All workers of a zygote have its layout of memory, which may be worth a percent or three to a short call, and more pairs would only confirm that. Where chance cannot decide
-        which zygote serves which side, a case has new ones for every pair.
+        All workers of a zygote share its memory layout, which may change short calls by 1 to 3 %, and more pairs would not average
+        that out. If the sides cannot swap zygotes at random, every pair of a case gets new ones.
         """
         began = time.monotonic()
         self._watcher.started(contest.case)
-        if contest.number in self._played and are_forked_apart(self.sides):
+        if contest.number in self._measured and need_separate_zygotes(self.sides):
             for wait in [side.session.renew() for side in self.sides]:
                 wait()
-            self._played.clear()
-        self._played.add(contest.number)
-        played = (
+            self._measured.clear()
+        self._measured.add(contest.number)
+        result = (
             self._compile_both(contest) if self.settings.metric == "compile" else self._time_both(contest)
         )
         contest.seconds += time.monotonic() - began
-        for side, code in zip(self.sides, played.code, strict=True):
+        for side, code in zip(self.sides, result.code, strict=True):
             if code.strays:
                 raise _not_in_tree(side, code.strays)
             if code.is_known:
                 self._imported = (self._imported or set()) | set(code.imported)
-        contest.take(played)
+        contest.take(result)
 
     def caution(self) -> Caution | None:
-        """Return a caution if workers have said what they imported, and it was none of the files that differ between the sides."""
+        """Return a caution if no file that differs between the sides was imported, as far as workers reported imports."""
         return self._changes.caution(self._imported) if self._imported is not None else None
 
     def _jobs(self, contest: Contest, *, fresh: bool) -> list[MeasureJob]:
@@ -106,30 +108,30 @@ class PairRunner:
         ]
 
     def _launchers(self) -> list[Launcher]:
-        """What starts the workers of either side: where both would do for either, chance decides, for no two zygotes are quite alike."""
+        """Return the launchers of both sides, swapped at random if they are interchangeable, because no two zygotes are alike."""
         launchers = [side.session.launcher for side in self.sides]
         is_same = self.sides[0].session.world == self.sides[1].session.world
         return launchers[::-1] if is_same and self._chance.random() < 0.5 else launchers
 
-    def _time_both(self, contest: Contest) -> Played:
-        """A worker of each side, taking turns."""
+    def _time_both(self, contest: Contest) -> PairResult:
+        """Time one worker of each side, taking turns."""
 
-        def starter(launcher: Launcher, case: Case, job: MeasureJob) -> Callable[[], Player]:
-            return lambda: Player(case, launcher, with_pair(job, takes_turns=True), self._limits)
+        def starter(launcher: Launcher, case: Case, job: MeasureJob) -> Callable[[], PairWorker]:
+            return lambda: PairWorker(case, launcher, with_pair(job, takes_turns=True), self._limits)
 
         jobs = self._jobs(contest, fresh=self.settings.fresh)
-        if self.settings.slow_down:  # else calls are as they are
+        if self.settings.slow_down:  # otherwise calls are unchanged
             jobs = [
                 with_pair(job, slow_down=share)
                 for job, share in zip(jobs, (0.0, self.settings.slow_down), strict=True)
             ]
         starts = [starter(*each) for each in zip(self._launchers(), contest.planned, jobs, strict=True)]
-        played = play_pair(starts, self._chance, contest.case, self._watcher)
-        one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in played.times)
-        return structs.replace(played, times=(one, other))
+        result = measure_pair(starts, self._chance, contest.case, self._watcher)
+        one, other = (tuple(time / NANOSECONDS_A_MILLISECOND for time in times) for times in result.times)
+        return structs.replace(result, times=(one, other))
 
-    def _compile_both(self, contest: Contest) -> Played:
-        """A worker of each side that compiles from nothing, one after the other."""
+    def _compile_both(self, contest: Contest) -> PairResult:
+        """Compile from scratch in one worker of each side, one after the other."""
         jobs, launchers = self._jobs(contest, fresh=True), self._launchers()
         outcomes: dict[int, Outcome] = {}
         for number in (0, 1) if self._chance.random() < 0.5 else (1, 0):
@@ -137,9 +139,9 @@ class PairRunner:
             with closing(supervisor.execute([contest.planned[number]])) as ended:
                 (outcomes[number],) = ended
         pair = (outcomes[0], outcomes[1])
-        codes = [code_of_outcome(each) for each in pair]
+        codes = [origin_of_outcome(each) for each in pair]
         one, other = (_compile_times(each) for each in pair)
-        return Played((one, other), pair, (codes[0], codes[1]))
+        return PairResult((one, other), pair, (codes[0], codes[1]))
 
     def _supervisor(self, launcher: Launcher, job: MeasureJob) -> Supervisor:
         quick = replace(job, options=replace(job.options, repeat=1))
@@ -148,23 +150,23 @@ class PairRunner:
         )
 
 
-def are_forked_apart(sides: Sequence[Side]) -> bool:
-    """Whether each side needs zygotes of its own: it has another interpreter, other code or other variables."""
+def need_separate_zygotes(sides: Sequence[Side]) -> bool:
+    """Return whether each side needs its own zygotes: it has another interpreter, other code or other variables."""
     forked = any(side.session.launcher.start == "fork" for side in sides)
     return forked and sides[0].session.world != sides[1].session.world
 
 
 def _compile_times(outcome: Outcome) -> tuple[float, ...]:
-    """The seconds of compiling; none where there were none, or where noise has made them negative: no ratio can be made of these."""
+    """Return the positive compile times in seconds; noise can make one negative, which no ratio can be made of."""
     found = [each.value for each in outcome.measurements if each.metric == METRICS["compile"]]
     return tuple(float(value) for value in found if value > 0 and math.isfinite(value))
 
 
 def _not_in_tree(side: Side, strays: Sequence[str]) -> UsageError:
     return UsageError(
-        f"{side.name} should be the revision {side.spec.revision}, but imports {strays[0]}"
+        f"{side.name} should use the revision {side.spec.revision}, but imports {strays[0]}"
         + (f" and {len(strays) - 1} more from there" if len(strays) > 1 else ""),
-        advice="is it installed in editable mode from elsewhere? make it importable from the repository's own folder or from src/ in it",
+        advice="it may be installed in editable mode from elsewhere: make it importable from the repository's top folder or its src/",
     )
 
 
@@ -174,16 +176,16 @@ def decide(
     journals: Sequence[Journal],
     repro: Callable[[Contest], str],
 ) -> Generator[Contest, None, None]:
-    """Measure pairs of all cases that are undecided, in turns, and hand out the case after every pair; what is decided is on disk before that.
+    """Measure pairs of all undecided cases in turn, and yield the case after every pair; decided cases are on disk first.
 
-    When the budget is spent, the rest is inconclusive. Only what has just failed is tried once more: a crash is not to be taken for lack of time.
+    When the budget is spent, the rest is inconclusive; only a pair that has just failed is repeated, so that a crash is confirmed.
     """
     deadline = time.monotonic() + runner.settings.budget
     waiting = deque(contests)
     while waiting:
         contest = waiting.popleft()
         if time.monotonic() < deadline or contest.is_in_doubt:
-            runner.play(contest)
+            runner.measure(contest)
         else:
             contest.give_up()
         if contest.verdict:
@@ -198,7 +200,7 @@ def decide(
 
 
 def write(contest: Contest, journals: Sequence[Journal], repro: Callable[[Contest], str]) -> None:
-    """Keep what both sides have measured of a case; one that was never begun has no outcome."""
+    """Write the outcomes of both sides; a case that was never started has none."""
     if not contest.is_begun:
         return
     for side, journal in enumerate(journals):

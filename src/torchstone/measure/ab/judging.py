@@ -1,4 +1,4 @@
-"""The contests of two sides as one judgement: rows with verdicts, policy and quarantine, as every other command has them."""
+"""Combine the contests of two sides into one judgement, with policy and quarantine, as for every other command."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _OPEN = Ruling(Verdict.INCONCLUSIVE, detail="stopped before it was decided")
 
 
 class Unmatched(Struct, frozen=True):
-    """The cases that only one side has."""
+    """Cases that only one side has."""
 
     only_a: tuple[Case, ...] = ()
     only_b: tuple[Case, ...] = ()
 
 
 def find_unmatched(sides: Sequence[Side], contests: Sequence[Contest]) -> Unmatched:
-    """The planned cases that are in no contest."""
+    """Return the planned cases that are in no contest."""
     known = [{contest.planned[side] for contest in contests} for side in (0, 1)]
     only_a, only_b = (
         tuple(case for case in side.run.plan if case not in of_side)
@@ -87,7 +87,7 @@ def _row_of_one_side(case: Case, verdict: Verdict, detail: str, settings: AbSett
 
 
 def _with_policy(row: Row, policy: Policy, exemptions: Exemptions) -> Row:
-    """The row, with quarantine and policy applied."""
+    """Apply quarantine and policy to a row."""
     entry: QuarantineEntry | None
     entry, verdict, detail = exemptions.apply(row.verdict, row.case, row.metric, row.rule, row.detail)
     ruling = structs.replace(row.ruling, verdict=verdict, detail=detail, blocks=policy.blocks(verdict))

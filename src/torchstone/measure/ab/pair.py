@@ -1,4 +1,4 @@
-"""A pair: one worker of each side, made ready side by side, then taking turns on the same cores; the parent's part."""
+"""Measure a pair: one worker of each side, prepared in parallel, then taking turns on the same cores (the parent's part)."""
 
 from __future__ import annotations
 
@@ -17,71 +17,71 @@ from torchstone.measure.case_end import Ending, LastReply, make_outcome, out_of_
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
-from torchstone.measure.supervisor import Limits, Watcher, is_last
+from torchstone.measure.supervisor import Watcher, WorkerLimits, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
 from torchstone.worker.protocol.replies import PHASES, Malformed, PhaseReply, Reply, TurnReady, TurnTaken
 
-TURN = 2_000_000  # nanoseconds that a turn should take: calls are timed together until they do
+TURN = 2_000_000  # nanoseconds that a turn should take; short calls are timed in groups
 MOST_CALLS = 100_000
-LONGEST_PLAY = 1.0  # seconds
+LONGEST_PAIR = 1.0  # seconds
 FEWEST_EXCHANGES = 7
 MOST_EXCHANGES = 300
-SETTLING_EXCHANGES = 2  # not counted: after loading, caches and clock rates are not yet what they will be
+SETTLING_EXCHANGES = 2  # not counted, until caches and clock rates are stable
 _TICK = 0.05
 _EXIT_WAIT = 5.0
 
 
-class Code(Struct, frozen=True):
-    """Where a worker had its code from: modules that should not come from where they do, and the files of its worktree that it imported."""
+class CodeOrigin(Struct, frozen=True):
+    """Where a worker imported code from: modules from outside its worktree, and the files of its worktree."""
 
     strays: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     is_known: bool = False
 
 
-def code_of(ready: TurnReady) -> Code:
-    """What a worker says about its code."""
-    return Code(ready.strays or (), ready.imported or (), ready.imported is not None)
+def origin_of_reply(ready: TurnReady) -> CodeOrigin:
+    """Return the code origin in a worker's reply."""
+    return CodeOrigin(ready.strays or (), ready.imported or (), ready.imported is not None)
 
 
-def code_of_outcome(outcome: Outcome) -> Code:
-    """What the worker of a case said about its code."""
-    told = (outcome.extra or {}).get("code")
-    if told is None:
-        return Code()
-    return Code(tuple(told.get("strays", ())), tuple(told.get("imported", ())), is_known=True)
+def origin_of_outcome(outcome: Outcome) -> CodeOrigin:
+    """Return the code origin in an outcome."""
+    code = (outcome.extra or {}).get("code")
+    if code is None:
+        return CodeOrigin()
+    return CodeOrigin(tuple(code.get("strays", ())), tuple(code.get("imported", ())), is_known=True)
 
 
 def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (of any type that a field has)
-    """A job with other values for its part in a pair."""
+    """Return the job with changed fields of its part in a pair."""
     return replace(job, pair=replace(job.pair or PairPart(), **changes))
 
 
-class Played(Struct, frozen=True):
-    """What came of a pair, A's first: nanoseconds a call for each turn, and how each worker ended."""
+class PairResult(Struct, frozen=True):
+    """Result of a pair, A first: nanoseconds per call of each turn, and the outcome of each worker."""
 
     times: tuple[tuple[float, ...], tuple[float, ...]]
     outcomes: tuple[Outcome, Outcome]
-    code: tuple[Code, Code] = (Code(), Code())
+    code: tuple[CodeOrigin, CodeOrigin] = (CodeOrigin(), CodeOrigin())
 
     @property
     def log_ratio(self) -> float:
-        """The logarithm of B's cost over A's: the median over exchanges, in each of which both had a turn."""
+        """Return the logarithm of the ratio of B's cost to A's: the median over exchanges."""
         logs = sorted(math.log(b / a) for a, b in zip(*self.times, strict=True))
         middle = len(logs) // 2
         return logs[middle] if len(logs) % 2 else (logs[middle - 1] + logs[middle]) / 2
 
 
-class Player:
-    """One worker of a pair as the parent sees it. What it says is checked before it is believed: it shares its process with a model."""
+class PairWorker:
+    """One worker of a pair as the parent sees it. Replies are validated: the worker shares its process with a model."""
 
-    def __init__(self, case: Case, launcher: Launcher, job: MeasureJob, limits: Limits) -> None:
+    def __init__(self, case: Case, launcher: Launcher, job: MeasureJob, limits: WorkerLimits) -> None:
         self._case = case
         self._launcher = launcher
         self._limits = limits
         self._kernel_kills = count_kernel_kills()
         self._started = time.monotonic()
-        self._idle = 0.0  # seconds for which it waited for the other
+        self._idle = 0.0  # seconds spent waiting for the other
         self._idle_since = math.inf
         self._answer: LastReply | None = None
         self._killed: Ending | None = None
@@ -89,45 +89,45 @@ class Player:
         self.phase: str = PHASES[0]
         self.each: float | None = None
         self.took: float | None = None
-        self.code = Code()
+        self.code = CodeOrigin()
         self.worker = launcher.launch(job)
         self._memory = MemoryWatch(self.worker.pid, limits.memory)
 
     @property
     def is_over(self) -> bool:
-        """Whether the worker has answered for good, or is gone."""
+        """Return whether the worker has sent its last reply, or has exited."""
         return self._answer is not None or self.worker.exit_code is not None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it waits for its first turn."""
+        """Return whether it waits for its first turn."""
         return self.each is not None and not self.is_over
 
     def watched(self) -> list[int]:
-        """The descriptors on which something may come."""
-        open_line = [self.worker.channel.fileno()] if self._closed_at == math.inf else []
-        return open_line + ([] if self.worker.log_ended else [self.worker.log])
+        """Return the descriptors to wait on."""
+        channel = [self.worker.channel.fileno()] if self._closed_at == math.inf else []
+        return channel + ([] if self.worker.log_ended else [self.worker.log])
 
     def listen(self) -> None:
-        """Take what has come, note whether it has ended, and end it if it has used up its time or its memory."""
+        """Read replies and output, record whether it has exited, and kill it if it exceeds its limits."""
         self._launcher.poll()
         self.worker.read_log()
         self._read()
-        self._guard()
+        self._enforce_limits()
 
     def _read(self) -> None:
         if self._closed_at == math.inf:
             replies, closed = self.worker.read_replies()
             for reply in replies:
-                self._hear(reply)
+                self._handle(reply)
             self._closed_at = time.monotonic() if closed else math.inf
 
-    def _hear(self, reply: Reply) -> None:
+    def _handle(self, reply: Reply) -> None:
         if isinstance(reply, PhaseReply):
             self.phase = reply.phase
         elif isinstance(reply, TurnReady):
             self.each = reply.each
-            self.code = code_of(reply)
+            self.code = origin_of_reply(reply)
             self._idle_since = time.monotonic()
         elif isinstance(reply, TurnTaken):
             self.took = reply.took
@@ -135,9 +135,9 @@ class Player:
         elif is_last(reply):
             self._answer = reply
         elif isinstance(reply, Malformed) and reply.kind in {"each", "took"}:
-            self._answer = reply  # no turn of such a worker can be trusted
+            self._answer = reply  # the turns of such a worker cannot be trusted
 
-    def _guard(self) -> None:
+    def _enforce_limits(self) -> None:
         now = time.monotonic()
         if self.is_over:
             return
@@ -146,7 +146,7 @@ class Player:
                 self.worker.kill()
         elif now - self._closed_at > _EXIT_WAIT:
             self._killed = Ending(
-                "worker_died", "the worker's channel was closed, so that no result can come", now
+                "worker_died", "the worker's channel was closed before it sent a result", now
             )
         elif min(now, self._idle_since) - self._started - self._idle > self._limits.timeout:
             self.worker.show_stacks()
@@ -155,16 +155,16 @@ class Player:
             self._killed = Ending(out_of_memory_status(self.phase), excess, now)
 
     def give_turn(self, calls: int) -> None:
-        """Let it make so many calls; none means that it may end."""
+        """Let it make this many calls; 0 lets it finish."""
         self.took = None
         self._idle += max(0.0, time.monotonic() - self._idle_since)
         self._idle_since = math.inf
         self.worker.send(MakeCalls(calls))
 
     def end(self) -> Outcome:
-        """How it ended; what is left of its process goes."""
+        """Kill what is left of its process; return its outcome."""
         self.worker.kill()
-        self._read()  # what it said before it ended
+        self._read()  # replies sent before it exited
         outcome = make_outcome(
             self._case,
             self._answer,
@@ -179,17 +179,17 @@ class Player:
         return outcome
 
     def drop(self) -> None:
-        """End it without asking how."""
+        """Kill it without an outcome."""
         self.worker.kill()
         self.worker.close()
 
 
-def play_pair(
-    start: Sequence[Callable[[], Player]], chance: random.Random, case: Case, watcher: Watcher
-) -> Played:
-    """Start a worker of A and one of B, in an order that chance decides, and have them take turns if both come so far."""
+def measure_pair(
+    start: Sequence[Callable[[], PairWorker]], chance: random.Random, case: Case, watcher: Watcher
+) -> PairResult:
+    """Start a worker of A and one of B in random order, and let them take turns if both get ready."""
     order = [0, 1] if chance.random() < 0.5 else [1, 0]
-    players: dict[int, Player] = {}
+    players: dict[int, PairWorker] = {}
     try:
         for side in order:
             players[side] = start[side]()
@@ -203,22 +203,22 @@ def play_pair(
             each.give_turn(0)
         _wait_until(pair, lambda: all(each.is_over for each in pair), case, watcher)
         outcomes = (players.pop(0).end(), players.pop(1).end())
-        return Played((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
+        return PairResult((times[0], times[1]), outcomes, (pair[0].code, pair[1].code))
     finally:
         for each in players.values():
             each.drop()
 
 
 def _take_turns(
-    pair: tuple[Player, Player], chance: random.Random, case: Case, watcher: Watcher
+    pair: tuple[PairWorker, PairWorker], chance: random.Random, case: Case, watcher: Watcher
 ) -> list[tuple[float, ...]]:
-    """Exchanges of one turn each, with the same number of calls, in an order that chance decides anew every time."""
+    """Measure exchanges of one turn each, with the same number of calls, each in random order."""
     fastest = min(each.each or TURN for each in pair)
     calls = max(1, min(MOST_CALLS, round(TURN / fastest)))
     exchanges: list[tuple[float, float]] = []
     began = time.monotonic()
     while len(exchanges) < SETTLING_EXCHANGES + MOST_EXCHANGES and (
-        time.monotonic() - began < LONGEST_PLAY or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
+        time.monotonic() - began < LONGEST_PAIR or len(exchanges) < SETTLING_EXCHANGES + FEWEST_EXCHANGES
     ):
         for side in (0, 1) if chance.random() < 0.5 else (1, 0):
             if not _take_turn(pair[side], calls, case, watcher):
@@ -227,17 +227,17 @@ def _take_turns(
     return [tuple(side) for side in zip(*exchanges[SETTLING_EXCHANGES:], strict=True)]
 
 
-def _take_turn(player: Player, calls: int, case: Case, watcher: Watcher) -> bool:
-    """One turn of one worker; says whether it came to its end."""
+def _take_turn(player: PairWorker, calls: int, case: Case, watcher: Watcher) -> bool:
+    """Give one worker a turn; return whether it completed it."""
     player.give_turn(calls)
     _wait_until((player,), lambda: player.took is not None or player.is_over, case, watcher)
     return player.took is not None
 
 
 def _wait_until(
-    players: Sequence[Player], condition: Callable[[], bool], case: Case, watcher: Watcher
+    players: Sequence[PairWorker], condition: Callable[[], bool], case: Case, watcher: Watcher
 ) -> None:
-    """Listen to workers until a condition holds; they end if they take too long, so that it will."""
+    """Read from workers until a condition holds; workers that exceed their limits are killed, so it always will."""
     phase = ""
     while not condition():
         with selectors.DefaultSelector() as selector:
@@ -247,7 +247,7 @@ def _wait_until(
         for player in players:
             player.listen()
         if len(players) == 1:
-            continue  # it is timed, and nothing else should happen meanwhile
+            continue  # it is being timed: do nothing else
         if players[0].phase != phase:
             phase = players[0].phase
             watcher.entered(case, phase)

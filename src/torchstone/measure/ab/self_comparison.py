@@ -1,4 +1,4 @@
-"""How good the verdicts of 'torchstone ab' are here: comparisons of a side with itself, with nothing added and with real work added."""
+"""Test the verdicts of 'torchstone ab' on this machine: compare a side with itself, without and with added work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchstone.core.vocabulary import Verdict
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner, make_contests
 from torchstone.measure.ab.sides import Side
-from torchstone.measure.supervisor import Limits, Watcher
+from torchstone.measure.supervisor import Watcher, WorkerLimits
 
 SLOWER, FASTER, SAME = Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SAME
 
@@ -46,7 +46,7 @@ class SelfComparison(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """All comparisons with the same work added: how many were called what, and how long a verdict took."""
+    """All comparisons with the same added work: counts of verdicts, and the median time to a verdict."""
 
     slow_down: float
     tries: int
@@ -60,29 +60,32 @@ class Score(Struct, frozen=True):
 
     @property
     def false_alarms(self) -> int:
-        """With nothing added: how often a change was seen all the same."""
+        """Return how often a change was reported; false alarms if nothing was added."""
         return self.slower + self.faster
 
     @property
     def most_false(self) -> float:
-        """The share of false alarms that is not exceeded, with 95 % confidence."""
+        """Return the upper 95 % confidence limit of the false alarm rate."""
         return upper_limit(self.false_alarms, self.tries)
 
     @property
     def least_caught(self) -> float:
-        """The share of slow-downs like this that are caught at least, with 95 % confidence."""
+        """Return the lower 95 % confidence limit of the share of detected slow-downs."""
         return lower_limit(self.slower, self.tries)
 
 
-def try_verdicts(
+def compare_with_itself(
     sides: Sequence[Side],
     settings: AbSettings,
     shares: Sequence[float],
     repeat: int,
-    limits: Limits,
+    limits: WorkerLimits,
     watcher: Watcher,
 ) -> Generator[SelfComparison, None, None]:
-    """Compare a side with itself, over and over: every case, with each of these shares of work added; ``settings.budget`` is that of one comparison."""
+    """Compare a side with itself repeatedly: every case, with each of these shares of added work.
+
+    ``settings.budget`` is that of one comparison.
+    """
     chance = random.Random(settings.seed)  # noqa: S311  (orders, not secrets)
     for _ in range(repeat):
         for share in shares:
@@ -94,11 +97,11 @@ def try_verdicts(
 
 
 def _decide(contest: Contest, runner: PairRunner) -> SelfComparison:
-    """One comparison, from its first pair to its verdict, or to the end of its budget."""
+    """Measure pairs of one comparison until its verdict, or the end of its budget."""
     began = time.monotonic()
     while not contest.verdict:
         if time.monotonic() - began < runner.settings.budget or contest.is_in_doubt:
-            runner.play(contest)
+            runner.measure(contest)
         else:
             contest.give_up()
     effect = contest.effect
@@ -116,7 +119,7 @@ def _decide(contest: Contest, runner: PairRunner) -> SelfComparison:
 
 
 def score(tried: Sequence[SelfComparison]) -> list[Score]:
-    """What came of all comparisons, by the work that was added; what could not be measured at all is left out."""
+    """Return the scores by added work; comparisons without a measured pair are left out."""
     scores = []
     for share in dict.fromkeys(each.slow_down for each in tried):
         own = [each for each in tried if each.slow_down == share and each.pairs]

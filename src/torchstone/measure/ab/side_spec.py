@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.errors import UsageError
+from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.redaction import is_hidden, redact, was_redacted
 from torchstone.worker import worker_environment
+
+Value = TypeVar("Value")
 
 KEYS = "rev=REVISION, python=INTERPRETER, env:NAME=VALUE, backend=NAME, mode=COMPILE_MODE, option:NAME=VALUE"
 
 
-class Spec(Struct, frozen=True):
-    """What was set for one side; an unspecified setting leaves things as they are."""
+class SideSpec(Struct, frozen=True):
+    """The settings of one side; unspecified ones keep their defaults."""
 
     revision: str = ""
     python: str = ""
@@ -29,11 +32,11 @@ class Spec(Struct, frozen=True):
     texts: tuple[str, ...] = ()
 
 
-def parse_spec(option: str, texts: Sequence[str]) -> Spec:
+def parse_side_spec(option: str, texts: Sequence[str]) -> SideSpec:
     """Parse the values of a repeated ``KEY=VALUE`` option."""
     single: dict[str, str] = {}
     variables: dict[str, str] = {}
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     for text in texts:
         if not text.strip():
             continue
@@ -57,7 +60,7 @@ def parse_spec(option: str, texts: Sequence[str]) -> Spec:
         raise UsageError(
             f"{option}: mode and option exclude each other in torch.compile", advice="leave one out"
         )
-    return Spec(
+    return SideSpec(
         single.get("rev", ""),
         single.get("python", ""),
         tuple(variables.items()),
@@ -76,7 +79,7 @@ _SECRET_NAME = re.compile(r"PASS|PWD|PIN\b|TOKEN|KEY|SECRET|AUTH|CREDENTIAL", re
 
 
 def _without_secret(text: str, name: str = "") -> str:
-    """What was said, as it may be shown and kept. Of a variable that is not known to be a setting: only a switch, or a short number of one that is not called a password or the like."""
+    """Return the text without secrets. The value of an unknown variable is shown only if it is a switch or a short number, and the name does not suggest a secret."""
     key, _, value = text.partition("=")
     kind, _, variable = key.partition(":")
     name = name or (variable if kind == "env" else "")
@@ -85,7 +88,7 @@ def _without_secret(text: str, name: str = "") -> str:
     return f"{key}={shown_value(name, value)}"
 
 
-def _set_once(values: dict[str, Any], name: str, value: Any, option: str) -> None:  # noqa: ANN401  (any JSON value)
+def _set_once(values: dict[str, Value], name: str, value: Value, option: str) -> None:
     if name in values:
         raise UsageError(f"{option}: {name} is given twice")
     values[name] = value
@@ -98,18 +101,26 @@ def _read_value(text: str) -> Any:  # noqa: ANN401  (any JSON value)
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
-_THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # torch is told how many, whatever these say
+_THREADS = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # overridden: torch is given the number of threads
 
 
 def _check_variables(variables: dict[str, str], option: str) -> None:
     for name, value in variables.items():
         if is_hidden(value) or was_redacted(value):
-            raise UsageError(f"{option} env:{name}={value}: its value was not kept", advice="give it again")
-        if name in _THREADS:
-            advice = "use --threads, which both sides have"
-            raise UsageError(f"{option}: {name} would not change anything: --threads does", advice=advice)
-        if name in worker_environment.OWN and name != "PYTHONPATH":
-            advice = "use --compile-threads" if "THREADS" in name else "torchstone gives every side its own"
             raise UsageError(
-                f"{option}: {name} cannot be chosen, for torchstone sets it for its workers", advice=advice
+                f"{option} env:{name}={value}: its value was not saved", advice="give the value again"
+            )
+        if name in _THREADS:
+            advice = "use --threads, which applies to both sides"
+            raise UsageError(
+                f"{option}: {name} has no effect; --threads sets the number of threads", advice=advice
+            )
+        if name in worker_environment.OWN and name != "PYTHONPATH":
+            advice = (
+                "use --compile-threads"
+                if "THREADS" in name
+                else "torchstone sets it separately for every side"
+            )
+            raise UsageError(
+                f"{option}: {name} cannot be set, because torchstone sets it for its workers", advice=advice
             )

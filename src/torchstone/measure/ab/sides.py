@@ -1,4 +1,4 @@
-"""The two sides of an A/B measurement: what makes each of them what it is, and where its workers run."""
+"""The two sides of an A/B measurement: their code, settings and environment, and where their workers run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run
 from torchstone.measure.ab.changed_files import Changes, find_changes
-from torchstone.measure.ab.side_spec import Spec
+from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.ab.worktrees import GIT_TIMEOUT, remove_worktree, sweep_worktrees, worktree_name
 from torchstone.measure.code.git import ask_git
 from torchstone.measure.measuring import make_job, settings_of_run
-from torchstone.measure.runner import Request, prepare_run
+from torchstone.measure.runner import PlanRequest, prepare_run
 from torchstone.measure.session import Session
 from torchstone.measure.targets import hash_file
 from torchstone.worker import worker_environment
@@ -42,15 +43,15 @@ print(json.dumps({"version": platform.python_version(), "tuple": sys.version_inf
 """
 
 
-class Tree(Struct, frozen=True):
-    """A worktree: where it is, of which repository, at which commit."""
+class Worktree(Struct, frozen=True):
+    """A git worktree: its path, its repository, and its commit."""
 
     path: str
     root: str
     commit: str
 
     def place(self, path: str) -> str:
-        """Where a path is in this tree, if it is below the repository; else the path itself."""
+        """Return the corresponding path in this worktree, if the path is in the repository; else the path itself."""
         real = os.path.realpath(path)
         if real != self.root and not real.startswith(self.root + os.sep):
             return path
@@ -58,26 +59,26 @@ class Tree(Struct, frozen=True):
 
 
 def find_commit(revision: str) -> tuple[str, str]:
-    """The repository around the working folder, and the commit that a revision is there."""
+    """Return the repository around the working folder, and the commit of a revision."""
     root = ask_git(["rev-parse", "--show-toplevel"]).out.strip()
     if not root:
-        raise UsageError(f"rev={revision}: this folder is in no git repository")
+        raise UsageError(f"rev={revision}: this folder is not in a git repository")
     root = os.path.realpath(root)
     commit = ask_git(["rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], root).out.strip()
     if not commit:
         raise UsageError(
-            f"rev={revision}: {root} has no such revision", advice="'git log' shows what there is"
+            f"rev={revision}: {root} has no such revision", advice="list the revisions: 'git log'"
         )
     return root, commit
 
 
 @contextlib.contextmanager
-def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
-    """A worktree of the repository around the working folder, at a revision; it is removed in the end."""
+def check_out(revision: str, scratch: Scratch) -> Iterator[Worktree]:
+    """Check out a revision of the repository around the working folder as a worktree; remove it afterwards."""
     root, commit = find_commit(revision)
     path = worktree_name(scratch.path, commit)
     try:
-        # If we are killed meanwhile, git goes on writing there: it holds the lock too.
+        # git inherits the lock: if this process is killed, git still writes there.
         made = ask_git(["worktree", "add", "--detach", path, commit], root, GIT_TIMEOUT, keep=(scratch.lock,))
         if made.code != 0:
             is_partial = "promisor remote" in made.err
@@ -86,13 +87,13 @@ def check_out(revision: str, scratch: Scratch) -> Iterator[Tree]:
             )
             problem = f"rev={revision}: git cannot check it out: {made.err.strip()}"
             raise UsageError(problem, advice=advice if is_partial else "")
-        yield Tree(path, root, commit)
+        yield Worktree(path, root, commit)
     finally:
         remove_worktree(root, path)
 
 
 def find_python(place: str, option: str) -> World:
-    """The interpreter that is meant by a file, a virtual environment's folder or a command, if torchstone's workers can run in it."""
+    """Find the interpreter of a file, virtual environment or command; raise UsageError if workers cannot run in it."""
     inside = [os.path.join(place, "bin", "python"), os.path.join(place, "Scripts", "python.exe")]
     named = (
         next((path for path in inside if os.path.exists(path)), "")
@@ -100,38 +101,41 @@ def find_python(place: str, option: str) -> World:
         else shutil.which(place)
     )
     if not named:
-        raise UsageError(f"{option} python={place}: there is no such interpreter or virtual environment")
+        raise UsageError(f"{option} python={place}: no such interpreter or virtual environment")
     python = os.path.abspath(named)
     answer = ask([python, "-I", "-c", _ABOUT_PYTHON], _PYTHON_TIMEOUT)
     try:
         about = json.loads(answer.out)
     except ValueError:
-        said = (answer.err.strip() or answer.out.strip()).rpartition("\n")[2]
-        raise UsageError(f"{option} python={place}: it does not start: {said or 'it says nothing'}") from None
+        message = (answer.err.strip() or answer.out.strip()).rpartition("\n")[2]
+        raise UsageError(
+            f"{option} python={place}: it does not start: {message or 'no error message'}"
+        ) from None
     if tuple(about["tuple"]) < OLDEST_PYTHON:
         raise UsageError(
             f"{option} python={place}: it is Python {about['version']}", advice="workers need 3.11 or later"
         )
     if not about["torch"]:
         raise UsageError(
-            f"{option} python={place}: it has no torch", advice=f"install it: {python} -m pip install torch"
+            f"{option} python={place}: torch is not installed",
+            advice=f"install it: {python} -m pip install torch",
         )
     return World(python, about["version"], about["torch"])
 
 
 class Side:
-    """One side: its session, and what its workers are told.
+    """One side: its session and the jobs of its workers.
 
-    ``code`` is the repository and where its code lies for this side, if the sides differ in that.
+    ``code`` is the repository and where this side's code is, if the sides differ in code.
     """
 
     def __init__(
         self,
         name: str,
-        spec: Spec,
-        request: Request,
+        spec: SideSpec,
+        request: PlanRequest,
         session: Session,
-        tree: Tree | None,
+        tree: Worktree | None,
         code: CodeTree | None = None,
     ) -> None:
         self.name = name
@@ -144,12 +148,12 @@ class Side:
 
     @property
     def benchmark_files(self) -> list[str]:
-        """The files of benchmarks, where they really are."""
+        """Return the real paths of the benchmark files."""
         sources = self._request.targets.sources.values()
-        return [os.path.realpath(source["path"]) for source in sources if source["kind"] == "file"]
+        return [os.path.realpath(source.path) for source in sources if source.is_file]
 
     def load(self) -> Run:
-        """Load torch and look at what this side has to measure."""
+        """Load torch, survey, and plan what this side measures."""
         self.session.start_workers(list(self._request.targets.sources.values()), self._request.axes.devices)
         self.run = prepare_run(self._request, self.session)
         self._settings = settings_of_run(
@@ -158,7 +162,7 @@ class Side:
         return self.run
 
     def job(self, case: Case, number: int, cores: Sequence[int], *, fresh: bool) -> MeasureJob:
-        """What a worker of this side is told: to find what others of it have compiled for this case, unless it is to start ``fresh``."""
+        """Return the job of a worker of this side; it reuses this side's compile cache of the case, unless ``fresh``."""
         self.session.prime(case)
         folder = os.path.join(self.session.scratch, f"case-{number}")
         if fresh:
@@ -176,23 +180,23 @@ class Side:
         return replace(job, environment=environment, pair=pair)
 
     def forget(self, number: int) -> None:
-        """Remove what was compiled for a case."""
+        """Remove the compile cache of a case."""
         worker_environment.remove_case_folder(self.session.scratch, number)
 
 
 @contextlib.contextmanager
 def open_sides(
-    specs: Sequence[Spec], request: Request, tell: Callable[[str], None]
+    specs: Sequence[SideSpec], request: PlanRequest, tell: Callable[[str], None]
 ) -> Iterator[tuple[Side, Side]]:
-    """A and B, each with all that it needs: a worktree, an interpreter, variables; nothing of it is left behind.
+    """Open A and B with their worktree, interpreter and variables, and clean up afterwards.
 
-    Where both are the same commit, they share its worktree: sides that differ in no file look for none in different places.
+    Sides at the same commit share a worktree, so that equal files have equal paths.
     """
     with _closed_undisturbed() as stack:
         sweep_worktrees(os.curdir)
         scratch = stack.enter_context(_scratch())
         folder = scratch.path
-        trees: dict[str, Tree] = {}
+        trees: dict[str, Worktree] = {}
         revision = next((spec.revision for spec in specs if spec.revision), "")
         root = find_commit(revision)[0] if revision else ""
         sides = []
@@ -211,7 +215,7 @@ def open_sides(
 
 
 def changes_between(sides: Sequence[Side]) -> Changes:
-    """The files in which the code of two sides differs; none where it is the same folder for both."""
+    """Return the files that differ between the code of two sides; none if both use the same folder."""
     tree = next((side.tree for side in sides if side.tree), None)
     if tree is None:
         return Changes()
@@ -226,15 +230,15 @@ def changes_between(sides: Sequence[Side]) -> Changes:
     return find_changes(tree.root, commits[0], commits[1], benchmarks, are_all=specs[0] == specs[1])
 
 
-def forked_alone(sides: Sequence[Side]) -> list[Side]:
-    """The sides whose workers are forked although the other's cannot be: a forked process is not quite like a spawned one, and that is not what is to be measured."""
+def sides_to_spawn(sides: Sequence[Side]) -> list[Side]:
+    """Return the sides that fork workers while the other cannot: forked and spawned processes differ, which would bias the result."""
     starts = {side.session.launcher.start for side in sides}
     return [side for side in sides if side.session.launcher.start == "fork"] if len(starts) > 1 else []
 
 
 @contextlib.contextmanager
 def _closed_undisturbed() -> Iterator[contextlib.ExitStack]:
-    """All that is opened here is closed to the end, however often Ctrl-C is pressed meanwhile."""
+    """Close everything that was opened, even if Ctrl-C is pressed repeatedly."""
     stack = contextlib.ExitStack()
     try:
         yield stack
@@ -252,10 +256,11 @@ def _scratch() -> Iterator[Scratch]:
         scratch.remove()
 
 
-def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = "") -> World:
-    """Where the workers of a side run. Other code and other interpreters find torchstone through a folder that has a link to it, and nothing else: in its own lies this environment's torch.
+def _world(name: str, spec: SideSpec, tree: Worktree | None, folder: str, root: str = "") -> World:
+    """Return where the workers of a side run.
 
-    ``root`` is the repository whose code, as it lies there, is compared with that of a revision.
+    Other code and interpreters import torchstone through a folder with only a link to it, because the installed folder also
+    contains this environment's torch. ``root`` is the repository whose working tree is compared with a revision.
     """
     root = tree.path if tree else root
     world = find_python(spec.python, f"--{name.lower()}") if spec.python else World()
@@ -277,8 +282,8 @@ def _world(name: str, spec: Spec, tree: Tree | None, folder: str, root: str = ""
     return World(world.python, world.version, world.torch, tuple(variables.items()), path)
 
 
-def _request(spec: Spec, request: Request, tree: Tree | None) -> Request:
-    """What is asked of this side: the same benchmarks, from its own tree, compiled as it says."""
+def _request(spec: SideSpec, request: PlanRequest, tree: Worktree | None) -> PlanRequest:
+    """Return the request of this side: the same benchmarks, from its own worktree, with its compile options."""
     settings, axes = request.settings, request.axes
     if tree:
         sources = {name: _in_tree(source, tree, spec.revision) for name, source in settings.sources.items()}
@@ -296,24 +301,24 @@ def _request(spec: Spec, request: Request, tree: Tree | None) -> Request:
     return structs.replace(request, settings=settings, axes=axes, targets=targets)
 
 
-def _in_tree(source: dict[str, str], tree: Tree, revision: str) -> dict[str, str]:
-    """A source as it is in the worktree: a file that the revision does not have could only be measured with code of another one."""
-    if source["kind"] != "file":
+def _in_tree(source: BenchmarkSource, tree: Worktree, revision: str) -> BenchmarkSource:
+    """Return the source in the worktree; raise InputError for a file that the revision does not have."""
+    if not source.is_file:
         return source
-    path = tree.place(source["path"])
+    path = tree.place(source.path)
     if not os.path.exists(path):
         raise InputError(
             f"this file is not in the revision {revision}",
-            path=source["path"],
-            advice="commit it, or keep it outside of the repository: then both sides use the same",
+            path=source.path,
+            advice="commit it, or keep it outside the repository, so that both sides use the same file",
         )
-    return {**source, "path": path, "hash": hash_file(path)}
+    return replace(source, path=path, hash=hash_file(path))
 
 
 def choose_cores(device: str, threads: int) -> list[int]:
-    """The cores that both sides are timed on: as many as there are threads, the last ones, for the first has most of the interrupts.
+    """Choose the cores that both sides are timed on: one per thread, the last ones, because the first handles most interrupts.
 
-    None for an accelerator, whose driver has threads of its own.
+    Empty for an accelerator, whose driver has its own threads.
     """
     if device.partition(":")[0] != "cpu" or not sys.platform.startswith("linux"):
         return []

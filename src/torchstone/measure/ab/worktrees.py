@@ -1,4 +1,4 @@
-"""Worktrees of our own in somebody's repository: removing one, and those that a killed command has left; no other is ever touched."""
+"""Remove worktrees that torchstone added to a repository, including those left by killed commands; no others are touched."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torchstone.worker.scratch import is_ours, lock_abandoned, remove_entry, rem
 
 GIT_TIMEOUT = 300.0
 _LEFT_ALONE = 24 * 3600.0
-"""Seconds that an entry is left alone whose folder cannot be seen from here: it may be in the temporary folder of a container."""
+"""Seconds before an entry with a missing folder is removed: the folder may be inside a container."""
 
 
 def worktree_name(scratch: str, commit: str) -> str:
-    """The folder of a worktree in a scratch folder. Git names its entry in the repository likewise, which then says whose it is."""
+    """Return the folder of a worktree in a scratch folder. Git gives its entry in the repository the same name, which identifies it."""
     return os.path.join(os.path.realpath(scratch), f"{os.path.basename(scratch)}-{commit[:12]}")
 
 
 def remove_worktree(root: str, path: str) -> None:
-    """Remove a worktree, also one that git was stopped while making."""
+    """Remove a worktree, even one that git did not finish creating."""
     with ignoring_interrupts():
         if ask_git(["worktree", "remove", "--force", "--force", path], root, GIT_TIMEOUT).code == 0:
             return
@@ -50,7 +50,7 @@ def _sweep_entry(entry: str) -> None:
 
 
 def _entries(folder: str) -> list[str]:
-    """What the repository around a folder keeps about worktrees that were made by torchstone on this machine."""
+    """Return the entries of worktrees that torchstone created on this machine, in the repository around a folder."""
     answer = ask_git(["rev-parse", "--git-common-dir"], folder)
     base = os.path.join(os.path.abspath(folder), answer.out.strip(), "worktrees")
     if answer.code != 0 or not os.path.isdir(base):

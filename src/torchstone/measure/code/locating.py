@@ -1,4 +1,4 @@
-"""Where a module would be imported from, and whether it is installed, without importing or executing anything."""
+"""Find where a module would be imported from, and whether it is installed, without executing anything."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _OF_TORCH = frozenset({"torch_dynamo_backends", "torch.backends"})
 
 
 def installed_path() -> list[str]:
-    """Where modules are searched for whatever is measured: not beside the script that was started, nor in the current folder."""
+    """Return the search path of installed modules: without the started script's folder and the current folder."""
     own = sys.path if sys.flags.safe_path else sys.path[1:]
     here = os.path.realpath(os.getcwd())
     return [each for each in own if each and os.path.realpath(each) != here]
 
 
 def is_installed_suite(name: str) -> bool:
-    """Whether an installed package offers a suite of this name."""
+    """Return whether an installed package provides a suite of this name."""
     return any(
         entry.group == ENTRY_POINTS and entry.name == name
         for distribution in metadata.distributions(path=installed_path())
@@ -32,7 +32,7 @@ def is_installed_suite(name: str) -> bool:
 
 
 class Located(Struct, frozen=True):
-    """The files that importing a module would execute, outermost package first, and whether they are installed; ``is_complete`` is false if the module was not found."""
+    """The files that importing a module would execute, outermost package first; ``is_complete`` is false if the module was not found."""
 
     files: tuple[str, ...]
     is_installed: bool
@@ -40,7 +40,7 @@ class Located(Struct, frozen=True):
 
 
 def locate(name: str, folder: str) -> Located:
-    """Where a module would be imported from by a worker, which searches ``folder`` after everything that is installed."""
+    """Find where a worker would import a module from; it searches ``folder`` after installed modules."""
     found = _walk(name, installed_path())
     if found.files:
         return structs.replace(found, is_installed=True)
@@ -48,7 +48,7 @@ def locate(name: str, folder: str) -> Located:
 
 
 def _walk(name: str, search: Sequence[str]) -> Located:
-    """The packages around a module one after the other, as the import system would look for them."""
+    """Find a module and its packages, outermost first, as the import system would."""
     files: list[str] = []
     full = ""
     for part in name.split("."):
@@ -63,7 +63,7 @@ def _walk(name: str, search: Sequence[str]) -> Located:
 
 
 def _find(parent: str, part: str, search: Sequence[str]) -> ModuleSpec | None:
-    """How a module of a package is found, or a top-level one: those may be built in, frozen, or offered by an installed finder."""
+    """Return the spec of a module; a top-level one may also be built in, frozen, or found by an installed finder."""
     name = f"{parent}.{part}".lstrip(".")
     spec = PathFinder.find_spec(name, search) if search else None
     if parent or (spec is not None and spec.origin is not None):
@@ -73,7 +73,7 @@ def _find(parent: str, part: str, search: Sequence[str]) -> ModuleSpec | None:
 
 
 def extends_torch(name: str) -> bool:
-    """Whether a module belongs to an installed package that registers a backend of torch.compile or a device with torch, which torch would import anyway."""
+    """Return whether a module is in an installed package that registers a backend or device with torch, which torch imports anyway."""
     top = name.partition(".")[0]
     return any(
         entry.group in _OF_TORCH and entry.value.partition(":")[0].partition(".")[0].strip() == top

@@ -1,4 +1,4 @@
-"""The code under test: what git says about a folder."""
+"""Read the revision of the code under test from git."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torchstone.measure.code.git import ask_git
 
 
 def read_revision(folder: str, label: str = "") -> Revision:
-    """Commit, branch and whether tracked files were changed; only the label where there is no git or no repository.
+    """Return commit, branch and whether tracked files have changes; only the label without git or a repository.
 
-    Files that git does not know count as no change. A repository too large to look through in a few seconds has ``dirty`` None.
+    Untracked files do not count as changes. ``dirty`` is None if git status takes longer than a few seconds.
     """
     status = [
         "--no-optional-locks",
@@ -27,7 +27,7 @@ def read_revision(folder: str, label: str = "") -> Revision:
 
 
 def _parse(text: str, label: str) -> Revision:
-    """Read git's status: lines that start with ``#`` describe the branch, every other is a change."""
+    """Parse git status: lines that start with ``#`` describe the branch, all others are changes."""
     lines = text.splitlines()
     head = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ") and " " in line[2:])
     commit, branch = head.get("branch.oid", ""), head.get("branch.head", "")

@@ -1,18 +1,19 @@
-"""The facts that a diagnosis is made from: frozen records, with None for what is not known."""
+"""Facts about a machine, for the diagnosis; None means unknown."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
+from torchstone.core.run_settings import JsonObject
 from torchstone.worker.probes.counting.perf_events import CounterProblem
 
 GIB = 1 << 30
 
 
 class TorchFacts(Struct, frozen=True):
-    """Whether torch can be imported: its version and the seconds that took, or what went wrong."""
+    """Result of importing torch: its version and the seconds it took, or the error."""
 
     version: str | None = None
     seconds: float = 0.0
@@ -21,9 +22,9 @@ class TorchFacts(Struct, frozen=True):
 
 
 class Accelerator(Struct, frozen=True):
-    """One device. ``usable`` says that torch sees it; ``processes`` are other ones on it; clocks are in MHz, memory in bytes.
+    """One device. ``usable``: torch sees it; ``processes``: other processes that use it; clocks are in MHz, memory in bytes.
 
-    ``slowed`` are the reasons for which it runs below its clock; ``clock_set`` says that somebody has set the clock.
+    ``slowed`` are the reasons for throttling; ``clock_set``: the clock was set by a user.
     """
 
     index: int
@@ -38,7 +39,7 @@ class Accelerator(Struct, frozen=True):
 
 
 class Noise(Struct, frozen=True):
-    """How far repeats of fixed work lie from their median, as a share of it: half of them, and 95 % of them."""
+    """Relative deviation of repeats of fixed work from their median: its median and its 95th percentile."""
 
     CALM: ClassVar[float] = 0.02
     WILD: ClassVar[float] = 0.10
@@ -48,12 +49,12 @@ class Noise(Struct, frozen=True):
     p95: float
 
 
-class Facts(Struct, frozen=True, kw_only=True):
-    """A machine as a diagnosis sees it. Bytes, seconds and shares are plain numbers.
+class MachineFacts(Struct, frozen=True, kw_only=True):
+    """Facts about a machine, in bytes, seconds and shares.
 
-    ``cores`` are those that may be used; ``load`` is how many of them other work used while we looked, ``stolen`` the share of time that the
-    hypervisor withheld. ``counters`` are those of the instructions probe, the best first, each with the problem that prevents its use, if any;
-    ``counter`` is the one that is taken unless another is asked for. ``turbo_switch`` is the file that turns turbo off.
+    ``cores`` may be used by this process; ``load`` is how many of them other processes used during the inspection, ``stolen`` the
+    share of time that the hypervisor withheld. ``counters`` are those of the instructions probe, best first, each with why it
+    cannot be used, if so; ``counter`` is the default one. ``turbo_switch`` is the file that turns turbo off.
     """
 
     system: str = "Linux"
@@ -86,3 +87,9 @@ class Facts(Struct, frozen=True, kw_only=True):
     randomized: bool | None = None
     accelerators: tuple[Accelerator, ...] = ()
     noise: Noise | None = None
+
+    def to_mapping(self) -> JsonObject:
+        """Return the facts as JSON; a counter has the text of its problem, empty if it can be used."""
+        found: JsonObject = to_builtins(self)
+        counters = {name: str(problem or "") for name, problem in self.counters.items()}
+        return found | {"counters": counters}

@@ -1,20 +1,21 @@
-"""Gathers the facts that a diagnosis is made from. torch is asked in a process of its own: this one never imports it."""
+"""Collect facts about the machine for the diagnosis. torch is imported only in a separate process."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
 import sys
 import sysconfig
 import tempfile
-from typing import Any
+from collections.abc import Sequence
+
+from msgspec import DecodeError, Struct, json
 
 from torchstone.core.errors import printable
 from torchstone.core.text.safe_text import summarise_error
-from torchstone.measure.doctor.facts import Accelerator, Facts, TorchFacts
-from torchstone.measure.doctor.noise import clock_step, watch
+from torchstone.measure.doctor.facts import Accelerator, MachineFacts, TorchFacts
+from torchstone.measure.doctor.noise import clock_step, measure_noise_and_load
 from torchstone.worker.machine import hardware
 from torchstone.worker.machine.accelerators import read_nvidia, read_nvidia_processes, read_nvidia_reasons
 from torchstone.worker.machine.external_programs import ask
@@ -32,7 +33,8 @@ began = time.perf_counter()
 try:
     import torch
 except Exception as error:
-    print("\\n" + json.dumps({"error": f"{type(error).__name__}: {error}"}))
+    missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+    print("\\n" + json.dumps({"error": f"{type(error).__name__}: {error}", "missing": missing}))
     raise
 seconds = time.perf_counter() - began
 from torchstone.worker.machine.recorded_environment import probe_environment
@@ -45,17 +47,40 @@ _SLOWED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "too hot", 0x80: "p
 _CLOCK_SET = 0x02
 
 
-def inspect_machine(python: str = sys.executable) -> Facts:
-    """Look at everything. Takes about a second, and the time to import torch."""
-    torch, environment = ask_torch(python)
+class SeenAccelerator(Struct, frozen=True):
+    """An accelerator as torch sees it."""
+
+    index: int
+    name: str | None = None
+    memory: int | None = None
+    uuid: str | None = None
+
+
+class _SeenEnvironment(Struct, frozen=True):
+    versions: dict[str, str | None] = {}
+    accelerators: tuple[SeenAccelerator, ...] = ()
+
+
+class _TorchReport(Struct, frozen=True):
+    """The line that the program prints: what torch sees, or the error of importing it."""
+
+    seconds: float = 0.0
+    environment: _SeenEnvironment = _SeenEnvironment()
+    error: str = ""
+    missing: bool = False
+
+
+def inspect_machine(python: str = sys.executable) -> MachineFacts:
+    """Collect all facts. Takes about a second, plus the time to import torch."""
+    torch, seen = ask_torch(python)
     compiler, compiler_error = ask_compiler()
-    accelerators = list_accelerators(environment.get("accelerators", []))
-    noise, load = watch(SECONDS_OF_NOISE)  # after everything that starts other processes
+    accelerators = list_accelerators(seen)
+    noise, load = measure_noise_and_load(SECONDS_OF_NOISE)  # after everything that starts processes
     cores = hardware.read_cores()
     allowed, quota = cores.allowed or 1, cores.quota
     folder = tempfile.gettempdir()
     counters = find_counters()
-    return Facts(
+    return MachineFacts(
         system=platform.system(),
         python=python,
         torch=torch,
@@ -89,34 +114,32 @@ def inspect_machine(python: str = sys.executable) -> Facts:
     )
 
 
-def ask_torch(python: str, patience: float = PATIENCE) -> tuple[TorchFacts, dict[str, Any]]:
-    """Whether another process can import torch, and the environment that it then sees."""
+def ask_torch(python: str, patience: float = PATIENCE) -> tuple[TorchFacts, tuple[SeenAccelerator, ...]]:
+    """Import torch in another process; return the result, and the accelerators that torch sees there."""
     answer = ask([python, "-P", "-c", _PROGRAM, _PACKAGES], patience)
+    report = _read_report(answer.out)
     if answer.code == 0:
-        try:
-            told = json.loads(answer.out.strip().rpartition("\n")[2])
-            return TorchFacts(told["environment"]["versions"]["torch"], told["seconds"]), told["environment"]
-        except (ValueError, KeyError, TypeError):
-            return TorchFacts(error="it printed something that is not an answer"), {}
-    said = _told_error(answer.out) or (answer.err.strip().splitlines() or ["it says nothing"])[-1]
-    said = printable(summarise_error(said), 300)
-    if said == "ModuleNotFoundError: No module named 'torch'":
-        return TorchFacts(missing=True), {}
+        if not (version := report.environment.versions.get("torch")):
+            return TorchFacts(error="it printed something that is not an answer"), ()
+        return TorchFacts(version, report.seconds), report.environment.accelerators
+    if report.missing:
+        return TorchFacts(missing=True), ()
+    error = report.error or (answer.err.strip().splitlines() or ["no error message"])[-1]
     if answer.code is not None and answer.code < 0:
-        said = f"the process died of signal {-answer.code}"
-    return TorchFacts(error=said), {}
+        error = f"the process was killed by signal {-answer.code}"
+    return TorchFacts(error=printable(summarise_error(error), 300)), ()
 
 
-def _told_error(out: str) -> str:
-    """What importing torch raised, as the program above tells it; empty if it did not come to that."""
+def _read_report(output: str) -> _TorchReport:
+    """Read the last line that the program above printed; an empty report if it is not one."""
     try:
-        return str(json.loads(out.strip().rpartition("\n")[2])["error"])
-    except (ValueError, KeyError, TypeError):
-        return ""
+        return json.decode(output.strip().rpartition("\n")[2].encode(), type=_TorchReport)
+    except (DecodeError, UnicodeEncodeError):
+        return _TorchReport()
 
 
 def ask_compiler() -> tuple[str | None, str]:
-    """The C++ compiler's description, and what it says about a program that includes what inductor's programs do."""
+    """Return the C++ compiler's description, and its error for a program with the headers that inductor uses."""
     described = read_compiler()
     if described is None:
         return None, ""
@@ -125,28 +148,31 @@ def ask_compiler() -> tuple[str | None, str]:
     answer = ask(command, 30.0, _SOURCE)
     if answer.code == 0:
         return described, ""
-    lines = answer.err.strip().splitlines() or ["it says nothing"]
-    said = next((line for line in lines if "error" in line), lines[-1])
-    return described, printable(said.rpartition("error: ")[2])
+    lines = answer.err.strip().splitlines() or ["no error message"]
+    error = next((line for line in lines if "error" in line), lines[-1])
+    return described, printable(error.rpartition("error: ")[2])
 
 
-def list_accelerators(seen: list[dict[str, Any]]) -> tuple[Accelerator, ...]:
-    """The devices that torch sees, and those that only the vendor's tool lists."""
+def list_accelerators(seen: Sequence[SeenAccelerator]) -> tuple[Accelerator, ...]:
+    """Return the devices that torch sees, and those that only the vendor's tool lists."""
     listed = {facts.uuid: facts for facts in read_nvidia()}
     if not listed:
-        return tuple(Accelerator(each["index"], each["name"], memory=each["memory"]) for each in seen)
+        return tuple(
+            Accelerator(each.index, each.name or "unnamed device", memory=each.memory) for each in seen
+        )
     processes, reasons = read_nvidia_processes(), read_nvidia_reasons()
-    usable = {str(each.get("uuid")): each for each in seen}
+    usable = {str(each.uuid): each for each in seen}
     found = []
     for number, (uuid, facts) in enumerate(listed.items()):
         bits = reasons.get(uuid, 0)
         clock = facts.sm_clock_max_mhz
+        device = usable.get(uuid)
         found.append(
             Accelerator(
-                usable.get(uuid, {}).get("index", number),
+                device.index if device else number,
                 str(facts.name or "NVIDIA device"),
-                uuid in usable,
-                usable.get(uuid, {}).get("memory"),
+                device is not None,
+                device.memory if device else None,
                 tuple(f"{printable(name)} (process {pid})" for on, pid, name in processes if on == uuid),
                 facts.persistence == "Enabled" if facts.persistence is not None else None,
                 clock if isinstance(clock, int) else None,
@@ -158,7 +184,7 @@ def list_accelerators(seen: list[dict[str, Any]]) -> tuple[Accelerator, ...]:
 
 
 def reset_peak() -> bool:
-    """Whether a process may reset its peak memory; resets that of this one."""
+    """Reset the peak memory of this process; return whether that is allowed."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")

@@ -1,4 +1,4 @@
-"""How calm a machine is: fixed work timed over and over, and what else ran meanwhile."""
+"""Measure the noise of a machine: time fixed work repeatedly, and record what else runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torchstone.core.errors import printable
 from torchstone.measure.doctor.facts import Noise
 from torchstone.worker.machine.hardware import ROOT, read
 
-_ROUNDS = 80_000  # some milliseconds, as a step of a small model takes
-_DATA = bytes(range(256)) * 1024  # in the second-level cache, not in the first
+_ROUNDS = 80_000  # a few milliseconds, like a step of a small model
+_DATA = bytes(range(256)) * 1024  # fits the second-level cache, not the first
 _BUSY = (
     0,
     1,
@@ -27,7 +27,7 @@ _STOLEN = 7
 
 
 def measure_noise(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Noise:
-    """Time a block of fixed work, partly in Python and partly in C, again and again for so many seconds."""
+    """Time a block of fixed work, partly in Python and partly in C, repeatedly for this many seconds."""
     for _ in range(5):
         _work()
     blocks: list[float] = []
@@ -47,7 +47,7 @@ def _work() -> int:
 
 
 def summarize(blocks: list[float]) -> Noise:
-    """How far the times of equal blocks lie from their median.
+    """Return the deviation of block times from their median.
 
     >>> summarize([1.0, 1.0, 1.1, 1.0, 0.9])
     Noise(repeats=5, median=0.0, p95=0.1)
@@ -58,7 +58,7 @@ def summarize(blocks: list[float]) -> Noise:
 
 
 class Load(NamedTuple):
-    """What else ran: cores that others used, the busiest processes by name, the share of time the hypervisor withheld."""
+    """Other activity: cores used by others, the busiest processes, and the share of time the hypervisor withheld."""
 
     others: float | None
     busiest: tuple[str, ...]
@@ -66,7 +66,7 @@ class Load(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """The counters of ``/proc`` at one moment, in clock ticks; processes by number, with their names."""
+    """The counters of ``/proc`` at one moment, in clock ticks; processes by id, with their names."""
 
     seconds: float
     busy: int
@@ -75,8 +75,8 @@ class Ticks(NamedTuple):
     processes: dict[int, tuple[str, int]]
 
 
-def take_ticks(root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> Ticks | None:
-    """Read the counters; None where there are none."""
+def read_ticks(root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -> Ticks | None:
+    """Read the counters; None if there are none."""
     fields = read(root / "proc/stat").partition("\n")[0].split()[1:]
     if len(fields) <= _STOLEN or not all(field.isdecimal() for field in fields):
         return None
@@ -87,7 +87,7 @@ def take_ticks(root: Path = ROOT, clock: Callable[[], float] = time.monotonic) -
 
 
 def _processes(folder: Path) -> dict[int, tuple[str, int]]:
-    """Name and ticks of every process that can be seen."""
+    """Return name and ticks of every visible process."""
     found = {}
     for pid in (int(name) for name in os.listdir(folder) if name.isdecimal()):
         head, _, rest = read(folder / str(pid) / "stat").rpartition(")")
@@ -98,7 +98,7 @@ def _processes(folder: Path) -> dict[int, tuple[str, int]]:
 
 
 def compare_ticks(before: Ticks | None, after: Ticks | None, own: int, per_second: int) -> Load:
-    """What ran between two moments, less the process ``own``."""
+    """Return the activity between two moments, without the process ``own``."""
     if before is None or after is None or after.seconds <= before.seconds:
         return Load(None, (), None)
     ticks = (after.seconds - before.seconds) * per_second
@@ -115,17 +115,17 @@ def compare_ticks(before: Ticks | None, after: Ticks | None, own: int, per_secon
     )
 
 
-def watch(seconds: float) -> tuple[Noise, Load]:
-    """Measure the noise, and watch what else runs meanwhile."""
-    before = take_ticks()
+def measure_noise_and_load(seconds: float) -> tuple[Noise, Load]:
+    """Measure the noise, and the load from other processes meanwhile."""
+    before = read_ticks()
     noise = measure_noise(seconds)
-    after = take_ticks()
+    after = read_ticks()
     per_second = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     return noise, compare_ticks(before, after, os.getpid(), per_second)
 
 
 def clock_step() -> float:
-    """The seconds between two different readings of the clock, at best."""
+    """Return the shortest step of the clock, in seconds."""
     steps = []
     for _ in range(100):
         start = now = time.perf_counter()

@@ -1,4 +1,4 @@
-"""An executor without processes: it answers jobs with scripted replies, so that whatever shows a run can be tried exactly and quickly."""
+"""Answer jobs with scripted replies instead of processes, so that displays of a run can be tested exactly and quickly."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.measure.executors.protocol import LauncherRequest
 from torchstone.measure.executors.worker_handle import Worker
-from torchstone.worker.channel import Channel, encode
+from torchstone.worker.channel import Channel, Message, encode
 from torchstone.worker.protocol.jobs import Job, MakeCalls, MeasureJob, Order, PrimeJob, SurveyJob
 from torchstone.worker.protocol.keeper_messages import KeeperReady
 from torchstone.worker.protocol.replies import (
@@ -41,7 +40,7 @@ from torchstone.worker.protocol.replies import (
 )
 
 NO_PROCESS = 1 << 23
-"""The process id of fake workers: larger than any that Linux gives."""
+"""The process id of fake workers: larger than any that Linux assigns."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,15 @@ class Prints:
     text: str
 
 
-Message = dict[str, Any]
 Step = Reply | Message | bytes | Prints
-"""What a fake worker does next: send a reply, a message, or a line as it is; or print."""
+"""The next action of a fake worker: send a reply, a message or a raw line, or print."""
 
 Script = Generator[Step, Order | None, int | None]
-"""The life of a fake worker. It is resumed with an order after ``TurnWanted``, ``TurnReady`` and ``TurnTaken``; it returns the exit code."""
+"""The actions of a fake worker; resumed with an order after ``TurnWanted``, ``TurnReady`` and ``TurnTaken``. Returns the exit code."""
 
 
 class FakeWorker(Worker):
-    """A worker that is a script."""
+    """A worker that executes a script."""
 
     def __init__(self, script: Script) -> None:
         ours, self._theirs = socket.socketpair()
@@ -82,10 +80,10 @@ class FakeWorker(Worker):
             self._end(-signal.SIGKILL)
 
     def show_stacks(self) -> None:
-        """A script has no stacks to show."""
+        """Do nothing: a script has no stacks."""
 
     def _advance(self, order: Order | None) -> None:
-        """Take steps until the script waits for an order, or ends."""
+        """Execute steps until the script waits for an order, or ends."""
         try:
             step = self._script.send(order)
             while not self._do(step):
@@ -94,7 +92,7 @@ class FakeWorker(Worker):
             self._end(end.value or 0)
 
     def _do(self, step: Step) -> bool:
-        """Take one step; says whether the script waits for an order now."""
+        """Execute one step; return whether the script now waits for an order."""
         if isinstance(step, Prints):
             os.write(self._log_write, step.text.encode())
             return False
@@ -118,30 +116,30 @@ class FakeLauncher:
         self._answer = answer
 
     def launch(self, job: Job) -> Worker:
-        """A worker that answers a job."""
+        """Start a worker that answers a job."""
         return FakeWorker(self._answer(job))
 
     def wait_until_ready(self, timeout: float) -> KeeperReady:  # noqa: ARG002  (it is ready at once)
-        """There is nothing to load."""
+        """Return at once: nothing is loaded."""
         return KeeperReady(0.0)
 
     def preload(self, libraries: Sequence[str]) -> str:  # noqa: ARG002  (there is no process to load them into)
-        """There is nothing to load."""
+        """Do nothing: there is nothing to load."""
         return ""
 
     def renew(self) -> Callable[[], None]:
-        """Nothing is shared between fake workers."""
+        """Do nothing: fake workers share nothing."""
         return lambda: None
 
     def poll(self) -> None:
-        """Fake workers note by themselves that they have ended."""
+        """Do nothing: fake workers record their own exit."""
 
     def close(self) -> None:
-        """There is nothing to end: whoever has a worker closes it."""
+        """Do nothing: the owner of a worker closes it."""
 
 
 class FakeExecutor:
-    """Answers surveys with these benchmarks, and jobs that measure by a script; ``jobs`` are all that it was given."""
+    """Answers surveys with these benchmarks, and measuring jobs with a script; ``jobs`` records all jobs."""
 
     def __init__(
         self, measure: Callable[[MeasureJob], Script], benchmarks: Sequence[BenchmarkFound] = ()
@@ -151,7 +149,7 @@ class FakeExecutor:
         self.jobs: list[Job] = []
 
     def open(self, request: LauncherRequest) -> FakeLauncher:
-        """What starts fake workers."""
+        """Return a launcher of fake workers."""
         return FakeLauncher(request.start, self._answer)
 
     def _answer(self, job: Job) -> Script:
@@ -168,14 +166,14 @@ class FakeExecutor:
 
 
 def _prime(job: PrimeJob) -> Script:
-    """An empty cache is as good as any where nothing is compiled."""
+    """Create an empty cache: nothing is compiled."""
     os.makedirs(os.path.join(job.template, "cache"), exist_ok=True)
     yield Primed(job.template)
     return 0
 
 
 def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> SurveyReply:
-    """What a survey finds where every source defines these benchmarks, on a machine with one processor."""
+    """Return the survey of a machine with one processor, on which every source defines these benchmarks."""
     sources = tuple(SourceFound(source, tuple(benchmarks)) for source in job.sources)
     if not job.torch:
         return SurveyReply(sources, (), ())
@@ -205,7 +203,7 @@ def survey_reply(job: SurveyJob, benchmarks: Sequence[BenchmarkFound]) -> Survey
 
 
 def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[CautionMessage] = ()) -> Script:
-    """A performance case that passes, with this speedup and milliseconds a compiled call."""
+    """Pass a performance case with this speedup and latency of a compiled call in milliseconds."""
     for phase in PHASES:
         yield PhaseReply(phase)
     yield TurnWanted()
@@ -224,7 +222,7 @@ def passes(speedup: float = 1.5, latency: float = 2.0, cautions: Sequence[Cautio
 
 
 def fails(status: str, message: str, phase: str = "compile", printed: str = "") -> Script:
-    """A case that ends with a status and a message."""
+    """End a case with a status and a message."""
     yield PhaseReply("load")
     if printed:
         yield Prints(printed)
@@ -233,13 +231,13 @@ def fails(status: str, message: str, phase: str = "compile", printed: str = "") 
 
 
 def crashes(signal_number: int = signal.SIGSEGV, phase: Phase = "compile") -> Script:
-    """A worker that dies by a signal."""
+    """Crash with a signal."""
     yield PhaseReply(phase)
     return -signal_number
 
 
 def takes_turns(nanoseconds: Callable[[int], float]) -> Script:
-    """A worker of a pair, whose turns take what the function says for the number of the turn."""
+    """Act as a worker of a pair; ``nanoseconds`` returns the time of a call for each turn number."""
     yield PhaseReply("compile")
     yield PhaseReply("run")
     number = 0

@@ -1,4 +1,4 @@
-"""Workers on this machine: forked from the zygote, or spawned afresh; either way with a channel, a log, and a session of their own."""
+"""Run workers on this machine: forked from the zygote or spawned, each with its own channel, log and process session."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ Wanted = TypeVar("Wanted", bound=KeeperReply)
 Other = TypeVar("Other", bound=KeeperReply)
 
 
-class _Line:
-    """A new worker's descriptors: the parent's ends, and the ends that the worker gets."""
+class _WorkerDescriptors:
+    """The descriptors of a new worker: the parent's ends and the worker's ends."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair()
         self.log_read, self.log_write = os.pipe()
 
     def hand_over(self, pid: int, job: Job) -> Worker:
-        """Close the worker's ends here, and send it its job."""
+        """Close the worker's ends in this process, and send the job."""
         self.theirs.close()
         os.close(self.log_write)
         worker = Worker(pid, Channel(self.ours), self.log_read)
-        with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
+        with contextlib.suppress(ConnectionError):  # it has died already, which is detected later
             worker.channel.send(encode_job(job))
         return worker
 
     def close(self) -> None:
-        """Let go of all ends: there is no worker."""
+        """Close all ends: no worker was started."""
         self.ours.close()
         self.theirs.close()
         os.close(self.log_read)
@@ -82,7 +82,7 @@ class LocalExecutor:
     """Runs workers on this machine."""
 
     def open(self, request: LauncherRequest) -> LoadingLauncher:
-        """Start a keeper where one can watch over workers (Linux); elsewhere spawn them from this process."""
+        """Start a keeper, which needs Linux; elsewhere, spawn workers from this process."""
         if not sys.platform.startswith("linux"):
             return Spawner(request.variables, request.python)
         return KeeperLauncher(
@@ -96,7 +96,7 @@ class LocalExecutor:
 
 
 class Spawner:
-    """Starts a fresh interpreter for every worker, by itself: for systems on which no keeper can watch over them."""
+    """Starts a new interpreter for every worker, without a keeper: for systems other than Linux."""
 
     start = "spawn"
 
@@ -107,40 +107,40 @@ class Spawner:
 
     def launch(self, job: Job) -> Worker:
         """Start a worker with its job."""
-        line = _Line()
-        process = subprocess.Popen(  # noqa: S603
-            [self._python, "-P", "-m", "torchstone.worker.worker", str(line.theirs.fileno())],
-            pass_fds=(line.theirs.fileno(),),
+        descriptors = _WorkerDescriptors()
+        process = subprocess.Popen(  # noqa: S603  (the chosen interpreter, as a list of arguments)
+            [self._python, "-P", "-m", "torchstone.worker.worker", str(descriptors.theirs.fileno())],
+            pass_fds=(descriptors.theirs.fileno(),),
             env=self._variables,
             stdin=subprocess.DEVNULL,
-            stdout=line.log_write,
-            stderr=line.log_write,
+            stdout=descriptors.log_write,
+            stderr=descriptors.log_write,
             start_new_session=True,
         )
-        worker = line.hand_over(process.pid, job)
+        worker = descriptors.hand_over(process.pid, job)
         self._running.append((process, worker))
         return worker
 
     def wait_until_ready(self, timeout: float) -> KeeperReady:  # noqa: ARG002  (nothing is loaded)
-        """There is nothing to wait for."""
+        """Return at once: nothing is loaded."""
         return KeeperReady(0.0)
 
     def renew(self) -> Callable[[], None]:
-        """Every worker is a fresh process already."""
+        """Do nothing: every worker is a new process."""
         return lambda: None
 
     def preload(self, libraries: Sequence[str]) -> str:  # noqa: ARG002  (nothing is shared between workers)
-        """A fresh interpreter has nothing loaded."""
+        """Return that nothing is preloaded: every worker is a new interpreter."""
         return "not preloaded"
 
     def poll(self) -> None:
-        """Note which workers have ended."""
+        """Record which workers have exited."""
         for process, worker in self._running:
             worker.exit_code = process.poll()
         self._running = [each for each in self._running if each[1].exit_code is None]
 
     def close(self) -> None:
-        """End everything that was started."""
+        """Kill everything that was started."""
         for process, worker in self._running:
             worker.kill()
             process.wait()
@@ -152,9 +152,9 @@ class _KeeperGoneError(Exception):
 
 
 class KeeperLauncher:
-    """Starts workers through a keeper: a process beside this one, which forks them or spawns them as ``start`` says.
+    """Starts workers through a keeper, a separate process that forks or spawns them, as ``start`` says.
 
-    A keeper that dies takes its workers along, and is replaced when the next worker is wanted.
+    If a keeper dies, its workers die too, and it is replaced when the next worker is started.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class KeeperLauncher:
     ) -> None:
         self.start = start
         self._keep = keep  # descriptors that the keeper inherits
-        self._before = before  # a command that executes the keeper, and with it everything that it forks
+        self._before = before  # a command that executes the keeper and everything it forks
         self._variables = dict(variables)
         self._setup = setup
         self._log_path = log_path
@@ -183,7 +183,7 @@ class KeeperLauncher:
         self._is_loading = True
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(self._log_path, "ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603  (the chosen interpreter, as a list of arguments)
                 [*self._before, self._python, "-P", "-m", _KEEPERS[self.start], str(theirs.fileno())],
                 pass_fds=(theirs.fileno(), *self._keep),
                 env=self._variables,
@@ -192,22 +192,22 @@ class KeeperLauncher:
                 stderr=log,
                 start_new_session=True,
             )
-        with contextlib.suppress(ConnectionError):  # it has died already, which will be noticed
+        with contextlib.suppress(ConnectionError):  # it has died already, which is detected later
             self._control.send(encode(encode_keeper_message(self._setup)))
 
     def wait_until_ready(self, timeout: float) -> KeeperReady | KeeperBroken:
-        """What it found while loading."""
+        """Wait until the keeper has loaded; return the problems it found."""
         try:
             reply = self._wait(KeeperReady, KeeperBroken, timeout=timeout)
         except _KeeperGoneError as gone:
             return KeeperBroken(str(gone))
         self._is_loading = False
         if isinstance(reply, KeeperBroken):
-            return KeeperBroken(redact(reply.broken))
+            return KeeperBroken(redact(reply.broken), reply.torch_missing)
         return KeeperReady(reply.ready, redact(reply.blocked), tuple(map(redact, reply.notes)))
 
     def preload(self, libraries: Sequence[str]) -> str:
-        """Have it import what a user's file needs; gives the reason if it would no longer be fit for forking."""
+        """Import libraries in the keeper; return why it could not fork after that, empty if it can."""
         if self.start != "fork":
             return "not preloaded"
         self._libraries = list(libraries)
@@ -237,31 +237,31 @@ class KeeperLauncher:
         self._control.send(encode(encode_keeper_message(order)))
 
     def _launch(self, job: Job) -> Worker:
-        line = _Line()
+        descriptors = _WorkerDescriptors()
         order = encode(encode_keeper_message(StartWorker()))
         try:
-            socket.send_fds(self._control, [order], [line.theirs.fileno(), line.log_write])
+            socket.send_fds(self._control, [order], [descriptors.theirs.fileno(), descriptors.log_write])
             reply = self._wait(WorkerStarted, StartFailed, timeout=_START_TIMEOUT)
             if isinstance(reply, StartFailed):
                 raise CannotMeasureError(reply.failed)
         except ConnectionError:
-            line.close()
+            descriptors.close()
             raise _KeeperGoneError("has died") from None
         except BaseException:
-            line.close()
+            descriptors.close()
             raise
-        worker = line.hand_over(reply.started, job)
+        worker = descriptors.hand_over(reply.started, job)
         self._workers[worker.pid] = worker
         return worker
 
     def renew(self) -> Callable[[], None]:
-        """Begin again with a new keeper, while no worker is at work; what is given waits until it is ready."""
-        self._process.kill()  # at once: one that notices that nobody is there any more cleans up
+        """Replace the keeper while no worker runs; the returned function waits until the new one is ready."""
+        self._process.kill()  # not by closing the connection: it would then remove the scratch folder
         self._replace(wait=False)
         return self._await_keeper
 
     def _replace(self, *, wait: bool = True) -> None:
-        """Begin again with a new keeper; whatever the old one had started ends with it."""
+        """Start a new keeper; everything that the old one started is killed."""
         self._end_keeper(patience=0)
         self._lose_workers()
         self._begin()
@@ -271,12 +271,12 @@ class KeeperLauncher:
     def _await_keeper(self) -> None:
         reply = self.wait_until_ready(_PRELOAD_TIMEOUT)
         if problem := problem_of(reply):
-            message = f"no workers can be started any more: {summarise_error(problem)}"
+            message = f"workers can no longer be started: {summarise_error(problem)}"
             raise CannotMeasureError(message, advice=_TRY_SPAWN)
         self.preload(self._libraries)
 
     def poll(self) -> None:
-        """Note which workers have ended. If the keeper is gone, so are all of them."""
+        """Record which workers have exited; if the keeper is gone, all have."""
         alive = self._read(wait=0.0)
         for reply in self._replies:
             worker = self._workers.pop(reply.exited, None) if isinstance(reply, WorkerExited) else None
@@ -288,7 +288,7 @@ class KeeperLauncher:
         self._watch_keeper()
 
     def _watch_keeper(self) -> None:
-        """Continue a keeper that a model has stopped; one that does not tell of ends all the same goes, with all that it started."""
+        """Continue a keeper that a model has stopped; kill one that still does not report exits, with everything it started."""
         continue_if_stopped(self._process.pid)
         latest = time.monotonic() - _KEEPER_GRACE
         if any(
@@ -305,10 +305,10 @@ class KeeperLauncher:
         self._workers = {}
 
     def close(self) -> None:
-        """End everything that was started."""
+        """Kill everything that was started."""
         for worker in self._workers.values():
             worker.kill()
-        if self._is_loading:  # nothing is heard over that, and nothing but a compiler has been started
+        if self._is_loading:  # it does not read messages yet, and has started only a compiler
             kill_group(self._process.pid)
         self._end_keeper(_GRACE)
 
@@ -325,7 +325,7 @@ class KeeperLauncher:
             self._process.wait()
 
     def _wait(self, wanted: type[Wanted], other: type[Other], *, timeout: float) -> Wanted | Other:
-        """The next reply of one of two kinds."""
+        """Return the next reply of one of two kinds."""
         deadline = time.monotonic() + timeout
         while True:
             for number, reply in enumerate(self._replies):
@@ -334,13 +334,13 @@ class KeeperLauncher:
                     return reply
             left = deadline - time.monotonic()
             if left <= 0:
-                raise _KeeperGoneError(f"does not answer within {timeout:g} s")
+                raise _KeeperGoneError(f"did not answer within {timeout:g} s")
             if not self._read(wait=min(left, _LOOK_AGAIN)):
                 raise _KeeperGoneError("has died")
             continue_if_stopped(self._process.pid)
 
     def _read(self, wait: float) -> bool:
-        """Take answers that have come, waiting so long for the first; False when the other end is closed."""
+        """Read replies, waiting up to ``wait`` seconds for the first; return False if the connection is closed."""
         self._control.settimeout(wait)
         try:
             while True:

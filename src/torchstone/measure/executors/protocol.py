@@ -1,4 +1,4 @@
-"""What an executor is: something that opens a launcher of workers, wherever these run."""
+"""The executor protocol: an executor opens a launcher of workers, on this machine or elsewhere."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady
 
 
 class CannotMeasureError(TorchstoneError):
-    """Nothing can be measured here at all; ends the process with exit code 3."""
+    """Nothing can be measured here; the exit code is 3."""
 
     exit_code = 3
 
 
 class Launcher(Protocol):
-    """Starts workers; ``start`` names how, which is part of what a compile time means."""
+    """Starts workers; ``start`` names the method, which compile times depend on."""
 
     start: str
 
@@ -28,30 +28,30 @@ class Launcher(Protocol):
         """Start a worker with its job."""
 
     def preload(self, libraries: Sequence[str]) -> str:
-        """Import these once for all workers, if that is possible; gives the reason if not."""
+        """Import these once for all workers; return why that is not possible, empty if it is."""
 
     def renew(self) -> Callable[[], None]:
-        """Have later workers start from another process, where that makes a difference; the result waits until it is ready."""
+        """Start later workers from a new process, if they are forked; the returned function waits until it is ready."""
 
     def poll(self) -> None:
-        """Note which workers have ended."""
+        """Record which workers have exited."""
 
     def close(self) -> None:
-        """End everything that was started."""
+        """Kill everything that was started."""
 
 
 class LoadingLauncher(Launcher, Protocol):
     """A launcher that may still be loading torch."""
 
     def wait_until_ready(self, timeout: float) -> KeeperReady | KeeperBroken:
-        """Wait until workers can be started, and say what was found meanwhile."""
+        """Wait until workers can be started; return problems found while loading."""
 
 
 @dataclass(frozen=True)
 class LauncherRequest:
-    """What a session asks of an executor: how to start workers (``fork`` or ``spawn``), their variables and interpreter.
+    """A session's request to an executor: how to start workers (``fork`` or ``spawn``), their variables and interpreter.
 
-    ``log_path`` is where the launcher's own process writes; ``keep`` are descriptors that it inherits.
+    ``log_path`` is the log of the launcher's own process; ``keep`` are descriptors that it inherits.
     """
 
     start: str
@@ -66,16 +66,16 @@ class Executor(Protocol):
     """Where workers run."""
 
     def open(self, request: LauncherRequest) -> LoadingLauncher:
-        """Open what starts the workers of a session."""
+        """Return the launcher of a session's workers."""
 
 
 def problem_of(reply: KeeperReady | KeeperBroken) -> str:
-    """Why a keeper cannot fork workers; empty if it can."""
+    """Return why a keeper cannot fork workers; empty if it can."""
     return reply.broken if isinstance(reply, KeeperBroken) else reply.blocked
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, in words.
+    """Describe how a process ended.
 
     >>> describe_exit(-11), describe_exit(3)
     ('ended by SIGSEGV', 'exited with code 3')

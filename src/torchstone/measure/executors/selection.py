@@ -1,4 +1,4 @@
-"""Choose the executor of the sessions to come; workers run on this machine unless something else is chosen."""
+"""Select the executor of new sessions; the default runs workers on this machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _chosen: ContextVar[Executor | None] = ContextVar("executor", default=None)
 
 
 def current_executor() -> Executor:
-    """The executor that new sessions use."""
+    """Return the executor that new sessions use."""
     return _chosen.get() or LocalExecutor()
 
 
 @contextlib.contextmanager
 def using_executor(executor: Executor) -> Iterator[None]:
-    """Have all sessions that are opened inside use this executor."""
+    """Use this executor for all sessions opened in the block."""
     token = _chosen.set(executor)
     try:
         yield

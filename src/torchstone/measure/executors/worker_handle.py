@@ -1,4 +1,4 @@
-"""The parent's handle on one worker: its process, its channel, and the end of what it prints."""
+"""The parent's handle of one worker: its process, its channel, and the end of its log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from torchstone.worker.protocol.replies import Reply, decode_reply
 
 LOG_KEPT = 16 * 1024
 STACKS_WAIT = 0.5
-"""Seconds that a worker has for writing its stacks into its log."""
+"""Seconds to wait for a worker to write its stacks to its log."""
 
 _LOG_READ = 1 << 20
 
 
 class Worker:
-    """The parent's view of one worker: its process, its channel, and the end of what it prints."""
+    """One worker as the parent sees it: its process, its channel, and the end of its log."""
 
     def __init__(self, pid: int, channel: Channel, log: int) -> None:
         self.pid = pid
@@ -35,18 +35,18 @@ class Worker:
         os.set_blocking(log, False)
 
     def read_replies(self) -> tuple[list[Reply], bool]:
-        """The replies that have come, validated, and whether the other end is closed. What is no reply at all is dropped."""
+        """Return the replies received, validated, and whether the channel is closed. Messages that are not replies are dropped."""
         messages, closed = self.channel.read_ready()
         found = (decode_reply(message) for message in messages)
         return [reply for reply in found if reply is not None], closed
 
     def send(self, order: Order) -> None:
-        """Send an order; a worker that has died will be noticed."""
+        """Send an order; a worker that has died is detected elsewhere."""
         with contextlib.suppress(ConnectionError):
             self.channel.send(encode_order(order))
 
     def read_log(self) -> None:
-        """Take what it has printed, and keep the end of it."""
+        """Read its output, and keep the end of it."""
         try:
             data = os.read(self.log, _LOG_READ)
         except BlockingIOError:
@@ -58,8 +58,8 @@ class Worker:
             del self._tail[:-LOG_KEPT]
 
     def log_tail(self) -> str:
-        """The last lines it printed, without the credentials of URLs: a word that was cut in two is left out, for it may be half of one."""
-        for _ in range(64):  # whatever is still in the pipe, but never more: a child of it may print on
+        """Return its last output, without credentials of URLs; a word that was cut is dropped, because it may be half a URL."""
+        for _ in range(64):  # what is still in the pipe, but not endlessly: a child may keep printing
             before = self._printed
             self.read_log()
             if self._printed == before:
@@ -73,7 +73,7 @@ class Worker:
         return f"... {cut} bytes before this are not kept\n{text}" if cut else text
 
     def kill(self) -> None:
-        """End it and everything in its process group. Once it is known to have ended, its number may be someone else's."""
+        """Kill it and its process group. After it has exited, only the group: its process id may have been reused."""
         if self.killed_at is None:
             self.killed_at = time.monotonic()
         if self.exit_code is None:
@@ -83,12 +83,12 @@ class Worker:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def show_stacks(self) -> None:
-        """Have it write all its Python stacks into its log, which works even while it hangs in C code or is stopped."""
+        """Make it write all Python stacks to its log, which works even if it hangs in C code or is stopped."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, signal.SIGUSR2)
             os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
-        """Let go of its descriptors."""
+        """Close its descriptors."""
         self.channel.close()
         os.close(self.log)

@@ -1,7 +1,8 @@
-"""The hosts of one job: which place a process has among them, and the line on which their leaders talk.
+"""The hosts of a job: the position of a process among them, and the connection between their leaders.
 
-On every host one process leads (local rank 0); the leader of host 0 is the run itself, the others do their part of each round. They talk through torch's own
-``TCPStore``: that of torchrun's agent where there is one, otherwise one of host 0. Every leader shows that it is there by a count that it raises, its pulse.
+On every host one process leads (local rank 0). The leader of host 0 is the run itself; the others do their part of each round.
+They communicate through torch's ``TCPStore``: that of torchrun's agent, or else one opened by host 0. Every leader increments a
+heartbeat counter.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from torchstone.core.errors import UsageError, printable
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.network import (
     Connection,
+    Heartbeats,
     HostLostError,
-    Pulse,
     Store,
     interface_of,
     local_address,
-    put,
-    take,
+    read_message,
+    write_message,
 )
 from torchstone.worker.channel import Message
 
-__all__ = ["HostLostError", "Line", "Place", "find_place", "wait_for_leader"]
+__all__ = ["HostConnection", "HostLostError", "JobPosition", "find_position", "wait_for_leader"]
 
 SILENCE = 15.0
 _GOODBYE = 5.0
@@ -42,11 +43,11 @@ _OVER = "over"
 _FIRST_PORT, _PORTS = 20_000, 10_000
 
 
-class Place(Struct, frozen=True):
-    """Where a process stands in its job: host ``index`` of ``count``, ``ranks`` processes on this host, ``world`` in all.
+class JobPosition(Struct, frozen=True):
+    """The position of a process in its job: host ``index`` of ``count``, ``ranks`` processes on this host, ``world`` in all.
 
-    ``address`` and ``port`` are of host 0. ``agent_store`` says that torch's launcher has a store there; otherwise the leader of host 0 opens it. ``attempt``
-    sets this start of the job apart from others that find the same store.
+    ``address`` and ``port`` are those of host 0. ``agent_store``: torchrun has a store there; otherwise the leader of host 0 opens
+    it. ``attempt`` distinguishes restarts of the job that share a store.
     """
 
     index: int
@@ -61,30 +62,30 @@ class Place(Struct, frozen=True):
 
     @property
     def opens_store(self) -> bool:
-        """Whether this process has to open the store for all."""
+        """Return whether this process opens the store."""
         return not self.agent_store and self.index == 0 and self.local_rank == 0
 
     @property
     def others(self) -> int:
-        """How many processes of the job there are beside this one."""
+        """Return the number of other processes in the job."""
         return (self.world or self.count * self.ranks) - 1
 
 
-def find_place(environ: Mapping[str, str]) -> Place | None:
-    """The place that torchrun or Slurm's srun has given this process; None in no job, or in one of a single process."""
+def find_position(environ: Mapping[str, str]) -> JobPosition | None:
+    """Return the position that torchrun or srun gave this process; None outside a job, or if it is the only process."""
     if "GROUP_RANK" in environ and "LOCAL_RANK" in environ:
-        return _torchrun_place(environ)
-    # In a batch script, outside of srun, Slurm's variables look like those of task 0, but nobody else has been started.
+        return _torchrun_position(environ)
+    # In a batch script, outside srun, Slurm's variables look like those of task 0, but there are no other tasks.
     if "SLURM_PROCID" in environ and ("SLURM_STEP_ID" in environ or "SLURM_STEPID" in environ):
-        return _slurm_place(environ)
+        return _slurm_position(environ)
     return None
 
 
-def _torchrun_place(environ: Mapping[str, str]) -> Place | None:
+def _torchrun_position(environ: Mapping[str, str]) -> JobPosition | None:
     world = _number(environ, "WORLD_SIZE")
     if world == 1:
         return None
-    return Place(
+    return JobPosition(
         index=_number(environ, "GROUP_RANK"),
         count=_number(environ, "GROUP_WORLD_SIZE"),
         ranks=_number(environ, "LOCAL_WORLD_SIZE"),
@@ -97,7 +98,7 @@ def _torchrun_place(environ: Mapping[str, str]) -> Place | None:
     )
 
 
-def _slurm_place(environ: Mapping[str, str]) -> Place | None:
+def _slurm_position(environ: Mapping[str, str]) -> JobPosition | None:
     world = _number(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
     if world == 1:
         return None
@@ -105,7 +106,7 @@ def _slurm_place(environ: Mapping[str, str]) -> Place | None:
     count = _number(environ, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
     job = _number(environ, "SLURM_JOB_ID", "SLURM_JOBID", otherwise=0)
     step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")
-    return Place(
+    return JobPosition(
         index=index,
         count=count,
         ranks=_slurm_ranks(environ, index, world, count),
@@ -120,7 +121,7 @@ def _slurm_place(environ: Mapping[str, str]) -> Place | None:
 
 
 def _slurm_ranks(environ: Mapping[str, str], index: int, world: int, count: int) -> int:
-    """How many tasks this host has; Slurm writes those of all hosts as ``2(x3),1``."""
+    """Return the number of tasks on this host; Slurm writes those of all hosts as ``2(x3),1``."""
     text = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_NTASKS_PER_NODE") or ""
     counts: list[int] = []
     for part in text.split(","):
@@ -133,7 +134,7 @@ def _slurm_ranks(environ: Mapping[str, str], index: int, world: int, count: int)
 
 
 def first_host(names: str) -> str:
-    """The first host of a list as Slurm writes it.
+    """Return the first host of a Slurm host list.
 
     >>> first_host("gpu[07-09,12],login1"), first_host("rack[1-2]-n[003,5]"), first_host("a,b")
     ('gpu07', 'rack1-n003', 'a')
@@ -150,7 +151,7 @@ def _text(environ: Mapping[str, str], *names: str) -> str:
 
 
 def _number(environ: Mapping[str, str], *names: str, otherwise: int | None = None) -> int:
-    """The first of these variables that is set, which must be a number."""
+    """Return the first of these variables that is set, which must be a number."""
     for name in names:
         if environ.get(name):
             if not re.fullmatch(r"\d{1,9}", environ[name], re.ASCII):
@@ -161,33 +162,35 @@ def _number(environ: Mapping[str, str], *names: str, otherwise: int | None = Non
     return otherwise
 
 
-def _connect(place: Place, timeout: float, opens: bool = False) -> Connection:
-    is_here = place.index == 0 and not place.agent_store
-    address = "localhost" if is_here else place.address
-    return Connection(address, place.port, f"torchstone/{place.attempt}", timeout, opens)
+def _connect(position: JobPosition, timeout: float, opens: bool = False) -> Connection:
+    is_here = position.index == 0 and not position.agent_store
+    address = "localhost" if is_here else position.address
+    return Connection(address, position.port, f"torchstone/{position.attempt}", timeout, opens)
 
 
-class Line:
-    """The connection of one leader to the others. No call lasts longer than it was told to, or about ten seconds."""
+class HostConnection:
+    """Connects one leader to the others. Calls time out after the given time, or about ten seconds."""
 
-    def __init__(self, place: Place, timeout: float, silence: float = SILENCE) -> None:
-        self.place = place
+    def __init__(self, position: JobPosition, timeout: float, silence: float = SILENCE) -> None:
+        self.position = position
         self._timeout = timeout
         self._silence = silence
-        self._facts: list[Message] = [{} for _ in range(place.count)]
-        self._connection = _connect(place, timeout, opens=place.opens_store)
-        self._beating = _connect(place, timeout)  # of its own: it does not wait for the other
+        self._facts: list[Message] = [{} for _ in range(position.count)]
+        self._connection = _connect(position, timeout, opens=position.opens_store)
+        self._beating = _connect(
+            position, timeout
+        )  # separate, so that heartbeats do not wait for other calls
         self._stopped = threading.Event()
-        self._pulse = Pulse()
+        self._pulse = Heartbeats()
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self) -> None:
-        """Show that this leader is there, and see which others are: host 0 looks at all of them, they look at host 0."""
-        place = self.place
-        watched = range(1, place.count) if place.index == 0 else [0]
+        """Send heartbeats and read those of others: host 0 of all hosts, the others of host 0."""
+        position = self.position
+        watched = range(1, position.count) if position.index == 0 else [0]
 
         def beat(store: Store) -> None:
-            store.add(f"pulse/{place.index}", 1)
+            store.add(f"pulse/{position.index}", 1)
             for index in watched:
                 self._pulse.look(store, index)
 
@@ -196,47 +199,47 @@ class Line:
                 self._beating.do(beat, self._silence)
                 self._stopped.wait(_BEAT)
 
-    def introduce(self, facts: Mapping[str, Any]) -> list[Message]:
-        """Say who this host is, and hear it of all, in order; each has at least its ``address``."""
-        place = self.place
+    def exchange_facts(self, facts: Mapping[str, Any]) -> list[Message]:
+        """Publish this host's facts, and return those of all hosts, in order; each has at least its ``address``."""
+        position = self.position
         own = {"address": self.own_address(), **facts}
-        self._connection.do(lambda store: put(store, f"facts/{place.index}", own))
+        self._connection.do(lambda store: write_message(store, f"facts/{position.index}", own))
         deadline = time.monotonic() + self._timeout
-        missing = list(range(place.count))
+        missing = list(range(position.count))
         while missing:
             for index in list(missing):
-                told = self._connection.do(partial(take, key=f"facts/{index}"))
-                if told is not None:
-                    self._facts[index] = told
+                facts_there = self._connection.do(partial(read_message, key=f"facts/{index}"))
+                if facts_there is not None:
+                    self._facts[index] = facts_there
                     missing.remove(index)
             if missing and time.monotonic() >= deadline:
                 raise CannotMeasureError(
-                    f"{_listed(missing)} of {place.count} did not come within {self._timeout:g} s",
-                    advice="the same command has to be started on every host of the job",
+                    f"{_listed(missing)} of {position.count} did not join within {self._timeout:g} s",
+                    advice="start the same command on every host of the job",
                 )
             if missing:
                 time.sleep(_TICK)
-        self._pulse = Pulse()
+        self._pulse = Heartbeats()
         return list(self._facts)
 
     def order(self, number: int, job: Mapping[str, Any]) -> None:
-        """Host 0: what the others are to do as their part of round ``number``; numbers grow."""
+        """On host 0: send the other hosts their job of round ``number``; numbers increase."""
 
         def write(store: Store) -> None:
-            put(store, f"order/{number}", {**job, "number": number})
+            write_message(store, f"order/{number}", {**job, "number": number})
             store.set("turn", str(number))
 
         self._connection.do(write)
 
     def next_order(self, after: int) -> Message | None:
-        """Others: wait for the newest order beyond this number, which it has as ``number``; None when host 0 says that it is over."""
+        """On other hosts: wait for an order with a higher ``number``; None when host 0 has finished."""
 
         def look(store: Store) -> Message | str | None:
             turn = store.get("turn").decode() if store.check(["turn"]) else ""
             if turn == _OVER:
                 store.add("heard", 1)
                 return _OVER
-            return take(store, f"order/{turn}") if turn and int(turn) > after else None
+            return read_message(store, f"order/{turn}") if turn and int(turn) > after else None
 
         while True:
             found = self._connection.do(look)
@@ -244,53 +247,55 @@ class Line:
                 return found if isinstance(found, dict) else None
             if self.lost_hosts():
                 silent = self._pulse.silence(0)
-                raise HostLostError(f"nothing has been heard of {self._named(0)} for {silent:.0f} s")
+                raise HostLostError(f"no sign of {self._named(0)} for {silent:.0f} s")
             time.sleep(_TICK)
 
-    def answer(self, number: int, told: Mapping[str, Any]) -> None:
-        """Others: what has come of this host's part of a round."""
+    def answer(self, number: int, result: Mapping[str, Any]) -> None:
+        """On other hosts: send the result of this host's part of a round."""
 
         def write(store: Store) -> None:
-            put(store, f"answer/{number}/{self.place.index}", told)
-            store.check(["turn"])  # setting waits for no reply: only now is it known to have arrived
+            write_message(store, f"answer/{number}/{self.position.index}", result)
+            store.check(["turn"])  # set() does not wait; this call confirms that it has arrived
 
         self._connection.do(write)
 
     def collect(self, number: int, hosts: int, patience: float) -> dict[int, Message | None]:
-        """Host 0: the answers of hosts 1 up to ``hosts`` - 1; None for one that did not answer in time, or that is lost."""
+        """On host 0: return the answers of hosts 1 to ``hosts`` - 1; None for one that did not answer in time, or is lost."""
         found: dict[int, Message | None] = dict.fromkeys(range(1, hosts))
         deadline = time.monotonic() + patience
         while True:
             lost = set(self.lost_hosts())
-            for index in [index for index, told in found.items() if told is None]:
-                found[index] = self._connection.do(partial(take, key=f"answer/{number}/{index}"))
-            waiting = {index for index, told in found.items() if told is None} - lost
+            for index in [index for index, answer in found.items() if answer is None]:
+                found[index] = self._connection.do(partial(read_message, key=f"answer/{number}/{index}"))
+            waiting = {index for index, answer in found.items() if answer is None} - lost
             if not waiting or time.monotonic() >= deadline:
                 return found
             time.sleep(_TICK)
 
     def lost_hosts(self) -> list[int]:
-        """The hosts of which nothing has been heard for long: host 0 knows of all, the others of host 0."""
-        watched = range(1, self.place.count) if self.place.index == 0 else [0]
+        """Return the hosts without a recent heartbeat: on host 0 of all hosts, on the others only host 0."""
+        watched = range(1, self.position.count) if self.position.index == 0 else [0]
         return [index for index in watched if self._pulse.silence(index) > self._silence]
 
     def end(self) -> None:
-        """Host 0: it is over. Waits a moment until the others have heard it, for the store may go with this process."""
+        """On host 0: announce the end, and wait briefly for the others, because the store may end with this process."""
         with contextlib.suppress(HostLostError):
             self._connection.do(lambda store: store.set("turn", _OVER))
-            self._wait_for("heard", self.place.count - 1 - len(self.lost_hosts()))
+            self._wait_for("heard", self.position.count - 1 - len(self.lost_hosts()))
 
     def leave(self, code: int) -> None:
-        """Say how this process ends, to those on its host that wait for it; host 0 waits a moment until all others have left."""
+        """Publish the exit code for the other processes of this host; host 0 waits briefly until all others have left."""
 
         def write(store: Store) -> None:
-            store.set(f"code/{self.place.index}", str(code))
+            store.set(f"code/{self.position.index}", str(code))
             store.add("left", 1)
 
         with contextlib.suppress(HostLostError):
             self._connection.do(write)
-            if self.place.index == 0:
-                self._wait_for("left", 1 + self.place.others - len(self.lost_hosts()) * self.place.ranks)
+            if self.position.index == 0:
+                self._wait_for(
+                    "left", 1 + self.position.others - len(self.lost_hosts()) * self.position.ranks
+                )
         self._stopped.set()
 
     def _wait_for(self, key: str, count: int) -> None:
@@ -299,17 +304,17 @@ class Line:
             time.sleep(_TICK)
 
     def own_address(self) -> str:
-        """The address of this host as the others see it: that of host 0 they have used to come here."""
-        return self.place.address if self.place.index == 0 else local_address(self.place.address)
+        """Return the address of this host as the others see it."""
+        return self.position.address if self.position.index == 0 else local_address(self.position.address)
 
     def interface(self) -> str:
-        """The network interface that leads to the other hosts, once they have introduced themselves; empty if it cannot be told."""
-        other = 1 if self.place.index == 0 else 0
-        towards = self._facts[other].get("address") if other < self.place.count else None
+        """Return the network interface towards the other hosts, after ``exchange_facts``; empty if unknown."""
+        other = 1 if self.position.index == 0 else 0
+        towards = self._facts[other].get("address") if other < self.position.count else None
         return interface_of(local_address(str(towards))) if towards else ""
 
     def free_port(self) -> int:
-        """A port of this host that nobody uses at this moment."""
+        """Return a free port of this host."""
         with socket.socket() as probe:
             probe.bind(("", 0))
             return int(probe.getsockname()[1])
@@ -319,28 +324,26 @@ class Line:
         return f"host {index} ({name})" if name else f"host {index}"
 
 
-def wait_for_leader(place: Place, timeout: float = 60.0, silence: float = SILENCE) -> int:
-    """For a process that does not lead: wait until the leader of its host is done; gives the exit code that the leader has."""
-    connection = _connect(place, timeout)
-    pulse = Pulse()
+def wait_for_leader(position: JobPosition, timeout: float = 60.0, silence: float = SILENCE) -> int:
+    """In a process that does not lead: wait for the leader of its host, and return its exit code."""
+    connection = _connect(position, timeout)
+    pulse = Heartbeats()
     begun = time.monotonic()
 
     def look(store: Store) -> int | None:
-        pulse.look(store, place.index)
-        if not store.check([f"code/{place.index}"]):
+        pulse.look(store, position.index)
+        if not store.check([f"code/{position.index}"]):
             return None
         store.add("left", 1)
-        return int(store.get(f"code/{place.index}"))
+        return int(store.get(f"code/{position.index}"))
 
     while True:
         code: int | None = connection.do(look)
         if code is not None:
             return code
-        silent = pulse.silence(place.index)
+        silent = pulse.silence(position.index)
         if silent > silence and time.monotonic() - begun > max(timeout, silence):
-            raise HostLostError(
-                f"nothing has been heard of the leading process of host {place.index} for {silent:.0f} s"
-            )
+            raise HostLostError(f"no sign of the leading process of host {position.index} for {silent:.0f} s")
         time.sleep(_WAITING_TICK)
 
 

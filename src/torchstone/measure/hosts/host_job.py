@@ -1,4 +1,4 @@
-"""A run that is part of a job of several hosts: host 0 is the run itself, the others do their part of every round that it orders."""
+"""A run as part of a job on several hosts: host 0 runs it, the others do their part of every round it orders."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from importlib import metadata
 from typing import Any
 
 import torchstone
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.core.vocabulary import Probe
 from torchstone.measure.executors.protocol import CannotMeasureError
-from torchstone.measure.hosts.host_group import Line, Place, find_place
+from torchstone.measure.hosts.host_group import HostConnection, JobPosition, find_position
 from torchstone.measure.procedures.procedure import SingleProcedure
-from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, Room
+from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, RankCapacity
 from torchstone.measure.procedures.scaling_procedure import HostGroup, answer_for, make_part
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits, Supervisor, Watcher
+from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import Message
 from torchstone.worker.protocol.codec import MalformedError
@@ -30,60 +31,64 @@ _TO_MEET = 30.0  # seconds: torch is loaded first
 _SOCKETS = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
-def own_place() -> Place | None:
-    """The place of this process in a job of torchrun or srun; None where there is no such job."""
-    return find_place(os.environ)
+def own_position() -> JobPosition | None:
+    """Return the position of this process in a job of torchrun or srun; None outside a job."""
+    return find_position(os.environ)
 
 
 def own_name() -> str:
-    """What this host is called: Slurm's word for it, where it has one."""
+    """Return the name of this host: Slurm's, if it has one."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-class Job:
-    """The hosts of a job as one of their leaders sees them. ``code`` is how this process is going to end."""
+class MultiHostJob:
+    """The hosts of a job, as seen by a leader. ``code`` is the exit code of this process."""
 
-    def __init__(self, line: Line, hosts: Sequence[Mapping[str, Any]]) -> None:
-        self.line = line
-        self.place = line.place
+    def __init__(self, connection: HostConnection, hosts: Sequence[Mapping[str, Any]]) -> None:
+        self.connection = connection
+        self.position = connection.position
         self.code = 1
         self.names = name_hosts(hosts)
         self._hosts = hosts
         self._host_group: HostGroup | None = None
 
     def host_group(self) -> HostGroup:
-        """All hosts, as the run on host 0 works with them."""
-        room = Room(self.place.count, self.place.ranks, "rank")
+        """Return all hosts, for the run on host 0."""
+        capacity = RankCapacity(self.position.count, self.position.ranks, "rank")
         differences = find_differences(self._hosts, self.names)
-        self._host_group = HostGroup(room, self.names, self.line, differences, self.variables())
+        self._host_group = HostGroup(capacity, self.names, self.connection, differences, self.variables())
         return self._host_group
 
     def has_lost_hosts(self) -> bool:
-        """Whether a host has gone meanwhile."""
+        """Return whether a host has been lost."""
         return bool(self._host_group and self._host_group.lost)
 
     def variables(self) -> dict[str, str]:
-        """What collectives are told: the network that leads to the other hosts, unless the user says another."""
-        interface = self.line.interface()
+        """Return variables that select the network towards the other hosts, unless the user has set them."""
+        interface = self.connection.interface()
         return {name: interface for name in _SOCKETS if interface and name not in os.environ}
 
 
 @contextlib.contextmanager
-def join(place: Place, timeout: float | None, sources: Mapping[str, Mapping[str, str]]) -> Iterator[Job]:
-    """Meet the other hosts of the job; whatever happens then, they hear that it is over."""
-    line = Line(place, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
-    job: Job | None = None
+def join(
+    position: JobPosition, timeout: float | None, sources: Mapping[str, BenchmarkSource]
+) -> Iterator[MultiHostJob]:
+    """Connect to the other hosts of the job, and always tell them when it ends."""
+    connection = HostConnection(position, max(_TO_MEET, timeout or COLLECTIVE_TIMEOUT))
+    job: MultiHostJob | None = None
     try:
-        job = Job(line, line.introduce({"host": own_name(), "software": read_software(sources)}))
+        job = MultiHostJob(
+            connection, connection.exchange_facts({"host": own_name(), "software": read_software(sources)})
+        )
         yield job
     finally:
-        if place.index == 0:
-            line.end()
-        line.leave(job.code if job else 3)
+        if position.index == 0:
+            connection.end()
+        connection.leave(job.code if job else 3)
 
 
-def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """What has to be the same on all hosts, or their times mean nothing together."""
+def read_software(sources: Mapping[str, BenchmarkSource]) -> dict[str, str]:
+    """Return the versions that must be equal on all hosts for their times to be combined."""
     try:
         torch = metadata.version("torch")
     except metadata.PackageNotFoundError:
@@ -94,11 +99,11 @@ def read_software(sources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         "torchstone": torchstone.__version__,
         "machine": platform.machine(),
     }
-    return own | {source["path"]: source["hash"] for source in sources.values() if source.get("hash")}
+    return own | {source.path: source.hash for source in sources.values() if source.hash}
 
 
 def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Host names; with the address where two have the same, and if that does not help, with the number."""
+    """Return host names; equal names get the address added, and if that is equal too, the host's number."""
     names = [str(each.get("host", "")) for each in hosts]
     for key, values in (
         ("", [each.get("address", "") for each in hosts]),
@@ -112,41 +117,41 @@ def name_hosts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def find_differences(hosts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[int, str]:
-    """By host, how its software differs from that of the first."""
+    """Return how the software of each host differs from the first, by host."""
     first = hosts[0].get("software", {})
     found = {}
     for index, host in enumerate(hosts):
         own = host.get("software", {})
-        told = [
+        differences = [
             f"{name} is {own.get(name, 'none')}, and {first.get(name, 'none')} on {names[0]}"
             for name in {**first, **own}
             if own.get(name) != first.get(name)
         ]
-        if told:
-            found[index] = f"other software than on the first host: {'; '.join(told)}"
+        if differences:
+            found[index] = f"other software than on the first host: {'; '.join(differences)}"
     return found
 
 
-def follow(job: Job, session: Session, limits: Limits, watcher: Watcher) -> None:
-    """Do this host's part of every round, until the first host says that it is over."""
+def follow(job: MultiHostJob, session: Session, limits: WorkerLimits, watcher: Watcher) -> None:
+    """Do this host's part of every round, until the first host ends the job."""
     number = 0
-    while (order := job.line.next_order(number)) is not None:
+    while (order := job.connection.next_order(number)) is not None:
         number = int(str(order.pop("number")))
         ordered, part = _decode_round(order)
-        if job.place.index < part.hosts:
+        if job.position.index < part.hosts:
             own, outcome = _do_part(number, ordered, part, job, session, limits, watcher)
-            job.line.answer(number, answer_for(own, outcome))
+            job.connection.answer(number, answer_for(own, outcome))
 
 
 def _decode_round(order: Message) -> tuple[MeasureJob, RoundPart]:
-    """The job of host 0's own worker, and what it says of the round."""
+    """Decode an order to the job of host 0's worker and its round."""
     try:
         ordered = decode_job(order)
     except MalformedError as error:
-        problem = f"host 0 has ordered what this host does not understand: {error}"
+        problem = f"host 0 sent an order that this host does not understand: {error}"
         raise CannotMeasureError(problem, advice="all hosts need the same torchstone") from None
     if not isinstance(ordered, MeasureJob) or ordered.round is None:
-        raise CannotMeasureError("host 0 has ordered something that is no round")
+        raise CannotMeasureError("host 0 sent an order that is not a round")
     return ordered, ordered.round
 
 
@@ -154,20 +159,20 @@ def _do_part(
     number: int,
     ordered: MeasureJob,
     part: RoundPart,
-    job: Job,
+    job: MultiHostJob,
     session: Session,
-    limits: Limits,
+    limits: WorkerLimits,
     watcher: Watcher,
 ) -> tuple[RoundPart, Outcome]:
-    """Do this host's part of a round; gives the part and how it ended."""
-    index = job.place.index
+    """Do this host's part of a round; return the part and its outcome."""
+    index = job.position.index
     environment = worker_environment.make_case_folder(session.scratch, number, session.template, None)
     folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
-    told = ordered.environment or {}
-    threads = {key: told[key] for key in ("OMP_NUM_THREADS",) if key in told}
+    variables = ordered.environment or {}
+    threads = {key: variables[key] for key in ("OMP_NUM_THREADS",) if key in variables}
     own = make_part(
         replace(ordered, environment=environment | threads | job.variables()),
-        replace(part, address=job.line.own_address()),
+        replace(part, address=job.connection.own_address()),
         index,
         job.names[index],
         folder,

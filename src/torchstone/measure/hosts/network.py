@@ -1,7 +1,7 @@
-"""The store on which the hosts of a job meet, with calls that give up in time, and what this host's network says of itself.
+"""The store that connects the hosts of a job, with reliable timeouts, and facts about this host's network.
 
-On a link that was cut, a call of torch's ``TCPStore`` may last for ever, whatever timeout it was given. So a thread makes the calls, and is left behind when
-one lasts too long.
+If a network link is cut, a call of torch's ``TCPStore`` may block forever, whatever its timeout. So a thread makes the calls, and
+is abandoned when one takes too long.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ T = TypeVar("T")
 
 
 class Store(Protocol):
-    """What is used of a store of torch."""
+    """The methods used of a torch store."""
 
     def set(self, key: str, value: str) -> None:
-        """Write a value; does not wait until it has arrived."""
+        """Write a value, without waiting until it has arrived."""
 
     def get(self, key: str) -> bytes:
-        """Read a value, waiting until there is one."""
+        """Read a value; wait until it exists."""
 
     def check(self, keys: list[str]) -> bool:
-        """Whether all of these have values."""
+        """Return whether all of these keys have values."""
 
     def add(self, key: str, value: int) -> int:
-        """Add to a count, which begins at 0; gives the sum."""
+        """Add to a counter, which starts at 0; return the sum."""
 
 
 class HostLostError(CannotMeasureError):
-    """A host of the job cannot be reached any more, or its leader is gone."""
+    """A host of the job can no longer be reached, or its leader is gone."""
 
 
 class Connection:
-    """One connection to the store of a job, used by a thread of its own; whoever asks waits only as long as he wants to.
+    """A connection to the store of a job, used by its own thread, so that callers can time out.
 
-    ``opens`` makes this process the one that has the store. ``prefix`` goes before all names in it: others may use it too.
+    ``opens``: this process hosts the store. ``prefix`` is put before all keys, because others may use the store too.
     """
 
     def __init__(self, address: str, port: int, prefix: str, timeout: float, opens: bool = False) -> None:
         self._at = f"{address}:{port}"
-        _load_stores()  # however long that takes: no host is to blame for it
+        _load_stores()  # before the timeout starts: loading torch may take long
         self._problem = ""
         self._work: queue.SimpleQueue[Callable[[Store], None]] = queue.SimpleQueue()
         opened: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -68,7 +68,7 @@ class Connection:
         def serve() -> None:
             try:
                 store = _open_store(address, port, prefix, timeout, opens)
-            except BaseException as error:  # noqa: BLE001  (told to whoever waits for it)
+            except BaseException as error:  # noqa: BLE001  (reported to the caller)
                 opened.put(first_line(error))
                 return
             opened.put("")
@@ -87,12 +87,12 @@ class Connection:
             )
         if problem:
             raise CannotMeasureError(
-                f"host 0 of the job cannot be reached at {self._at} within {timeout:g} s: {problem}",
-                advice="MASTER_ADDR and MASTER_PORT have to name host 0 as this host can reach it",
+                f"host 0 of the job could not be reached at {self._at} within {timeout:g} s: {problem}",
+                advice="set MASTER_ADDR and MASTER_PORT to an address of host 0 that this host can reach",
             )
 
     def do(self, work: Callable[[Store], T], patience: float = _CALL_PATIENCE) -> T:
-        """Have something done with the store; after the first failure the connection is lost for good."""
+        """Call a function with the store; after the first failure the connection stays lost."""
         if self._problem:
             raise self._lost()
         answer: queue.SimpleQueue[tuple[T] | Exception] = queue.SimpleQueue()
@@ -100,34 +100,34 @@ class Connection:
         def try_it(store: Store) -> None:
             try:
                 answer.put((work(store),))
-            except Exception as error:  # noqa: BLE001  (told to whoever waits for it)
+            except Exception as error:  # noqa: BLE001  (reported to the caller)
                 answer.put(error)
 
         self._work.put(try_it)
         try:
-            told = answer.get(timeout=patience)
+            result = answer.get(timeout=patience)
         except queue.Empty:
             self._problem = f"no answer within {patience:g} s"
             raise self._lost() from None
-        if isinstance(told, Exception):
-            self._problem = first_line(told)
-            raise self._lost() from told
-        return told[0]
+        if isinstance(result, Exception):
+            self._problem = first_line(result)
+            raise self._lost() from result
+        return result[0]
 
     def _lost(self) -> HostLostError:
-        return HostLostError(f"the store of host 0 at {self._at} cannot be reached any more: {self._problem}")
+        return HostLostError(f"the store of host 0 at {self._at} can no longer be reached: {self._problem}")
 
 
 def _load_stores() -> tuple[Any, Any]:
-    os.putenv("TORCH_CPP_LOG_LEVEL", "ERROR")  # what goes wrong with a connection is told by us, once
+    os.putenv("TORCH_CPP_LOG_LEVEL", "ERROR")  # connection problems are reported by torchstone, once
     try:
-        from torch.distributed import (  # type: ignore[attr-defined]  # noqa: PLC0415  (only in a job)
+        from torch.distributed import (  # type: ignore[attr-defined]  # noqa: PLC0415  (only runs on several hosts load torch here)
             PrefixStore,
             TCPStore,
         )
     except ImportError as error:
         raise CannotMeasureError(
-            f"hosts cannot work together without torch.distributed: {first_line(error)}",
+            f"runs on several hosts need torch.distributed: {first_line(error)}",
             advice="install torch on every host: pip install torch",
         ) from None
     return TCPStore, PrefixStore
@@ -135,7 +135,7 @@ def _load_stores() -> tuple[Any, Any]:
 
 def _open_store(address: str, port: int, prefix: str, timeout: float, opens: bool) -> Store:
     if not opens:
-        reach(address, port, timeout)
+        wait_until_listening(address, port, timeout)
     tcp_store, prefix_store = _load_stores()
     store = tcp_store(
         address,
@@ -147,8 +147,8 @@ def _open_store(address: str, port: int, prefix: str, timeout: float, opens: boo
     return cast(Store, prefix_store(prefix, store))
 
 
-def reach(address: str, port: int, timeout: float) -> None:
-    """Wait until something listens there; torch would wait as well, but not say why in vain."""
+def wait_until_listening(address: str, port: int, timeout: float) -> None:
+    """Wait until a port accepts connections; torch would wait too, but not say why it failed."""
     deadline = time.monotonic() + timeout
     while True:
         left = deadline - time.monotonic()
@@ -164,48 +164,48 @@ def reach(address: str, port: int, timeout: float) -> None:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
-        return "no host of this name is known"
+        return "unknown host name"
     return (error.strerror or "no answer").lower() if not isinstance(error, TimeoutError) else "no answer"
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the stack that torch appends."""
+    """Return the first line of an error, without the stack that torch appends."""
     lines = str(error).strip().splitlines()
     return printable(lines[0] if lines else type(error).__name__)
 
 
-class Pulse:
-    """Which leaders are there: each raises a count; this remembers when a count was last seen to grow."""
+class Heartbeats:
+    """Heartbeats of leaders: each increments a counter; this records when each counter last increased."""
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[int, float]] = {}
         self._since = time.monotonic()
 
     def look(self, store: Store, index: int) -> None:
-        """Read the count of a host."""
+        """Read the counter of a host."""
         count = store.add(f"pulse/{index}", 0)
         if count != self._seen.get(index, (0, 0.0))[0]:
             self._seen[index] = (count, time.monotonic())
 
     def silence(self, index: int) -> float:
-        """For how many seconds nothing has been heard of a host."""
+        """Return the seconds since the last heartbeat of a host."""
         return time.monotonic() - self._seen.get(index, (0, self._since))[1]
 
 
 def local_address(towards: str) -> str:
-    """The address of this host that others see when it talks to this one; empty if there is no way there."""
+    """Return this host's address as seen by another host; empty if there is no route."""
     with contextlib.suppress(OSError):
         for family, kind, protocol, _, address in socket.getaddrinfo(towards, 9, type=socket.SOCK_DGRAM):
             with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as probe:
-                probe.connect(address)  # nothing is sent: only a route is chosen
+                probe.connect(address)  # sends nothing, only chooses a route
                 return str(probe.getsockname()[0])
     return ""
 
 
 def interface_of(address: str) -> str:
-    """The network interface with this address (IPv4, Linux); empty if there is none."""
+    """Return the network interface with this address (IPv4, Linux); empty if there is none."""
     try:
-        import fcntl  # noqa: PLC0415  (not everywhere)
+        import fcntl  # noqa: PLC0415  (missing on some systems)
 
         wanted = socket.inet_aton(address)
     except (ImportError, OSError):
@@ -213,14 +213,14 @@ def interface_of(address: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
-                told = fcntl.ioctl(probe, _ASK_INTERFACE_ADDRESS, struct.pack("256s", name.encode()[:15]))
-                if told[20:24] == wanted:
+                reply = fcntl.ioctl(probe, _ASK_INTERFACE_ADDRESS, struct.pack("256s", name.encode()[:15]))
+                if reply[20:24] == wanted:
                     return name
     return ""
 
 
-def put(store: Store, key: str, message: Mapping[str, Any]) -> None:
-    """Write a message in as many parts as it takes; it is there once the number of parts is."""
+def write_message(store: Store, key: str, message: Mapping[str, Any]) -> None:
+    """Write a message in parts; it is complete once the number of parts is written."""
     text = base64.b64encode(zlib.compress(encode(dict(message)))).decode("ascii")
     parts = [text[first : first + _LONGEST_PART] for first in range(0, len(text), _LONGEST_PART)]
     for number, part in enumerate(parts):
@@ -228,8 +228,8 @@ def put(store: Store, key: str, message: Mapping[str, Any]) -> None:
     store.set(key, str(len(parts)))
 
 
-def take(store: Store, key: str) -> Message | None:
-    """A message, if it is there."""
+def read_message(store: Store, key: str) -> Message | None:
+    """Return a message, or None if it is not there yet."""
     if not store.check([key]):
         return None
     parts = [store.get(f"{key}/{number}") for number in range(int(store.get(key)))]

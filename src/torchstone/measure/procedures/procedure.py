@@ -1,4 +1,4 @@
-"""A procedure: the jobs that one case takes, one worker after another, and the one outcome that they add up to."""
+"""A procedure: the jobs of one case, one worker after another, and the outcome made from them."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from torchstone.worker.protocol.jobs import MeasureJob
 
 
 class Procedure(Protocol):
-    """What the supervisor asks, from the first worker of a case to its outcome."""
+    """The protocol between the supervisor and a case, from its first worker to its outcome."""
 
     def next_job(self) -> MeasureJob | None:
-        """What the next worker is told; None when there is nothing left to do."""
+        """Return the job of the next worker; None when all are done."""
 
     def step(self) -> str:
-        """What the present worker is there for, for whoever looks on; empty where there is only one."""
+        """Return the name of the current worker's step, for a display; empty if there is only one."""
 
     def take(self, outcome: Outcome) -> None:
-        """Take how the present worker ended, and what it measured."""
+        """Receive the outcome of the current worker."""
 
     def outcome(self) -> Outcome:
-        """The one outcome of the case."""
+        """Return the outcome of the case."""
 
 
 class SingleProcedure:
-    """One job in one worker, which is all that most probes need."""
+    """One job in one worker, as most probes need."""
 
     def __init__(self, job: MeasureJob) -> None:
         self._job: MeasureJob | None = job
         self._outcome: Outcome | None = None
 
     def next_job(self) -> MeasureJob | None:
-        """The one job, once."""
+        """Return the job once, then None."""
         job, self._job = self._job, None
         return job
 
     def step(self) -> str:
-        """There is only one."""
+        """Return an empty name: there is only one step."""
         return ""
 
     def take(self, outcome: Outcome) -> None:
-        """Its end is the case's."""
+        """Receive the outcome, which is the case's."""
         self._outcome = outcome
 
     def outcome(self) -> Outcome:
-        """What the one worker measured."""
+        """Return the outcome of the worker."""
         if self._outcome is None:
             raise RuntimeError("the worker has not ended yet")
         return self._outcome

@@ -1,4 +1,4 @@
-"""The rounds of the scaling probe: on how many ranks, by which strategy, with which bucket sizes each benchmark is trained."""
+"""Plan the rounds of the scaling probe: numbers of ranks, strategies and bucket sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Further = tuple[tuple[str, str], ...]
 
 
 class Sweep(Struct, frozen=True):
-    """What was asked for; empty is what the machine offers."""
+    """The requested rounds; empty fields use the defaults of the machine."""
 
     ranks: tuple[int, ...] = ()
     strategies: tuple[str, ...] = ()
@@ -23,24 +23,26 @@ class Sweep(Struct, frozen=True):
     collective: str = ""
 
 
-class Room(Struct, frozen=True):
-    """What there is to train on: hosts, how many ranks each has room for, and what holds one rank (``cuda device``, ``core``)."""
+class RankCapacity(Struct, frozen=True):
+    """Available capacity: hosts, ranks per host, and what one rank needs (``cuda device``, ``core``)."""
 
     hosts: int
     ranks: int
     unit: str
 
 
-def plan_sweep(sweep: Sweep, room: Room) -> tuple[Further, ...]:
-    """The axes of every round, in the order of measuring: without a strategy first, then growing numbers of ranks."""
+def plan_sweep(sweep: Sweep, capacity: RankCapacity) -> tuple[Further, ...]:
+    """Return the axes of every round in measuring order: without a strategy first, then increasing numbers of ranks."""
     strategies = sweep.strategies or DEFAULT_STRATEGIES
     if sweep.buckets and "ddp" not in strategies:
-        raise UsageError("--bucket-mb is for the strategy ddp", advice="leave it out, or add --strategy ddp")
+        raise UsageError("--bucket-mb needs the strategy ddp", advice="leave it out, or add --strategy ddp")
     if sweep.ranks and strategies == ("none",):
-        raise UsageError("--strategy none is one process, so --ranks has no place", advice="leave it out")
-    counts = sweep.ranks or default_ranks(room)
+        raise UsageError(
+            "--ranks cannot be used with --strategy none, which is one process", advice="leave it out"
+        )
+    counts = sweep.ranks or default_ranks(capacity)
     for count in counts:
-        _check(count, room)
+        _check_ranks(count, capacity)
     rounds = []
     for strategy in strategies:
         if strategy == "none":
@@ -56,44 +58,44 @@ def plan_sweep(sweep: Sweep, room: Room) -> tuple[Further, ...]:
 
 
 def axes_of(strategy: str, ranks: int, collective: str = "", bucket: float | None = None) -> Further:
-    """A round's own axes, as a case has them."""
-    told = {"ranks": str(ranks), "strategy": strategy}
+    """Return the axes of a round, as a case has them."""
+    axes = {"ranks": str(ranks), "strategy": strategy}
     if collective:
-        told["collective"] = collective
+        axes["collective"] = collective
     if bucket is not None:
-        told["bucket_mb"] = f"{bucket:g}"
-    return tuple(sorted(told.items()))
+        axes["bucket_mb"] = f"{bucket:g}"
+    return tuple(sorted(axes.items()))
 
 
-def default_ranks(room: Room) -> tuple[int, ...]:
-    """One, two, four, ... and all of one host, then whole hosts.
+def default_ranks(capacity: RankCapacity) -> tuple[int, ...]:
+    """Return 1, 2, 4, ... and all ranks of one host, then whole hosts.
 
-    >>> default_ranks(Room(3, 8, "cuda device"))
+    >>> default_ranks(RankCapacity(3, 8, "cuda device"))
     (1, 2, 4, 8, 16, 24)
     """
     counts, count = [], 1
-    while count < room.ranks:
+    while count < capacity.ranks:
         counts.append(count)
         count *= 2
-    return (*counts, *(room.ranks * hosts for hosts in range(1, room.hosts + 1)))
+    return (*counts, *(capacity.ranks * hosts for hosts in range(1, capacity.hosts + 1)))
 
 
-def _check(count: int, room: Room) -> None:
-    there = room.ranks * room.hosts
+def _check_ranks(count: int, capacity: RankCapacity) -> None:
+    there = capacity.ranks * capacity.hosts
     if count > there:
         raise UsageError(
-            f"--ranks {count}: there {'is' if there == 1 else 'are'} {count_of(there, room.unit)}",
-            advice=f"at most {there}, or more hosts: torchrun --nnodes N --nproc-per-node {room.ranks} -m torchstone run ...",
+            f"--ranks {count}: only {count_of(there, capacity.unit)} available",
+            advice=f"use at most {there}, or more hosts: torchrun --nnodes N --nproc-per-node {capacity.ranks} -m torchstone run ...",
         )
-    if count > room.ranks and count % room.ranks:
+    if count > capacity.ranks and count % capacity.ranks:
         raise UsageError(
-            f"--ranks {count}: beyond one host, rounds are of whole hosts, with {count_of(room.ranks, 'rank')} each",
-            advice=f"such as {count - count % room.ranks}",
+            f"--ranks {count}: rounds on several hosts use whole hosts, with {count_of(capacity.ranks, 'rank')} each",
+            advice=f"such as {count - count % capacity.ranks}",
         )
 
 
-def hosts_for(count: int, room: Room) -> tuple[int, int]:
-    """How many hosts a round needs, and how many ranks are on each; where nobody has looked, one host has room for all."""
-    if not room.unit:
+def hosts_for(count: int, capacity: RankCapacity) -> tuple[int, int]:
+    """Return the number of hosts of a round, and the ranks on each; one host for all if the capacity is unknown."""
+    if not capacity.unit:
         return 1, count
-    return max(1, count // room.ranks), min(count, room.ranks)
+    return max(1, count // capacity.ranks), min(count, capacity.ranks)

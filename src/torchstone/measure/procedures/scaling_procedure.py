@@ -1,4 +1,4 @@
-"""The procedure of one round of the scaling probe: its part on this host, the parts of other hosts, and the one outcome of all."""
+"""Measure one round of the scaling probe: this host's part, the parts of other hosts, and the combined outcome."""
 
 from __future__ import annotations
 
@@ -18,55 +18,55 @@ from torchstone.measure.procedures.rank_reports import (
     ranks_in,
     read_host,
 )
-from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, WARM_UP, Room, hosts_for
+from torchstone.measure.procedures.rounds import COLLECTIVE_TIMEOUT, WARM_UP, RankCapacity, hosts_for
 from torchstone.worker.channel import Message
 from torchstone.worker.protocol.jobs import MeasureJob, RoundPart, RoundPlan, encode_job
 
 GRACE = 10.0
-"""Seconds that another host may take longer with its part of a round than this one did."""
+"""Extra seconds that another host may take for its part of a round."""
 
 
 class HostGroup:
-    """The hosts of a job, of which this is the first: who they are, which have been lost, and what keeps them from working together.
+    """The hosts of a job, this one first: their names, which are lost, and how their software differs.
 
-    ``variables`` are what ranks are told of the network between hosts.
+    ``variables`` select the network between hosts, for the ranks.
     """
 
     def __init__(
         self,
-        room: Room,
+        capacity: RankCapacity,
         names: Sequence[str],
-        line: Line | None = None,
+        link: HostLink | None = None,
         differences: Mapping[int, str] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self.room = room
+        self.capacity = capacity
         self.names = list(names)
-        self.line = line
+        self.link = link
         self.lost: set[int] = set()
         self.differences = dict(differences or {})
         self.variables = dict(variables or {})
         self.orders = 0
 
 
-class Line(Protocol):
-    """The way to the other hosts."""
+class HostLink(Protocol):
+    """The connection to the other hosts."""
 
     def own_address(self) -> str:
-        """The address of this host, as the others see it."""
+        """Return the address of this host, as the others see it."""
 
     def order(self, number: int, job: Message) -> None:
-        """Tell them what their part of a round is."""
+        """Send them the job of a round."""
 
     def collect(self, number: int, hosts: int, patience: float) -> dict[int, Message | None]:
-        """What they say of it; nothing of one that does not answer in time."""
+        """Return their answers; None for a host that does not answer in time."""
 
     def free_port(self) -> int:
-        """A port of the first host that nobody uses."""
+        """Return a free port of the first host."""
 
 
 class ScalingProcedure:
-    """One round: torchrun on every host that it needs."""
+    """One round: torchrun on every host it needs."""
 
     def __init__(
         self,
@@ -80,32 +80,32 @@ class ScalingProcedure:
         self._job: MeasureJob | None = job
         self._plan = plan
         self._host_group = host_group
-        self._hosts, self._local = hosts_for(ranks_in(case), host_group.room)
+        self._hosts, self._local = hosts_for(ranks_in(case), host_group.capacity)
         self._files = make_folder
         self._folder = ""
         self._number = 0
         self._outcome: Outcome | None = None
 
     def next_job(self) -> MeasureJob | None:
-        """Torchrun on this host, once; the other hosts of the round are told to start theirs."""
+        """Return the job of this host once, and send the other hosts theirs."""
         job, self._job = self._job, None
         if job is None or self._cannot_begin():
             return None
         self._folder = self._files()
         part = RoundPart(secrets.token_hex(6), self._plan, self._hosts, self._local)
-        line = self._host_group.line
-        if self._hosts > 1 and line is not None:
+        link = self._host_group.link
+        if self._hosts > 1 and link is not None:
             self._host_group.orders = self._number = self._host_group.orders + 1
-            address = line.own_address()
-            part = replace(part, endpoint=f"{address}:{line.free_port()}", address=address)
-            line.order(self._number, encode_job(replace(job, round=part)))
+            address = link.own_address()
+            part = replace(part, endpoint=f"{address}:{link.free_port()}", address=address)
+            link.order(self._number, encode_job(replace(job, round=part)))
         return make_part(job, part, 0, self._host_group.names[0], self._folder)
 
     def _cannot_begin(self) -> bool:
-        """Whether a host that the round needs is gone, or is not like this one; the outcome then says so."""
+        """Return whether a host of the round is missing, lost or different; the outcome then says so."""
         there = len(self._host_group.names)
         if self._hosts > there:
-            message = f"the round needs {count_of(self._hosts, 'host')}, and there {'is' if there == 1 else 'are'} {there}"
+            message = f"the round needs {count_of(self._hosts, 'host')}, but there {'is' if there == 1 else 'are'} {there}"
             self._outcome = _ended(self._case, "infra_error", message)
             return True
         for index in range(1, self._hosts):
@@ -119,15 +119,15 @@ class ScalingProcedure:
         return self._outcome is not None
 
     def step(self) -> str:
-        """There is only one."""
+        """Return an empty name: there is only one step."""
         return ""
 
     def take(self, outcome: Outcome) -> None:
-        """The part of this host has ended: the reports of its ranks, and those of the other hosts."""
+        """Combine the reports of this host's ranks with those of the other hosts."""
         names = self._host_group.names
         hosts = [read_host(names[0], self._folder, range(self._local), outcome)]
-        if self._hosts > 1 and self._host_group.line is not None:
-            answers = self._host_group.line.collect(self._number, self._hosts, self._plan.timeout + GRACE)
+        if self._hosts > 1 and self._host_group.link is not None:
+            answers = self._host_group.link.collect(self._number, self._hosts, self._plan.timeout + GRACE)
             for index in range(1, self._hosts):
                 ranks = tuple(range(index * self._local, (index + 1) * self._local))
                 if answers.get(index) is None:
@@ -136,19 +136,19 @@ class ScalingProcedure:
                 else:
                     hosts.append(decode_host(answers[index], names[index], ranks))
         plan = self._plan
-        stated = {"warm_up": plan.warm_up, "collective": plan.collective, "bucket_mb": plan.bucket_mb}
-        told = {key: value for key, value in stated.items() if value}
-        self._outcome = conclude(self._case, hosts, outcome, told)
+        options = {"warm_up": plan.warm_up, "collective": plan.collective, "bucket_mb": plan.bucket_mb}
+        given = {key: value for key, value in options.items() if value}
+        self._outcome = conclude(self._case, hosts, outcome, given)
 
     def outcome(self) -> Outcome:
-        """What all hosts together measured."""
+        """Return the outcome of all hosts."""
         if self._outcome is None:
             raise RuntimeError("the round has not ended yet")
         return self._outcome
 
 
 def plan_of(case: Case, settings: Settings) -> RoundPlan:
-    """How a round is trained: what its case says, and what the run says of all."""
+    """Return how a round is trained, from its case and the settings of the run."""
     axes = dict(case.variant.further)
     return RoundPlan(
         strategy=axes["strategy"],
@@ -162,13 +162,13 @@ def plan_of(case: Case, settings: Settings) -> RoundPlan:
 
 
 def make_part(job: MeasureJob, part: RoundPart, index: int, host: str, folder: str) -> MeasureJob:
-    """One host's part of a round, as its worker is told."""
+    """Return the job of one host's part of a round."""
     first = index * part.local_ranks
     return replace(job, round=replace(part, index=index, host=host, first=first, files=folder))
 
 
 def answer_for(part: RoundPart, outcome: Outcome) -> Message:
-    """What another host than the first says of its part."""
+    """Return the answer of another host about its part."""
     ranks = range(part.first, part.first + part.local_ranks)
     return encode_host(read_host(part.host, part.files, ranks, outcome))
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torchstone.core.caution_kinds import CautionKind, CautionMessage, caution_message
-from torchstone.core.clock import monotonic
 from torchstone.core.vocabulary import LEFT_OUT
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.protocol.jobs import Order
 from torchstone.worker.protocol.replies import Measured, MeasuredDetails, TurnReady, TurnTaken
 

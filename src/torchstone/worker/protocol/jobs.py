@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker.protocol.codec import Count, Json, MalformedError, Message, from_json, to_json
-
-Source = dict[str, str]
-"""``{"kind": "suite" | "file" | "package", "name": the suite's name, "path": a file's path}``."""
 
 NO_COMPILER = "none"
 """The backend that compiles nothing: both sides are eager, which shows how noisy the measurement itself is."""
@@ -26,7 +24,7 @@ class CompileTrial:
 class SurveyJob:
     """Find out what the sources define, and which devices, backends and environment there are."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[BenchmarkSource, ...] = ()
     imports: tuple[str, ...] = ()
     folder: str = "."
     devices: tuple[str, ...] = ()
@@ -163,7 +161,7 @@ class PairPart:
 class MeasureJob:
     """Measure one case. ``environment`` has the worker's variables; ``start`` and ``cache`` distinguish compile times."""
 
-    source: Source
+    source: BenchmarkSource
     benchmark: str
     probe: str
     axes: CaseAxes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.worker.protocol.codec import MalformedError, Message, Seconds, from_json, to_json
-from torchstone.worker.protocol.jobs import Source
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class KeeperSetup:
     scratch: str = ""
     lock: int | None = None
     temporary: str = ""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[BenchmarkSource, ...] = ()
     devices: tuple[str, ...] = ()
     repeatable: bool = False
 
@@ -49,9 +49,10 @@ class KeeperReady:
 
 @dataclass(frozen=True)
 class KeeperBroken:
-    """The keeper cannot load torch."""
+    """The keeper cannot load torch; ``torch_missing``: it is not installed."""
 
     broken: str
+    torch_missing: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionMessage
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import is_known_status
@@ -22,7 +23,6 @@ from torchstone.worker.protocol.codec import (
     shown,
     to_json,
 )
-from torchstone.worker.protocol.jobs import Source
 
 Phase = Literal["load", "eager", "compile", "run", "compare"]
 PHASES: tuple[Phase, ...] = ("load", "eager", "compile", "run", "compare")
@@ -206,7 +206,7 @@ class CaseReply:
 class ErrorReply:
     """The job failed as a whole; ``path``, ``line`` and ``column`` say where, if known.
 
-    ``is_of_torch`` is set if torch itself cannot be loaded.
+    ``is_of_torch`` is set if torch itself cannot be loaded, ``torch_missing`` if it is not installed.
     """
 
     message: str
@@ -215,6 +215,7 @@ class ErrorReply:
     column: Count | None = None
     traceback: str = ""
     is_of_torch: bool = False
+    torch_missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ class CountedFound:
 class SourceFound:
     """The benchmarks of a source, or why it cannot be used; ``empty`` says why it defines none."""
 
-    source: Source
+    source: BenchmarkSource
     benchmarks: tuple[BenchmarkFound, ...] = ()
     counted: tuple[CountedFound, ...] = ()
     libraries: tuple[str, ...] = ()

@@ -44,7 +44,11 @@ def doctor(_arguments: tuple[str, ...], *, as_json: bool) -> int:
 
 
 def _print_json(result: DoctorResult) -> None:
-    document = {"exit_code": result.exit_code, "findings": result.findings, "facts": result.facts}
+    document = {
+        "exit_code": result.exit_code,
+        "findings": result.findings,
+        "facts": result.facts.to_mapping(),
+    }
     encoded = msgspec.json.encode(msgspec.to_builtins(document))
     write_data(escape_json(msgspec.json.format(encoded, indent=2).decode()) + "\n")
 

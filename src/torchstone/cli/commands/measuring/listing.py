@@ -75,11 +75,11 @@ def _is_installed(package: str) -> bool:
 
 def _list_benchmarks(targets: tuple[str, ...], *, as_json: bool) -> int:
     resolved = resolve_targets(targets)
-    foreign = [source for source in resolved.sources.values() if source["kind"] != "suite"]
+    foreign = [source for source in resolved.sources.values() if source.kind != "suite"]
     listings: list[Listing] = []
     broken: tuple[str, ...] = ()
     for name, source in resolved.sources.items():
-        if source["kind"] == "suite":
+        if source.kind == "suite":
             listings += list_built_in(name)
     if foreign:
         display = make_display()

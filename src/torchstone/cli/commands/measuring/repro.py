@@ -23,9 +23,9 @@ from torchstone.core.run_file import decode_run
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.vocabulary import PASSED, SKIPPED
 from torchstone.measure.measuring import check_artifacts, settings_of_run
-from torchstone.measure.runner import check_hosts, check_stated, environment_of, look_again
+from torchstone.measure.runner import check_axes_stated, check_hosts, environment_of, survey_again
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits, Supervisor
+from torchstone.measure.supervisor import Supervisor, WorkerLimits
 from torchstone.reporting.dialects.case_label import Labels
 
 OPTIONS = (
@@ -68,14 +68,14 @@ def reproduce(arguments: tuple[str, ...], *, times: str | None, trust: bool) -> 
             session.start_workers(
                 [settings.sources[cases[0].suite]], sorted({case.variant.device for case in cases})
             )
-            found = look_again(run, [cases[0].suite], session)
-            check_stated(cases, found, path)
+            found = survey_again(run, [cases[0].suite], session)
+            check_axes_stated(cases, found, path)
             check_hosts(run, cases, session)
         for difference in differences(environment_of(found), run.environment):
             display.say(f"caution: changed since the run: {difference}")
         for unknown in unknowns(environment_of(found), run.environment):
             display.say(f"caution: {unknown}")
-        limits = Limits(settings.timeout, settings.memory_limit)
+        limits = WorkerLimits(settings.timeout, settings.memory_limit)
         outcomes = list(_measure(run, cases, repeats, lambda: session.supervisor(settings, limits, display)))
     return 0 if all(outcome.status in {PASSED, SKIPPED} for outcome in outcomes) else 1
 

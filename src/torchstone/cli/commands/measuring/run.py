@@ -35,12 +35,12 @@ from torchstone.core.records import Run
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Probe
-from torchstone.measure.hosts.host_group import Place, wait_for_leader
-from torchstone.measure.hosts.host_job import Job, follow, join, own_place
+from torchstone.measure.hosts.host_group import JobPosition, wait_for_leader
+from torchstone.measure.hosts.host_job import MultiHostJob, follow, join, own_position
 from torchstone.measure.journal import Journal
 from torchstone.measure.measuring import Settings
 from torchstone.measure.session import Session
-from torchstone.measure.supervisor import Limits
+from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import resolve_targets
 
 INTERRUPTED = 130
@@ -106,20 +106,22 @@ def _refuse_changes_of_resumed(values: Mapping[str, Any]) -> None:
 def run_to_file(request: RunRequest, showing: Showing, check_plan: CheckPlan = lambda _: None) -> Finished:
     """Measure and print as 'torchstone run' does. ``check_plan`` may raise an error before anything is measured."""
     require_targets(request)
-    place = own_place() if may_scale(request) else None
-    if place is None:
+    position = own_position() if may_scale(request) else None
+    if position is None:
         return _run(request, showing, None, check_plan)
-    if place.local_rank:
-        return Finished(wait_for_leader(place))
-    return _run_in_job(place, request, showing, check_plan)
+    if position.local_rank:
+        return Finished(wait_for_leader(position))
+    return _run_in_job(position, request, showing, check_plan)
 
 
-def _run_in_job(place: Place, request: RunRequest, showing: Showing, check_plan: CheckPlan) -> Finished:
+def _run_in_job(
+    position: JobPosition, request: RunRequest, showing: Showing, check_plan: CheckPlan
+) -> Finished:
     """Lead the part of a job on this host; on the first host, that is the run itself."""
-    with join(place, request.collective_timeout, resolve_targets(request.targets).sources) as job:
+    with join(position, request.collective_timeout, resolve_targets(request.targets).sources) as job:
         finished = Finished(0)
         try:
-            is_first = place.index == 0
+            is_first = position.index == 0
             finished = _run(request, showing, job, check_plan) if is_first else _follow(job, request)
             job.code = finished.code
         except (
@@ -134,18 +136,18 @@ def _run_in_job(place: Place, request: RunRequest, showing: Showing, check_plan:
         return Finished(job.code, finished.path, finished.result)
 
 
-def _follow(job: Job, request: RunRequest) -> Finished:
+def _follow(job: MultiHostJob, request: RunRequest) -> Finished:
     """Take part in the run on another host."""
     display = make_display()
-    display.say(f"{job.names[job.place.index]}: taking part in the run on {job.names[0]}")
+    display.say(f"{job.names[job.position.index]}: taking part in the run on {job.names[0]}")
     settings = Settings(**limits_of(request))
     with Session("auto", "cold", display.say) as session:
         session.start_workers([])
-        follow(job, session, Limits(settings.timeout, settings.memory_limit), display)
+        follow(job, session, WorkerLimits(settings.timeout, settings.memory_limit), display)
     return Finished(0)
 
 
-def _run(request: RunRequest, showing: Showing, job: Job | None, check_plan: CheckPlan) -> Finished:
+def _run(request: RunRequest, showing: Showing, job: MultiHostJob | None, check_plan: CheckPlan) -> Finished:
     if showing.explain and request.probes:
         refuse_without("--explain", (Probe.COMPILE_CACHE,), request.probes)
     display = make_display()

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch._dynamo import utils as dynamo
 
-from torchstone.core.clock import monotonic
 from torchstone.define.counted import Counted
+from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.probes.counting.counters import Counter, Counts
 
 WARM_UP_SECONDS = 2.0
