@@ -121,7 +121,7 @@ def test_what_cannot_be_meant_is_an_error_before_anything_starts(
 
 
 def test_options_of_the_compiler_are_part_of_the_case_as_on_the_command_line(folder: Path) -> None:
-    from torchstone.api.measuring.run_preparation import prepare_request  # noqa: PLC0415
+    from torchstone.api.measuring.preparation import prepare_request  # noqa: PLC0415
     from torchstone.api.measuring.run_request import RunRequest  # noqa: PLC0415
     from torchstone.api.requests import make_request  # noqa: PLC0415
     from torchstone.cli.options.run_options import OPTIONS as ALL  # noqa: PLC0415

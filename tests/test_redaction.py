@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.api.measuring.run_preparation import prepare_request
+from torchstone.api.measuring.preparation import prepare_request
 from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Run

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from live_processes import Bench
+from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run import exit_code_of
-from torchstone.api.measuring.run_preparation import prepare_request
 from torchstone.cli.options.run_options import OPTIONS, make_run_request
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Case, Run, Variant

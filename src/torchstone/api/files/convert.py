@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.inputs import Axes, Input, read_inputs
 from torchstone.api.requests import Path, Sources, Texts, make_request
 from torchstone.api.showing import show_html
+from torchstone.api.sources import Axes, Input, read_inputs
 from torchstone.core.cautions import Caution
 from torchstone.core.disk import write_text
 from torchstone.core.errors import UsageError

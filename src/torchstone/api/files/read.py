@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.inputs import Axes, Input, read_inputs
 from torchstone.api.requests import Source, make_request
 from torchstone.api.results import RunResult
+from torchstone.api.sources import Axes, Input, read_inputs
 
 if TYPE_CHECKING:
     from typing import Unpack

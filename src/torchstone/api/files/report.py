@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.inputs import Axes, Input, names_of, read_input, read_inputs
 from torchstone.api.judging.blocking import find_quarantine
 from torchstone.api.judging.check import probes_of, repeated_names
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
+from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
 from torchstone.core.cautions import Caution
 from torchstone.core.config import ConfigFile, load_config
 from torchstone.core.disk import write_text

@@ -8,8 +8,8 @@ from typing import TypedDict
 
 from msgspec import Struct, structs
 
-from torchstone.api.inputs import Axes, Input, read_inputs
 from torchstone.api.requests import Path, Texts
+from torchstone.api.sources import Axes, Input, read_inputs
 from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.propose import new_baseline
 from torchstone.core.config import load_config, parse_rule

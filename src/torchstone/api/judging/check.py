@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from torchstone.api.inputs import names_of, read_input, read_inputs
 from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
 from torchstone.api.judging.check_request import (
     CheckOptions,
@@ -19,6 +18,7 @@ from torchstone.api.judging.check_request import (
 )
 from torchstone.api.requests import Sources, make_request
 from torchstone.api.showing import show_html
+from torchstone.api.sources import names_of, read_input, read_inputs
 from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, ConfigFile, load_config, parse_rule
 from torchstone.core.errors import UsageError

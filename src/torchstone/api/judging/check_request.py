@@ -8,8 +8,8 @@ from typing import TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.inputs import Axes, Input
 from torchstone.api.requests import Path, Sources, Texts, command_words
+from torchstone.api.sources import Axes, Input
 
 
 class CheckRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

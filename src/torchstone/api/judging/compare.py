@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct, structs
 
-from torchstone.api.inputs import Axes, Input, names_of, read_inputs
 from torchstone.api.judging.blocking import parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.showing import show_html
+from torchstone.api.sources import Axes, Input, names_of, read_inputs
 from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError

@@ -10,8 +10,8 @@ from msgspec import Struct
 from torchstone.analyze.attribution import compare
 from torchstone.analyze.profiles import Profile, read_profile
 from torchstone.api.case_lookup import find_cases
-from torchstone.api.inputs import Input, read_input
 from torchstone.api.requests import Source, make_request
+from torchstone.api.sources import Input, read_input
 from torchstone.core.cautions import Caution
 from torchstone.core.errors import InputError, UsageError, printable
 from torchstone.core.fingerprint import differences, unknowns

@@ -11,7 +11,7 @@ from glob import glob
 from msgspec import Struct
 
 from torchstone.analyze.forecast import FEWEST
-from torchstone.api.inputs import Axes
+from torchstone.api.sources import Axes
 from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.margins import PastMeasurements
 from torchstone.baselines.propose import collect_past

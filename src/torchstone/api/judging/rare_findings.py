@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from torchstone.api.inputs import names_of
 from torchstone.api.judging.check_request import CheckRequest
 from torchstone.api.judging.past_runs import read_past
+from torchstone.api.sources import names_of
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.records import Reading

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.sequential import ALPHA, MARGIN
 from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
-from torchstone.api.measuring.run_preparation import prepare_request
+from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.requests import Path, Texts, command_words
 from torchstone.core.config import POLICIES, load_config

@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.inputs import Input
 from torchstone.api.requests import Path, Sources, Texts
+from torchstone.api.sources import Input
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

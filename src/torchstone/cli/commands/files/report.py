@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchstone.api.files.report import ReportRequest, make_report
-from torchstone.api.inputs import names_of
+from torchstone.api.sources import names_of
 from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.output_checks import STANDARD_OUTPUT
 from torchstone.cli.options.plain import FILE_OR_STDOUT, Option

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from torchstone.api.inputs import names_of
 from torchstone.api.judging.compare import CompareRequest, compare_results
+from torchstone.api.sources import names_of
 from torchstone.cli.options.plain import Option
 from torchstone.cli.options.quantities import parse_share
 from torchstone.cli.options.requests import make_request

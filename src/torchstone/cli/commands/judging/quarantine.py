@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from torchstone.api.inputs import read_inputs
+from torchstone.api.sources import read_inputs
 from torchstone.cli.options.shared import SET, parse_day, show_progress
 from torchstone.cli.terminal.tables import print_table
 from torchstone.core.config import QUARANTINE_NAME, load_config

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import structs
 
-from torchstone.api.inputs import Input, names_of, read_input
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.measuring.run_rules import check_request
+from torchstone.api.sources import Input, names_of, read_input
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case
