@@ -46,7 +46,7 @@ ONLY_IN: dict[str, set[str]] = {
 READS_ENVIRONMENT = {
     "core.config",
     "measure.hosts.host_job",
-    "suites.preparation",
+    "suites.model_preparation",
     "worker.machine.external_programs",
     "worker.machine.recorded_environment",
     "worker.ranks.rank",
