@@ -71,7 +71,7 @@ def _summary(report: ReportView, page: TextPage) -> Iterator[str]:
         yield ""
         counts = "   ".join(f"{name} {number:,}" for name, number in report.summary.items())
         yield from page.wrap(counts, "  ", "  ")
-    from torchstone.reporting.dialects.effects_text import overview_lines  # noqa: PLC0415  (a plain check does without the statistics)
+    from torchstone.reporting.dialects.effects_text import overview_lines  # noqa: PLC0415  (start-up: a plain check does not need the statistics)
 
     yield from overview_lines(report, overview, page)
 
@@ -113,14 +113,14 @@ def _fields(fields: dict[str, str], page: TextPage) -> Iterator[str]:
 
 
 def _rest(report: ReportView, page: TextPage) -> list[str]:
-    """Return the rows that do not block but deserve a look, and the quarantine entries to release."""
+    """Return the rows that do not block but are worth a look, and the quarantine entries to release."""
     lines: list[str] = []
     if report.judgement.overview is None:
         for verdict in _OTHERS:
             lines += _other_rows(report, verdict, report.sort(report.of_verdict(verdict)), page)
         lines += _releases(report, page)
         return ["", *lines] if lines else []
-    from torchstone.reporting.dialects.effects_text import effect_lines  # noqa: PLC0415  (a plain check does without the statistics)
+    from torchstone.reporting.dialects.effects_text import effect_lines  # noqa: PLC0415  (start-up: a plain check does not need the statistics)
 
     released = _releases(report, page)
     return [*effect_lines(report, page), *(["", *released] if released else [])]
@@ -133,7 +133,7 @@ def _releases(report: ReportView, page: TextPage) -> list[str]:
         text = f"could be released: {printable(release.case.name)} {how} ({release.entry.place})"
         lines += page.wrap(text, "", " " * (INDENT + 2))
     if (left := len(report.judgement.releases) - MOST_OTHERS) > 0:
-        lines.append(f"... and {left:,} more could be released; --format json has them all")
+        lines.append(f"... and {left:,} more could be released; --format json lists all of them")
     return lines
 
 
@@ -146,7 +146,7 @@ def _other_rows(report: ReportView, verdict: Verdict, rows: Sequence[Row], page:
         yield page.paint(f"{verdict:<12}", _OTHERS[verdict]) + " " + first[INDENT:]
         yield from more
     if len(rows) > MOST_OTHERS:
-        yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json has them all"
+        yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json lists all of them"
 
 
 def round_lines(table: RoundTable) -> Iterator[str]:
