@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import fingerprint
 from torchstone.core.records import Outcome, Run
 from torchstone.core.run_file import FORMAT, decode_run, encode_run
 from torchstone.core.vocabulary import Probe
+from torchstone.measure.journal import reopen_journal
 
 FOLDER = Path(__file__).parent / "run_files" / "format_1"
 NAMES = ("ab_a", "ab_b", "failed", "probes", "rounds", "trials")
@@ -113,3 +116,28 @@ def test_details_that_are_stated_in_extra_become_fields() -> None:
     assert found.trials == ((1.25,), (1.5,))
     assert found.extra == {"interval": "wide", "note": "cold"}
     assert decode_run("r.jsonl", encode_run(run)).run == run
+
+
+@pytest.mark.parametrize("cut", [0, 100])
+def test_a_resumed_file_becomes_one_of_the_present_format(tmp_path: Path, cut: int) -> None:
+    head, *outcomes = (FOLDER / "trials.jsonl").read_text().splitlines(keepends=True)
+    assert len(outcomes) >= 2
+    path = tmp_path / "cut.jsonl"
+    path.write_text(head + outcomes[0] + outcomes[1][:cut])
+    before = decode_run(str(path), path.read_text()).run
+    journal, reading = reopen_journal(str(path))
+    journal.close()
+    assert reading.run == before
+    assert json.loads(path.read_text().partition("\n")[0])["format"] == FORMAT
+    assert decode_run(str(path), path.read_text()).run == before
+    with closing(reopen_journal(str(path))[0]), pytest.raises(UsageError, match="another run is writing"):
+        reopen_journal(str(path))
+
+
+def test_a_finished_file_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "trials.jsonl"
+    path.write_text(text := (FOLDER / "trials.jsonl").read_text())
+    journal, reading = reopen_journal(str(path))
+    journal.close()
+    assert reading.run.finished
+    assert path.read_text() == text

@@ -108,6 +108,11 @@ def encode_run(run: Run) -> str:
     return "".join(lines)
 
 
+def is_of_older_format(text: str) -> bool:
+    """Return whether a run file, which can be read, has an older format than those written now."""
+    return _format_of(text.partition("\n")[0]) != FORMAT
+
+
 def encode_line(line: Line) -> str:
     """One line of a run file, in ASCII: half a line is then still text. A number that is not finite has no place in one."""
     if isinstance(line, OutcomeLine | ControlLine):

@@ -18,11 +18,19 @@ from torchstone.core.disk import (
     read_text,
     read_whole,
     reason,
+    replace_text,
     write_whole,
 )
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Outcome, Reading, Run
-from torchstone.core.run_file import EndLine, OutcomeLine, decode_run, encode_line, encode_run
+from torchstone.core.run_file import (
+    EndLine,
+    OutcomeLine,
+    decode_run,
+    encode_line,
+    encode_run,
+    is_of_older_format,
+)
 from torchstone.core.run_settings import settings_from
 from torchstone.core.text.redaction import redact_values
 from torchstone.core.text.safe_text import quote_word
@@ -251,12 +259,28 @@ def reopen_journal(path: str, tell: Tell = lambda _: None) -> tuple[Journal, Rea
             advice = "--resume needs a file that 'torchstone run' has started to write"
             raise InputError("this is not a run file", path=path, line=1, advice=advice)
         reading = decode_run(path, text)
+        if is_of_older_format(text) and not reading.run.finished:
+            handle = _rewrite(path, text, new := encode_run(reading.run), handle)
+            text = new
         whole = text[: text.rfind("\n") + 1].encode()
         os.ftruncate(handle, len(whole))
     except BaseException:
         os.close(handle)
         raise
     return Journal(path, handle, whole, len(reading.run.outcomes), resume_command(path), tell), reading
+
+
+def _rewrite(path: str, old: str, new: str, handle: int) -> int:
+    """Replace a locked file of an older format by one of the present format, all or nothing; return its handle, locked."""
+    replace_text(path, old, new)
+    fresh = os.open(path, os.O_RDWR)
+    try:
+        _lock(fresh, path)
+    except BaseException:
+        os.close(fresh)
+        raise
+    os.close(handle)
+    return fresh
 
 
 def _lock(handle: int, path: str) -> None:
