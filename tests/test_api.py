@@ -322,6 +322,10 @@ class TestReport:
         assert (tmp_path / "report.html").read_text() == result.html
         assert tags_of(result._repr_html_()) == {"iframe"}
 
+    def test_a_table_has_at_least_one_row(self, files: tuple[str, str]) -> None:
+        with pytest.raises(torchstone.UsageError, match="--most-rows 0: expected a whole number from 1"):
+            torchstone.report(files[0], most_rows=0)
+
 
 class TestConvert:
     def test_any_format_to_any_other(self, files: tuple[str, str], tmp_path: Path) -> None:

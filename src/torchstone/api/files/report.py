@@ -106,6 +106,8 @@ def report(results: Sources, **options: Unpack[ReportOptions]) -> ReportResult:
 
 def make_report(request: ReportRequest) -> ReportResult:
     """Make a page as requested."""
+    if request.most_rows < 1:
+        raise UsageError(f"--most-rows {request.most_rows}: expected a whole number from 1")
     settings = load_config(request.config)
     readings = read_inputs(request.results, request.kind, request.axes)
     require_results(readings, request.kind)
