@@ -11,7 +11,7 @@ from torchstone.cli.group import torchstone
 from torchstone.core.config import RULE_KINDS
 from torchstone.core.vocabulary import METRICS, PROBES, STATUSES, VERDICTS
 from torchstone.formats import FORMATS
-from torchstone.gate.policy import STRICT_BLOCKS
+from torchstone.gate.blocking_policy import STRICT_BLOCKS
 from torchstone.gate.rules import DEFAULT_RULES, describe_rule
 
 DOCS = Path(__file__).parent

@@ -9,9 +9,9 @@ import pexpect
 import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
-from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.margins import least_margin
 from torchstone.baselines.propose import Proposal, find_repeatable, propose
+from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.config import parse_rule
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant

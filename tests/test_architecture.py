@@ -55,8 +55,8 @@ READS_ENVIRONMENT = {
 
 # A worker's process is its own: it has its standard streams and its way out.
 HAS_ITS_OWN_PROCESS = {
-    "worker.keeper",
-    "worker.probes.counting.callgrind",
+    "worker.forking",
+    "worker.probes.counting.callgrind_output",
     "worker.ranks.rank",
     "worker.worker",
     "worker.zygote",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conftest import Command, WriteFile
 from torchstone.core.errors import InputError
 from torchstone.core.text.safe_text import is_plain
-from torchstone.gate.quarantine import add_entry, read_quarantine, remove_entries
+from torchstone.gate.quarantine_file import add_entry, read_quarantine, remove_entries
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
 ENTRY = '[[quarantine]]\ncase = "flaky*"\nreason = "races"\nsince = 2026-01-01\nexpires = 2026-12-31\n'

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Command, Ran, WriteFile
 from torchstone.core.upstream import find_version, upstream_versions
-from torchstone.gate.quarantine import add_entry, read_removals, remove_entries
+from torchstone.gate.quarantine_file import add_entry, read_removals, remove_entries
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,fallbacks_to_eager,graph_breaks\n"
 NOT_FLAKY = '[[not_flaky]]\ncase = "vgg16"\nreason = "stable here"\n'

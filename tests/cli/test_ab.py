@@ -27,7 +27,7 @@ from torchstone.api.measuring.ab_result import effect_text, headline_of
 from torchstone.cli.terminal.ab_display import draw_interval
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Ruling
+from torchstone.gate.judgement import Ruling
 from torchstone.measure.ab import experiment as ab
 from torchstone.measure.ab import pair as turns
 from torchstone.measure.ab.contest import AbSettings, Contest

@@ -10,7 +10,7 @@ from torchstone.core.records import Case, Failure, Measurement, Outcome, Revisio
 from torchstone.core.run_settings import environment_from
 from torchstone.core.vocabulary import Probe
 from torchstone.formats import FORMATS
-from torchstone.formats.torch.runner_csv import write_exactly
+from torchstone.formats.torch.results_csv import write_exactly
 
 STATS = (
     "calls_captured,unique_graphs,graph_breaks,unique_graph_breaks,fallbacks_to_eager,"

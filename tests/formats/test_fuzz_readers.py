@@ -21,7 +21,7 @@ from torchstone.core.toml_file import parse_toml
 from torchstone.formats import FORMATS, WRITTEN, read_file, recognise
 from torchstone.formats.edit import TableText
 from torchstone.formats.merge import merge
-from torchstone.gate.quarantine import read_quarantine
+from torchstone.gate.quarantine_file import read_quarantine
 
 T = TypeVar("T")
 KINDS = list(FORMATS)

@@ -25,12 +25,12 @@ from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Run
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED, Verdict
+from torchstone.gate.blocking_policy import comparison_policy
 from torchstone.gate.comparing.compare_files import compare_files
 from torchstone.gate.comparing.side_files import SideFiles
 from torchstone.gate.criteria import CompareSettings
-from torchstone.gate.policy import comparison_policy
+from torchstone.gate.judgement import Judgement
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Judgement
 from torchstone.reporting.dialects.github_annotations import render_github
 from torchstone.reporting.dialects.json_report import render_json
 from torchstone.reporting.dialects.junit_xml import render_junit

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from comparison_files import case_of
 from torchstone.analyze.evidence import WELCH, Comparison, Evidence
 from torchstone.core.vocabulary import Verdict
+from torchstone.gate.blocking_policy import comparison_policy
 from torchstone.gate.criteria import USUAL_ALPHA, Criteria
 from torchstone.gate.judge import judge_together
-from torchstone.gate.policy import comparison_policy
-from torchstone.gate.verdicts import Row, Ruling
+from torchstone.gate.judgement import Row, Ruling
 
 SIDE = Evidence((1.0, 1.1), 2)
 

@@ -10,9 +10,9 @@ from torchstone.analyze.evidence import COUNT, EXACT, PAIRED, VALUE, WELCH, Evid
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Rule
 from torchstone.core.vocabulary import Verdict
+from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
-from torchstone.gate.policy import Policy, comparison_policy
 from torchstone.gate.weigh import NO_VALUE, evidence_of, value_of, weigh
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.pair import PairResult

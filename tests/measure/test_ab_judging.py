@@ -12,9 +12,9 @@ from junitparser import JUnitXml
 from torchstone.api.measuring.ab_request import AbRequest, make_ab_policy
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.records import Case, Failure, FilePlace, Outcome
-from torchstone.gate.exemptions import Exemptions
-from torchstone.gate.policy import Policy, comparison_policy
-from torchstone.gate.verdicts import Judgement
+from torchstone.gate.apply_quarantine import Exemptions
+from torchstone.gate.blocking_policy import Policy, comparison_policy
+from torchstone.gate.judgement import Judgement
 from torchstone.measure.ab.contest import AbSettings, Contest
 from torchstone.measure.ab.judging import Unmatched, judge_contests
 from torchstone.measure.ab.pair import PairResult

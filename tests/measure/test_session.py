@@ -18,10 +18,10 @@ from live_processes import MARK, Bench, expect_no_process, marked_processes, wai
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.errors import InputError, TorchstoneError
 from torchstone.measure import session as session_module
-from torchstone.measure.answers import wait_for_answer
 from torchstone.measure.executors.local import Spawner
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.session import Session
+from torchstone.measure.survey_replies import wait_for_answer
 from torchstone.worker import worker_environment
 from torchstone.worker.channel import encode
 from torchstone.worker.protocol.jobs import SurveyJob

@@ -15,10 +15,10 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from torchstone.core.records import Reading, Run
 from torchstone.formats.merge import merge
 from torchstone.gate.baseline import Baseline
+from torchstone.gate.blocking_policy import make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
-from torchstone.gate.policy import make_policy
+from torchstone.gate.judgement import Conditions
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Conditions
 from torchstone.reporting.html.page import render_page
 from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from torchstone.baselines.adopt import (
+from torchstone.baselines.margins import (
+    find_failed_repeat,
+    find_other_counter,
+    learn_value,
+    round_for_baseline,
+)
+from torchstone.baselines.row_changes import (
     OTHER_ENVIRONMENT,
     AdoptionOptions,
     can_be_expected,
@@ -16,12 +22,6 @@ from torchstone.baselines.adopt import (
     rule_for,
     uses_majority,
     wants_metric,
-)
-from torchstone.baselines.margins import (
-    find_failed_repeat,
-    find_other_counter,
-    learn_value,
-    round_for_baseline,
 )
 from torchstone.baselines.text_edits import Change
 from torchstone.core.details.measurement_details import NO_DETAILS

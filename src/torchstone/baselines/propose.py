@@ -14,15 +14,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from torchstone.baselines.adopt import (
+from torchstone.baselines.margins import PastMeasurements
+from torchstone.baselines.new_rows import new_row, wants_new_metric
+from torchstone.baselines.row_changes import (
     AdoptionOptions,
     compare_row,
     hold_unsupported_status,
     median_of,
     wants_metric,
 )
-from torchstone.baselines.margins import PastMeasurements
-from torchstone.baselines.new_rows import new_row, wants_new_metric
 from torchstone.baselines.text_edits import (
     NO_EDIT,
     Change,

@@ -48,14 +48,14 @@ FORMATS: dict[str, Format] = {
         Format("run", "torchstone.core.run_file", "decode_run", "encode_run", "torchstone's own run file"),
         Format(
             "performance",
-            "torchstone.formats.torch.runner_csv",
+            "torchstone.formats.torch.results_csv",
             "read_performance",
             "write_performance",
             "performance CSV of PyTorch's runner",
         ),
         Format(
             "accuracy",
-            "torchstone.formats.torch.runner_csv",
+            "torchstone.formats.torch.results_csv",
             "read_accuracy",
             "write_accuracy",
             "accuracy CSV of PyTorch's runner",

@@ -17,7 +17,7 @@ from torchstone.core.records import (
     Reading,
 )
 from torchstone.core.vocabulary import METRICS, Probe
-from torchstone.gate.verdicts import Conditions
+from torchstone.gate.judgement import Conditions
 
 COUNTED_UNITS = frozenset(
     {

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from torchstone.core.records import Case, Measurement, Rule, matches_metric
 from torchstone.core.vocabulary import METRICS, SAVED, SCENARIOS
-from torchstone.gate.policy import Policy
+from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.rules import RuleBook, is_our_ratio, margin_of
 
 USUAL_MARGIN = 0.02

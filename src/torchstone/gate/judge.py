@@ -11,10 +11,10 @@ from torchstone.analyze.multiple_comparisons import adjust
 from torchstone.core.records import Rule
 from torchstone.core.vocabulary import METRICS, Verdict
 from torchstone.gate.baseline import has_ended_well
+from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.criteria import Criteria, Family
-from torchstone.gate.policy import Policy
+from torchstone.gate.judgement import Row, Ruling
 from torchstone.gate.rules import RATIOS, SHARES, decide_number, limits_of
-from torchstone.gate.verdicts import Row, Ruling
 
 WITHIN, BEYOND, UNCLEAR = "within", "beyond", "unclear"
 """Where an interval lies relative to the margin: inside, outside, or across its edge."""

@@ -17,7 +17,6 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import DEFAULT_SCENARIOS, Probe
-from torchstone.measure.answers import Answer, NoAnswerError, wait_for_answer
 from torchstone.measure.executors.protocol import CannotMeasureError, Launcher, LauncherRequest
 from torchstone.measure.executors.selection import current_executor
 from torchstone.measure.measuring import Settings, case_file, make_job
@@ -28,6 +27,7 @@ from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingPr
 from torchstone.measure.procedures.trials import TrialsProcedure
 from torchstone.measure.simulation import SimulationLauncher, counting_folder, start_simulation
 from torchstone.measure.supervisor import Supervisor, Watcher, WorkerLimits
+from torchstone.measure.survey_replies import Answer, NoAnswerError, wait_for_answer
 from torchstone.measure.targets import Targets, leave_out_empty
 from torchstone.measure.torch_loading import torch_loading_error, torch_missing_error
 from torchstone.worker import worker_environment

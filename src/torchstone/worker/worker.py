@@ -17,7 +17,7 @@ from torchstone.worker.benchmark_sources import SourceError
 from torchstone.worker.cache_template import compile_tiny_graph, fill
 from torchstone.worker.channel import Channel, Message, as_json
 from torchstone.worker.failures import failure_of, is_torch_missing, status_of, trace_of
-from torchstone.worker.keeper import redirect
+from torchstone.worker.forking import redirect
 from torchstone.worker.loading import load_measured
 from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.probes.reply import PhaseClock, Result, Stopped, tell

@@ -23,7 +23,7 @@ from torchstone.worker import benchmark_sources
 from torchstone.worker.benchmark_sources import SourceError, load_source, prepare
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
 from torchstone.worker.failures import is_torch_missing
-from torchstone.worker.keeper import has_hung_up, open_control, serve, tell
+from torchstone.worker.forking import has_hung_up, open_control, serve, tell
 from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup

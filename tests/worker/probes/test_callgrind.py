@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.worker.probes.counting.callgrind import (
+from torchstone.worker.probes.counting.callgrind_output import (
     CallgrindError,
     read_elsewhere,
     read_functions,

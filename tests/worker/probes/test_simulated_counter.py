@@ -129,7 +129,7 @@ def test_laps_say_which_functions_they_are_made_of(tmp_path: Path) -> None:
     amounts, named, total = under_valgrind(
         tmp_path,
         """
-from torchstone.worker.probes.counting.callgrind import read_elsewhere
+from torchstone.worker.probes.counting.callgrind_output import read_elsewhere
 counter.begin()
 laps = []
 for _ in range(2):

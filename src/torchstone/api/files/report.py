@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct
 
-from torchstone.api.judging.blocking import find_quarantine
 from torchstone.api.judging.check import probes_of, repeated_names
+from torchstone.api.judging.verdicts_and_quarantine import find_quarantine
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.sources import Axes, Input, names_of, read_input, read_inputs
 from torchstone.core.cautions import Caution
@@ -20,10 +20,10 @@ from torchstone.core.records import Reading
 from torchstone.core.text.units import count_of
 from torchstone.formats.merge import Results, merge, no_match, require_results
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
+from torchstone.gate.blocking_policy import make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
-from torchstone.gate.policy import make_policy
+from torchstone.gate.judgement import Conditions
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Conditions
 from torchstone.reporting.html.elements import element
 from torchstone.reporting.html.page import fit_page, render_page
 from torchstone.reporting.views.accepting import acceptance_for

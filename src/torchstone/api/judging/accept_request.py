@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 
 from torchstone.api.requests import Path, Texts
 from torchstone.api.sources import Axes, Input, read_inputs
-from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.propose import new_baseline
+from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.config import load_config, parse_rule
 from torchstone.core.disk import read_text
 from torchstone.core.errors import InputError, UsageError

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
 from torchstone.api.judging.check_request import (
     CheckOptions,
     CheckRequest,
     words_for_accept,
     words_for_check,
 )
+from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.requests import Sources, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import names_of, read_input, read_inputs
@@ -27,10 +27,10 @@ from torchstone.core.upstream import find_version, platforms_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.formats.merge import merge, no_match, require_results
 from torchstone.gate.baseline import Baseline, require_common_probe, select_pair
+from torchstone.gate.blocking_policy import Policy, make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
-from torchstone.gate.policy import Policy, make_policy
+from torchstone.gate.judgement import Conditions, Judgement, Row
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Conditions, Judgement, Row
 from torchstone.reporting.dialects.styles import render_report
 from torchstone.reporting.views.accepting import acceptance_for
 from torchstone.reporting.views.check_rows import Context, Report, describe_finding, short_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct, structs
 
-from torchstone.api.judging.blocking import parse_verdicts
+from torchstone.api.judging.verdicts_and_quarantine import parse_verdicts
 from torchstone.api.requests import Path, Sources, Texts, command_words, make_request
 from torchstone.api.showing import show_html
 from torchstone.api.sources import Axes, Input, names_of, read_inputs
@@ -15,12 +15,12 @@ from torchstone.core.cautions import Caution
 from torchstone.core.config import POLICIES, load_config
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Reading
+from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.gate.comparing.compare_files import compare_files
 from torchstone.gate.comparing.side_files import make_sides
 from torchstone.gate.criteria import USUAL_ALPHA, CompareSettings
-from torchstone.gate.policy import Policy, comparison_policy
+from torchstone.gate.judgement import Judgement, Overview, RoundTable, Row
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Judgement, Overview, RoundTable, Row
 from torchstone.reporting.dialects.styles import render_report
 from torchstone.reporting.views.comparison_rows import SORTS, CompareReport, describe_finding
 from torchstone.reporting.views.paired_rounds import (

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from torchstone.analyze.forecast import FEWEST
 from torchstone.api.sources import Axes
-from torchstone.baselines.adopt import AdoptionOptions
 from torchstone.baselines.margins import PastMeasurements
 from torchstone.baselines.propose import collect_past
+from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.disk import read_text

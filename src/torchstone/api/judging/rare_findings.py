@@ -15,7 +15,7 @@ from torchstone.core.records import Reading
 from torchstone.formats.merge import Results
 from torchstone.gate.checking.drift_cautions import drift_cautions
 from torchstone.gate.checking.upstream_cautions import nondeterminism_cautions
-from torchstone.gate.verdicts import Judgement, RoundTable
+from torchstone.gate.judgement import Judgement, RoundTable
 from torchstone.reporting.views.paired_rounds import compare_by_position, header_keys
 
 

@@ -30,9 +30,9 @@ from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import FilePlace, axis_text
 from torchstone.core.text.units import clock_text
-from torchstone.gate.exemptions import Exemptions
-from torchstone.gate.policy import Policy
-from torchstone.gate.verdicts import Judgement
+from torchstone.gate.apply_quarantine import Exemptions
+from torchstone.gate.blocking_policy import Policy
+from torchstone.gate.judgement import Judgement
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.experiment import PairRunner, decide, make_contests, need_separate_zygotes, write
 from torchstone.measure.ab.judging import find_unmatched, judge_contests

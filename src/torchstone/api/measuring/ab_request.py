@@ -10,7 +10,7 @@ from typing import TypedDict
 from msgspec import Struct, structs
 
 from torchstone.analyze.sequential import ALPHA, MARGIN
-from torchstone.api.judging.blocking import find_quarantine, parse_verdicts
+from torchstone.api.judging.verdicts_and_quarantine import find_quarantine, parse_verdicts
 from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run_request import RunRequest
 from torchstone.api.requests import Path, Texts, command_words
@@ -19,8 +19,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words
 from torchstone.core.vocabulary import Probe, Verdict
-from torchstone.gate.exemptions import Exemptions
-from torchstone.gate.policy import Policy, comparison_policy
+from torchstone.gate.apply_quarantine import Exemptions
+from torchstone.gate.blocking_policy import Policy, comparison_policy
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.ab.side_spec import SideSpec
 from torchstone.measure.runner import PlanRequest

@@ -16,7 +16,7 @@ from torchstone.api.showing import show_html
 from torchstone.core.cautions import Caution
 from torchstone.core.text.units import count_of, format_change, format_share, format_value
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Judgement, Row
+from torchstone.gate.judgement import Judgement, Row
 from torchstone.measure.ab.contest import METRICS, AbSettings
 from torchstone.measure.rescue import Loss
 from torchstone.reporting.dialects.styles import STYLES, WIDTH, render_report

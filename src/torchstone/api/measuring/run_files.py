@@ -19,7 +19,7 @@ from torchstone.formats import FORMATS, TABLES
 from torchstone.formats.table import defuse
 from torchstone.formats.torch import ddp
 from torchstone.formats.torch.ci_name import file_stem
-from torchstone.formats.torch.runner_csv import write_exactly
+from torchstone.formats.torch.results_csv import write_exactly
 from torchstone.measure.journal import output_error
 
 

@@ -8,7 +8,7 @@ from torchstone.cli.terminal.show import Shown, print_report, write_reports
 from torchstone.core.errors import printable
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Judgement
+from torchstone.gate.judgement import Judgement
 
 
 def show_result(result: AbResult, display: AbDisplay, shown: Shown) -> None:

@@ -27,13 +27,13 @@ from torchstone.gate.baseline import (
     main_metric,
     measurement_of,
 )
+from torchstone.gate.blocking_policy import upstream_metrics
 from torchstone.gate.checking.metric_rows import CheckedCase, MetricRows, failure_reason
 from torchstone.gate.checking.tally import Tally
 from torchstone.gate.comparable import Comparability, EnvironmentGap
-from torchstone.gate.policy import upstream_metrics
+from torchstone.gate.judgement import Conditions, Judgement, Row
 from torchstone.gate.rules import BY_OWN_MARGIN, NEEDS_NO_BASELINE, statuses_agree
 from torchstone.gate.sanity import find_inconsistencies
-from torchstone.gate.verdicts import Conditions, Judgement, Row
 
 _NOT_FAILED = frozenset({PASSED, SKIPPED, ""})
 

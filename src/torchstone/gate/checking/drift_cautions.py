@@ -16,9 +16,9 @@ from torchstone.formats.merge import Results
 from torchstone.gate.baseline import measurement_of
 from torchstone.gate.checking.near_edges import first_few, name_row
 from torchstone.gate.comparable import depends_on_environment, have_same_method
+from torchstone.gate.judgement import Row
 from torchstone.gate.rules import SHARES, allowance
 from torchstone.gate.sanity import is_consistent
-from torchstone.gate.verdicts import Row
 
 _TIME_IN_ID = re.compile(r"(\d{4})(\d\d)(\d\d)T\d{6}-")
 

@@ -10,11 +10,12 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, PASSED, SKIPPED, Verdict
 from torchstone.gate.baseline import is_single_count, measurement_of
+from torchstone.gate.blocking_policy import UPSTREAM_COUNTS
 from torchstone.gate.checking.near_edges import NearEdge, find_near_limit, near_edge_cautions
 from torchstone.gate.checking.tally import Tally
 from torchstone.gate.comparable import Comparability, EnvironmentGap
 from torchstone.gate.judge import judge
-from torchstone.gate.policy import UPSTREAM_COUNTS
+from torchstone.gate.judgement import Conditions, Row, Ruling
 from torchstone.gate.rules import (
     NEEDS_NO_BASELINE,
     SHARES,
@@ -23,7 +24,6 @@ from torchstone.gate.rules import (
     numbers_count,
     use_own_margin,
 )
-from torchstone.gate.verdicts import Conditions, Row, Ruling
 from torchstone.gate.weigh import value_of, weigh
 
 

@@ -15,9 +15,9 @@ from torchstone.core.records import NOWHERE, Case, Outcome, Reading, Rule, Run
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, Probe, Verdict, is_known_status
 from torchstone.formats.merge import Results
+from torchstone.gate.apply_quarantine import Exemptions
 from torchstone.gate.baseline import Baseline, ExpectedRow
-from torchstone.gate.exemptions import Exemptions
-from torchstone.gate.verdicts import QUIET, Conditions, Counts, Judgement, Remarks, Row, Ruling
+from torchstone.gate.judgement import QUIET, Conditions, Counts, Judgement, Remarks, Row, Ruling
 
 _QUIET_RULINGS = {verdict: Ruling(verdict) for verdict in QUIET}
 _NO_READING = Reading("", "", Run("", (), ()), ())

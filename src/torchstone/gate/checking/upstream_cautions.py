@@ -10,7 +10,7 @@ from torchstone.core.errors import printable
 from torchstone.core.upstream import upstream_versions
 from torchstone.core.vocabulary import ACCURACY, SKIPPED
 from torchstone.gate.checking.near_edges import first_few
-from torchstone.gate.verdicts import Row
+from torchstone.gate.judgement import Row
 
 _NOT_COMPARED = frozenset({SKIPPED, "eager_two_runs_differ"})
 

@@ -30,8 +30,8 @@ from torchstone.gate.comparing.side_files import (
 )
 from torchstone.gate.criteria import CompareSettings, Criteria, MetricCriteria
 from torchstone.gate.judge import judge_together
+from torchstone.gate.judgement import Conditions, Judgement, Overview, Remarks, Row, Ruling
 from torchstone.gate.rules import decide_status
-from torchstone.gate.verdicts import Conditions, Judgement, Overview, Remarks, Row, Ruling
 from torchstone.gate.weigh import are_paired, evidence_of, weigh
 
 _NOT_JUDGED_YET = Ruling(Verdict.INCONCLUSIVE)

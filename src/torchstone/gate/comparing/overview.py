@@ -16,7 +16,7 @@ from torchstone.core.vocabulary import ACCURACY, PASSED
 from torchstone.formats.merge import is_same_run
 from torchstone.gate.comparing.side_files import SideFiles
 from torchstone.gate.criteria import CompareSettings
-from torchstone.gate.verdicts import MetricMean, Row
+from torchstone.gate.judgement import MetricMean, Row
 
 
 def mean_effects(rows: Sequence[Row], alpha: float) -> list[MetricMean]:

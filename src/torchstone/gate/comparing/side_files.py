@@ -16,8 +16,8 @@ from torchstone.core.records import Case, FilePlace, Measurement, Outcome, Readi
 from torchstone.core.vocabulary import NOT_AVAILABLE, PASSED
 from torchstone.formats.merge import merge, no_match, select
 from torchstone.gate.baseline import Baseline, select_pair
+from torchstone.gate.judgement import PassRate
 from torchstone.gate.sanity import find_inconsistencies
-from torchstone.gate.verdicts import PassRate
 
 _PASSED = frozenset({PASSED, ""})
 

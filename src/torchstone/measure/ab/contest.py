@@ -13,10 +13,10 @@ from torchstone.core.cautions import Caution, merged
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, estimate
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
+from torchstone.gate.blocking_policy import comparison_policy
 from torchstone.gate.criteria import Criteria
 from torchstone.gate.judge import judge
-from torchstone.gate.policy import comparison_policy
-from torchstone.gate.verdicts import Ruling
+from torchstone.gate.judgement import Ruling
 from torchstone.gate.weigh import weigh
 from torchstone.measure.ab.pair import PairResult
 

@@ -10,9 +10,9 @@ from torchstone.core.cautions import Caution
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.records import NOWHERE, Case, FilePlace
 from torchstone.core.vocabulary import ACCURACY, Verdict
-from torchstone.gate.exemptions import Exemptions
-from torchstone.gate.policy import Policy
-from torchstone.gate.verdicts import Judgement, Overview, Remarks, Row, Ruling
+from torchstone.gate.apply_quarantine import Exemptions
+from torchstone.gate.blocking_policy import Policy
+from torchstone.gate.judgement import Judgement, Overview, Remarks, Row, Ruling
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
 from torchstone.measure.ab.sides import Side
 

@@ -47,7 +47,7 @@ _START_TIMEOUT = 120.0
 _PRELOAD_TIMEOUT = 600.0
 _NAMES_AT_ONCE = 500
 _TRY_SPAWN = "try --start spawn"
-_KEEPERS = {"fork": "torchstone.worker.zygote", "spawn": "torchstone.worker.keeper"}
+_KEEPERS = {"fork": "torchstone.worker.zygote", "spawn": "torchstone.worker.forking"}
 
 
 Wanted = TypeVar("Wanted", bound=KeeperReply)

@@ -8,7 +8,7 @@ from torchstone.core.errors import printable
 from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Overview, Row
+from torchstone.gate.judgement import Overview, Row
 from torchstone.reporting.dialects.text_page import INDENT, TextPage, cut
 from torchstone.reporting.views.comparison_rows import ORDER, describe_mean, percent
 from torchstone.reporting.views.effects import has_effect, is_unchanged, short_effect

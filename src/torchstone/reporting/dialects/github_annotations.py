@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from torchstone.core.text.safe_text import escape_commands, escape_line, escape_lines
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import QUIET, Row
+from torchstone.gate.judgement import QUIET, Row
 from torchstone.reporting.dialects.text_report import ALL_RED, MOST_RED
 from torchstone.reporting.views.report_view import ReportView
 

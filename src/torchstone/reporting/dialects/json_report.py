@@ -9,8 +9,8 @@ import msgspec
 from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.safe_text import escape_json
-from torchstone.gate.policy import upstream_label
-from torchstone.gate.verdicts import QUIET, Judgement, Overview, Release, Row
+from torchstone.gate.blocking_policy import upstream_label
+from torchstone.gate.judgement import QUIET, Judgement, Overview, Release, Row
 from torchstone.reporting.views.report_view import ReportView, describe_method
 
 FORMAT = 1

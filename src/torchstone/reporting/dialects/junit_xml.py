@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from torchstone.core.text.safe_text import escape_lines
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Row
+from torchstone.gate.judgement import Row
 from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
 _ERRORS = frozenset({Verdict.INVALID, Verdict.MISSING, Verdict.INCONCLUSIVE})
@@ -36,7 +36,7 @@ def render_junit(report: ReportView) -> str:
         message = xml_attribute(f"the quarantine ended {entry.expires} ({entry.place})")
         name = xml_attribute(entry.case)
         lines += [
-            f'    <testcase classname="torchstone.gate.quarantine" name={name} time="0">',
+            f'    <testcase classname="torchstone.gate.quarantine_file" name={name} time="0">',
             f'      <failure type="expired" message={message}/>',
             "    </testcase>",
         ]

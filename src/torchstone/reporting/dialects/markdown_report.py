@@ -8,7 +8,7 @@ from torchstone.core.cautions import Caution
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Judgement, Overview, Release, Row
+from torchstone.gate.judgement import Judgement, Overview, Release, Row
 from torchstone.reporting.dialects.markdown_page import LimitedPage, code, escape, make_table, table_head
 from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 

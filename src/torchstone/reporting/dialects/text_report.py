@@ -8,7 +8,7 @@ from torchstone.core.errors import printable
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import RoundTable, Row
+from torchstone.gate.judgement import RoundTable, Row
 from torchstone.reporting.dialects.text_page import INDENT, TextPage
 from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 

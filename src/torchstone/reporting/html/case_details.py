@@ -9,7 +9,7 @@ from torchstone.core.records import Failure, Measurement, Outcome
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Verdict
-from torchstone.gate.verdicts import QUIET
+from torchstone.gate.judgement import QUIET
 from torchstone.reporting.html.cache_details import render_matrix, render_reasons
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.drawing import draw_parts, draw_samples

@@ -13,8 +13,8 @@ from torchstone.core.fingerprint import differences
 from torchstone.core.records import Reading
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, Verdict
 from torchstone.gate.baseline import expects_status
+from torchstone.gate.judgement import Row
 from torchstone.gate.rules import NEEDS_NO_BASELINE, RuleBook, numbers_count
-from torchstone.gate.verdicts import Row
 
 
 class Acceptance(Struct, frozen=True):
@@ -102,11 +102,11 @@ def _advise_on_new(row: Row, acceptance: Acceptance, baseline: str, results: str
         return AcceptAdvice(None, "fix it, or measure it again: it has no numbers to expect")
     if baseline not in acceptance.kinds:
         return AcceptAdvice(None, "use a baseline that covers these cases")
-    from torchstone.baselines import adopt, new_rows, text_edits  # noqa: PLC0415  (start-up: 14 ms, for red rows only)
+    from torchstone.baselines import new_rows, row_changes, text_edits  # noqa: PLC0415  (start-up: 14 ms, for red rows only)
 
     kind = acceptance.kinds[baseline]
     case = text_edits.case_in_row(row.new.case, kind)
-    options = adopt.AdoptionOptions(
+    options = row_changes.AdoptionOptions(
         add_new=True, environment_differences=acceptance.environment_differences.get((results, baseline), "")
     )
     obstacle = text_edits.why_unsupported(case, kind)
@@ -120,7 +120,7 @@ def _advise_on_change(row: Row, acceptance: Acceptance, baseline: str, results: 
     """Suggest adopting the number or status of a row, together with whatever must change with it."""
     if row.new is None or row.base is None:
         return AcceptAdvice(None, "fix the case: its baseline has no row that could change")
-    from torchstone.baselines.adopt import AdoptionOptions, compare_row, hold_unsupported_status  # noqa: PLC0415  (start-up: 14 ms, for red rows only)
+    from torchstone.baselines.row_changes import AdoptionOptions, compare_row, hold_unsupported_status  # noqa: PLC0415  (start-up: 14 ms, for red rows only)
 
     refused = ""
     for metrics in _choices(row, acceptance):

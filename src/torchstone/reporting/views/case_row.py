@@ -18,7 +18,7 @@ from torchstone.core.text.safe_text import quote_word, simple_command
 from torchstone.core.text.units import format_change, format_number, format_value
 from torchstone.core.vocabulary import METRICS, NOT_AVAILABLE, PASSED, SKIPPED, Verdict
 from torchstone.formats.merge import Results
-from torchstone.gate.verdicts import QUIET, Row
+from torchstone.gate.judgement import QUIET, Row
 from torchstone.reporting.views.check_rows import Report, describe
 from torchstone.reporting.views.report_view import RowText
 

@@ -12,8 +12,8 @@ from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, quote_word, simple_command
 from torchstone.core.text.units import count_of, format_change, format_number, format_value
 from torchstone.core.vocabulary import METRICS, Verdict
+from torchstone.gate.judgement import Judgement, Row, severity
 from torchstone.gate.rules import describe_rule, limits_of
-from torchstone.gate.verdicts import Judgement, Row, severity
 from torchstone.reporting.views.accepting import AcceptAdvice, Acceptance, find_advice
 from torchstone.reporting.views.report_view import RowText
 

@@ -17,7 +17,7 @@ from torchstone.core.text.safe_text import join_words, simple_command
 from torchstone.core.text.units import count_of, format_change, format_limit, format_number, format_value
 from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
 from torchstone.gate.criteria import USUAL_ALPHA
-from torchstone.gate.verdicts import Judgement, Overview, Row
+from torchstone.gate.judgement import Judgement, Overview, Row
 from torchstone.reporting.views.names import Names
 from torchstone.reporting.views.report_view import RowText, describe_method
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from torchstone.analyze.evidence import Comparison
 from torchstone.analyze.two_samples import MOST_MORE
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Row
+from torchstone.gate.judgement import Row
 from torchstone.reporting.views.comparison_rows import (
     ORDER,
     change_of,

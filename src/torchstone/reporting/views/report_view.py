@@ -11,7 +11,7 @@ from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
 from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.verdicts import Judgement, Row
+from torchstone.gate.judgement import Judgement, Row
 
 
 class RowText(Struct, frozen=True):

@@ -25,9 +25,10 @@ from torchstone.core.vocabulary import ACCURACY, Verdict
 from torchstone.formats import read_file
 from torchstone.formats.merge import merge, parse_axes
 from torchstone.gate.baseline import Baseline
+from torchstone.gate.blocking_policy import make_policy
 from torchstone.gate.checking.against_baseline import check_against_baseline
-from torchstone.gate.policy import make_policy
-from torchstone.gate.quarantine import (
+from torchstone.gate.judgement import Conditions, Row
+from torchstone.gate.quarantine_file import (
     add_entry,
     read_quarantine,
     read_removals,
@@ -35,7 +36,6 @@ from torchstone.gate.quarantine import (
     write_quarantine,
 )
 from torchstone.gate.rules import RuleBook
-from torchstone.gate.verdicts import Conditions, Row
 
 F = TypeVar("F", bound=Callable[..., object])
 

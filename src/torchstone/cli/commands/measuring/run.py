@@ -27,8 +27,8 @@ from torchstone.cli.options.click_commands import make_command
 from torchstone.cli.options.consent import ask
 from torchstone.cli.options.requests import NOT_GIVEN, make_request
 from torchstone.cli.options.run_options import OPTIONS, make_run_request
+from torchstone.cli.terminal.plan_table import print_plan
 from torchstone.cli.terminal.run_display import Display, make_display
-from torchstone.cli.terminal.run_outputs import print_plan
 from torchstone.cli.terminal.run_summary import print_cache_reasons
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.records import Run

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Protocol
 
-from torchstone.worker.probes.counting.callgrind import CallgrindError, read_total
+from torchstone.worker.probes.counting.callgrind_output import CallgrindError, read_total
 from torchstone.worker.probes.counting.perf_events import CounterError, HardwareCounter
 from torchstone.worker.probes.counting.valgrind_requests import NoValgrindError, Valgrind
 

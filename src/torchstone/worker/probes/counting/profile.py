@@ -15,7 +15,7 @@ from typing import Any
 from torch._dynamo import utils as dynamo
 
 from torchstone.worker.probes.counting.call_tree import CallTree
-from torchstone.worker.probes.counting.callgrind import read_elsewhere
+from torchstone.worker.probes.counting.callgrind_output import read_elsewhere
 from torchstone.worker.probes.counting.counted_work import Counting
 from torchstone.worker.probes.counting.counters import Counter, Lap
 

@@ -14,7 +14,7 @@ from torchstone.core.cautions import Caution
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.records import NOWHERE, Case, FilePlace, Outcome, Rule
 from torchstone.core.vocabulary import ACCURACY, PASSED, Verdict
-from torchstone.gate.policy import Policy
+from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.rules import RuleBook
 
 if TYPE_CHECKING:

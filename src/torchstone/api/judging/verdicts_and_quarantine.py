@@ -11,7 +11,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.upstream import find_version, tell_idle, without_removed
 from torchstone.core.vocabulary import Verdict
-from torchstone.gate.policy import Policy
+from torchstone.gate.blocking_policy import Policy
 
 
 def parse_verdicts(names: Iterable[str]) -> set[Verdict]:
@@ -36,7 +36,7 @@ def find_quarantine(
     default = [QUARANTINE_NAME] if os.path.exists(QUARANTINE_NAME) and not policy.is_upstream else []
     if not (chosen := paths or default) and not policy.is_upstream:
         return [], ()
-    from torchstone.gate.quarantine import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML is slow to import, and most checks need none)
+    from torchstone.gate.quarantine_file import read_quarantine, read_removals  # noqa: PLC0415  (start-up: TOML is slow to import, and most checks need none)
 
     entries = [entry for path in chosen for entry in read_quarantine(path)]
     if not policy.is_upstream:

@@ -8,8 +8,8 @@ from datetime import date
 from torchstone.core.quarantine_entries import EntriesByCase, QuarantineEntry
 from torchstone.core.records import Case, Rule
 from torchstone.core.vocabulary import ACCURACY, Verdict
-from torchstone.gate.policy import Policy
-from torchstone.gate.verdicts import Release
+from torchstone.gate.blocking_policy import Policy
+from torchstone.gate.judgement import Release
 
 _PASSING = frozenset({Verdict.PASS, Verdict.SAME})
 
