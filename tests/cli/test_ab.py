@@ -24,7 +24,7 @@ from conftest import Command, WriteFile, start_on_terminal
 from live_processes import count_outcomes, expect_no_process, read_run, start_torchstone, wait_until
 from torchstone.analyze.sequential import Effect
 from torchstone.api.measuring.ab_result import effect_text, headline_of
-from torchstone.cli.terminal.ab_display import draw_interval
+from torchstone.cli.terminal.ab_interval import draw_interval
 from torchstone.core.records import Case
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Ruling

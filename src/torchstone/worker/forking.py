@@ -1,4 +1,4 @@
-"""The keeper: a process that starts workers on request, reports their exits, and ends them all if the parent is gone.
+"""Fork workers on request, in the keeper: a process that reports their exits, and ends them all if the parent is gone.
 
 The parent may be killed at any moment, and a worker may leave processes behind outside its process group. The
 keeper adopts these, so that it can end them. It notices that the parent is gone when its socket is closed. Run

@@ -13,8 +13,8 @@ import pytest
 
 import torchstone
 from torchstone.measure.simulation import COMMAND
-from torchstone.worker.probes.counting.counters import SimulatedCounter
 from torchstone.worker.probes.counting.perf_events import CounterError
+from torchstone.worker.probes.counting.valgrind_counter import SimulatedCounter
 from torchstone.worker.probes.counting.valgrind_requests import NoValgrindError, Valgrind
 
 needs_valgrind = pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
@@ -22,7 +22,7 @@ needs_valgrind = pytest.mark.skipif(shutil.which("valgrind") is None, reason="va
 BEGINNING = """
 import json, os, sys
 sys.path.insert(0, sys.argv[2])
-from torchstone.worker.probes.counting.counters import SimulatedCounter
+from torchstone.worker.probes.counting.valgrind_counter import SimulatedCounter
 
 def work(size):
     return sum(number * number for number in range(size))

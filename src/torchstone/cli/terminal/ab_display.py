@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchstone.analyze.sequential import Effect
 from torchstone.api.measuring.ab_result import AbResult, CaseOfBoth, cells_of, effect_text
+from torchstone.cli.terminal.ab_interval import draw_interval
 from torchstone.cli.terminal.output import make_console
 from torchstone.cli.terminal.run_display import Display
 from torchstone.cli.terminal.tables import print_table
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-BAR = 33
 _NOTICED = 0.01
-SPAN = 4  # margins shown on either side of no change
 _STYLES = {
     Verdict.REGRESSION: "bold red",
     Verdict.IMPROVEMENT: "green",
@@ -163,31 +160,6 @@ def make_ab_display(*, is_result_printed: bool = True) -> AbDisplay:
     if sys.stdout.isatty() and is_result_printed:
         return LiveAbDisplay()
     return AbDisplay(is_result_printed=is_result_printed)
-
-
-def draw_interval(effect: Effect | None, margin: float, width: int = BAR) -> str:
-    """Draw a confidence interval: ``|`` marks the margins, ``-`` the interval, ``o`` the estimate.
-
-    >>> draw_interval(Effect(1.0, 0.98, 1.02), 0.02, 17)
-    '[      |-o-|      ]'
-    """
-    reach = SPAN * math.log1p(margin)
-
-    def place(ratio: float) -> int:
-        log = max(
-            -reach, min(reach, math.log(ratio) if 0 < ratio < math.inf else math.copysign(reach, ratio - 1))
-        )
-        return round((log / reach + 1) / 2 * (width - 1))
-
-    cells = [" "] * width
-    if effect is not None:
-        for cell in range(place(effect.low), place(effect.high) + 1):
-            cells[cell] = "-"
-    for edge in (1 / (1 + margin), 1 + margin):
-        cells[place(edge)] = "|"
-    if effect is not None:
-        cells[place(effect.ratio)] = "o"
-    return f"[{''.join(cells)}]"
 
 
 def _looks_otherwise(case: CaseOfBoth) -> bool:

@@ -11,7 +11,7 @@ from torch._dynamo import utils as dynamo
 
 from torchstone.define.counted import Counted
 from torchstone.worker.machine.clock import monotonic
-from torchstone.worker.probes.counting.counters import Counter, Counts
+from torchstone.worker.probes.counting.counter_interface import Counter, Counts
 
 WARM_UP_SECONDS = 2.0
 WARM_UP_ITERATIONS = 20

@@ -17,7 +17,7 @@ from torch._dynamo import utils as dynamo
 from torchstone.worker.probes.counting.call_tree import CallTree
 from torchstone.worker.probes.counting.callgrind_output import read_elsewhere
 from torchstone.worker.probes.counting.counted_work import Counting
-from torchstone.worker.probes.counting.counters import Counter, Lap
+from torchstone.worker.probes.counting.counter_interface import Counter, Lap
 
 KEPT = 400
 """The number of functions that are named; the others are summed up."""
