@@ -36,10 +36,10 @@ def test_a_value_in_the_outer_fifth_of_its_margin_is_near_the_edge(
     write("e.csv", f"a,{COUNT},1000,0.1\n")
     ran = torchstone("check", "r.csv", "--baseline", "e.csv")
     assert ran.code == 0
-    assert ("near the edge" in ran.out) == bool(share)
+    assert ("near the limit" in ran.out) == bool(share)
     if share:
         limit = "1,100" if value > 1000 else "900"
-        assert f"{share} of what is allowed, which ends at {limit}" in words(ran.out)
+        assert f"{share} of the allowed change; the limit is {limit}" in words(ran.out)
         assert f"{COUNT} of a is {value:,}, expected 1,000" in words(ran.out)
 
 
@@ -50,7 +50,7 @@ def test_a_rule_with_one_side_has_one_edge(torchstone: Command, write: WriteFile
     ran = torchstone("check", "r.csv", "--baseline", "e.csv")
     assert ran.code == 0
     assert "speedup of a (device cpu, batch_size 1) is 0.956x" in words(ran.out)
-    assert "88% of what is allowed, which ends at 0.95x" in words(ran.out)
+    assert "88% of the allowed change; the limit is 0.95x" in words(ran.out)
     assert "abs_latency" not in ran.out
 
 
@@ -67,7 +67,7 @@ def test_of_many_values_near_the_edge_the_nearest_are_named(torchstone: Command,
         "c4",
         "c3",
     ]
-    assert cautions[5] == "3 more rows that passed near the edge"
+    assert cautions[5] == "3 more rows that passed near the limit"
 
 
 def test_what_is_red_and_what_the_original_would_not_say_are_no_warnings(
@@ -75,22 +75,22 @@ def test_what_is_red_and_what_the_original_would_not_say_are_no_warnings(
 ) -> None:
     write("r.csv", counts(a=1101))
     write("e.csv", f"a,{COUNT},1000,0.1\n")
-    assert "near the edge" not in torchstone("check", "r.csv", "--baseline", "e.csv").out
+    assert "near the limit" not in torchstone("check", "r.csv", "--baseline", "e.csv").out
     write("r.csv", counts(a=1099))
     ran = torchstone("check", "r.csv", "--baseline", "e.csv", "--policy", "upstream")
-    assert "near the edge" not in ran.out
+    assert "near the limit" not in ran.out
 
 
 def test_a_ceiling_and_a_count_have_no_edge(torchstone: Command, write: WriteFile) -> None:
     write("r.csv", "dev,name,batch_size,accuracy,graph_breaks\ncpu,a,1,pass,3\n")
     write("e.csv", "name,accuracy,graph_breaks\na,pass,3\n")
     ran = torchstone("check", "r.csv", "--baseline", "e.csv", "--rule", "graph_breaks=ceiling:3")
-    assert "near the edge" not in ran.out
-    assert "near the edge" not in torchstone("check", "r.csv", "--baseline", "e.csv").out
+    assert "near the limit" not in ran.out
+    assert "near the limit" not in torchstone("check", "r.csv", "--baseline", "e.csv").out
     write("r.csv", "dev,name,batch_size,accuracy,graph_breaks\ncpu,a,1,pass,5\n")
     ran = torchstone("check", "r.csv", "--baseline", "e.csv", "--rule", "graph_breaks=count:lower:2")
     assert ran.code == 0
-    assert "near the edge" not in ran.out  # somebody has allowed just that
+    assert "near the limit" not in ran.out  # somebody has allowed just that
 
 
 def latency_run(

@@ -11,7 +11,7 @@ from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run
 
 FEW = "only {} pairs of calls were timed: too few for an interval"
-AGAIN = "it was compiled again while it was timed, so some samples hold compile time"
+AGAIN = "it was recompiled while it was timed, so some samples include compile time"
 ADDRESS = "https://github.com/pytorch/benchmark/blob/main/" + "deep/" * 8 + "README.md"
 
 

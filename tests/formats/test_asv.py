@@ -108,7 +108,7 @@ def test_without_samples_the_result_is_the_one_sample_and_a_caution_says_so() ->
     result = json.loads(WITHOUT_SAMPLES)["results"]["bench.time_join"][0]
     assert outcome.measurements[0].samples == tuple(result)
     (caution,) = reading.cautions
-    assert caution.text.startswith("file: in 1 of 8 cases one number stands for samples")
+    assert caution.text.startswith("file: 1 of 8 cases have a single number instead of samples")
     assert "--record-samples" in caution.text
 
 

@@ -71,9 +71,7 @@ def test_without_data_the_median_is_the_one_sample_and_a_caution_says_so() -> No
     medians = [found["stats"]["median"] for found in json.loads(WITHOUT_DATA)["benchmarks"]]
     assert [outcome.measurements[0].samples for outcome in reading.run.outcomes] == [(m,) for m in medians]
     (caution,) = reading.cautions
-    assert caution.text.startswith(
-        "file: in 2 of 2 cases one number stands for samples that are not in the file"
-    )
+    assert caution.text.startswith("file: 2 of 2 cases have a single number instead of samples")
     assert "--benchmark-save-data" in caution.text
 
 

@@ -181,7 +181,7 @@ def test_a_file_whose_last_line_has_no_end_is_read_with_a_caution() -> None:
         assert read_as(kind, text).cautions == ()
         assert read_as(kind, text.replace("\n", "\r\n")).cautions == ()
         (caution,) = read_as(kind, text.rstrip(), "cut.csv").cautions
-        assert caution.text == "cut.csv: the last line is incomplete: was the file cut off?"
+        assert caution.text == "cut.csv: the last line is incomplete: was the file truncated?"
 
 
 @pytest.mark.parametrize(

@@ -404,7 +404,7 @@ except CannotMeasureError as error:
     start("line = HostConnection(place, 30); line.exchange_facts({}); time.sleep(600)", 2, count=3)
     (told,) = leader.end()
     assert told["error"].startswith("host 1 of 3 did not join within 2 s") or told["error"].startswith(
-        "hosts 1, 2 of 3 did not come"
+        "hosts 1, 2 of 3 did not join"
     )
     assert told["code"] == 3
 

@@ -199,7 +199,7 @@ def test_workers_of_a_library_that_starts_threads_are_spawned_with_a_caution(
         session.start_workers([threaded], ["cpu"])
         assert session.launcher.start == "spawn"
         assert [caution.text for caution in session.cautions] == [
-            "workers are spawned, which takes longer: 2 threads are running after the imports"
+            "workers are spawned instead of forked, which takes longer: 2 threads are running after the imports"
         ]
         assert session.survey(SurveyJob((threaded,), torch=False)).sources[0].benchmarks == ()
 

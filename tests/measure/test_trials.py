@@ -92,7 +92,7 @@ def test_a_trial_that_fails_is_the_cases_status_and_what_was_measured_before_is_
     joined = join_trials([passed(abs_latency=[1.0]), passed(abs_latency=[2.0]), failed])
     assert (joined.status, joined.failure) == ("timeout", failed.failure)
     assert joined.measurements[0].trial_values == (1.0, 2.0)
-    assert "of 3 trials the last ended as timeout" in joined.cautions[0].text
+    assert "the last of 3 trials ended with timeout" in joined.cautions[0].text
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=9))

@@ -319,7 +319,7 @@ def test_outputs_that_cannot_be_kept_are_a_caution(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     ended = scaled(2.0, save_outputs=str(tmp_path / "file" / "kept.pt"))
     assert ended.status == "pass"
-    assert ended.cautions[-1].startswith("the outputs could not be kept: ")
+    assert ended.cautions[-1].startswith("the outputs could not be saved: ")
 
 
 def test_outputs_are_kept_in_the_current_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,7 @@ def test_processes_that_are_started_are_cautioned_about() -> None:
         return lambda: subprocess.run(command, check=True)
 
     result = count(CountedFunction(starting, "starting"), iterations=1)
-    assert cautions_in(result) == ["it started processes: what these do is not in its count"]
+    assert cautions_in(result) == ["it started processes, whose work is not counted"]
     assert count(steps()).cautions == []
 
 

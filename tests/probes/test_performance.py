@@ -314,7 +314,7 @@ def test_compiling_again_while_timing_is_a_caution(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(performance, "time_pairs", time_something_else)
     ended = perform(only(model, torch.ones(3)))
     assert ended.value("recompiles") == 0
-    assert "it was compiled again while it was timed, so some samples hold compile time" in ended.cautions
+    assert "it was recompiled while it was timed, so some samples include compile time" in ended.cautions
 
 
 def test_what_was_compiled_before_timing_is_no_caution() -> None:
@@ -385,7 +385,7 @@ def test_backend_none_times_eager_against_itself() -> None:
 
 def test_model_that_compiles_itself_is_a_caution() -> None:
     ended = perform(only(torch.compile(broken, backend="eager"), torch.ones(3)))
-    assert "the model compiles parts of itself, so that eager is not eager throughout" in ended.cautions
+    assert "the model compiles parts of itself, so eager is not fully eager" in ended.cautions
 
 
 # Modes and types
@@ -458,9 +458,7 @@ def test_plain_function_of_torch_can_be_measured() -> None:
 def test_model_that_changes_its_inputs_is_measured_with_a_caution() -> None:
     x = torch.zeros(3)
     ended = perform(only(lambda x: x.add_(1), x))
-    assert (
-        "the model changes its inputs, so that not every call was timed on the same values" in ended.cautions
-    )
+    assert "the model modifies its inputs, so calls were not all timed on the same values" in ended.cautions
     assert perform(linear, settings={"repeat": 20}).cautions == []
 
 
@@ -470,7 +468,7 @@ def test_model_whose_inputs_grow_is_measured_with_a_caution() -> None:
         return x + 1
 
     ended = perform(only(model, torch.ones(3), []), backend="none")
-    assert any("changes its inputs" in caution for caution in ended.cautions)
+    assert any("modifies its inputs" in caution for caution in ended.cautions)
 
 
 def test_output_need_not_be_a_tensor() -> None:

@@ -129,59 +129,59 @@ WORDING = {
     _K.NOT_MEASURED: Wording("{metric} could not be measured"),
     _K.LEFT_OUT: Wording("{metric} is left out: {why}", details=("why",)),
     _K.RECOMPILED_WHILE_TIMED: Wording(
-        "it was compiled again while it was timed, so some samples hold compile time"
+        "it was recompiled while it was timed, so some samples include compile time"
     ),
     _K.INPUTS_CHANGED: Wording(
-        "the model changes its inputs, so that not every call was timed on the same values"
+        "the model modifies its inputs, so calls were not all timed on the same values"
     ),
     _K.BUSY_MACHINE: Wording(
         "other work took the processor away {rate:.0f} times a second, for {share:.0%} of the time it was timed: times are "
         "longer than on a quiet machine, the speedup may be off",
         "stop that or use fewer threads",
     ),
-    _K.COMPILES_ITSELF: Wording("the model compiles parts of itself, so that eager is not eager throughout"),
+    _K.COMPILES_ITSELF: Wording("the model compiles parts of itself, so eager is not fully eager"),
     _K.NO_PEAK_MEMORY: Wording("peak memory cannot be read for {device} on this system"),
     _K.FEW_PAIRS: Wording("only {pairs} pairs of calls were timed: too few for an interval"),
     _K.NO_REFERENCE: Wording("compared by cosine similarity only: no float64 reference ({why})"),
     _K.PASSED_DESPITE_MISMATCH: Wording(
         "passed although {mismatch} (in {wrong} of {runs:count run}): {why}", details=("mismatch",)
     ),
-    _K.OUTPUTS_NOT_SAVED: Wording("the outputs could not be kept: {problem}", details=("problem",)),
-    _K.LOOK_UPS_NOT_LISTED: Wording("{more} more look-ups in caches are not listed"),
+    _K.OUTPUTS_NOT_SAVED: Wording("the outputs could not be saved: {problem}", details=("problem",)),
+    _K.LOOK_UPS_NOT_LISTED: Wording("{more} more cache lookups are not listed"),
     _K.THREADS_NOT_COUNTED: Wording("it started threads, whose work is not counted"),
-    _K.PROCESSES_NOT_COUNTED: Wording("it started processes: what these do is not in its count"),
+    _K.PROCESSES_NOT_COUNTED: Wording("it started processes, whose work is not counted"),
     _K.UNUSED_PARAMETERS: Wording(
-        "{parameters} parameters get no gradient, so DDP looks for these in every iteration"
+        "{parameters} parameters get no gradient, so DDP searches for them in every iteration"
     ),
     _K.NO_COMMUNICATION_PROFILE: Wording("torch's profiler does not show communication: {why}"),
     _K.TRIAL_FAILED: Wording(
-        "of {trials} trials the last ended as {status}; the numbers are of those before"
+        "the last of {trials} trials ended with {status}; the numbers are from the trials before it"
     ),
-    _K.LAST_LINE_CUT_OFF: Wording("{path}: the last line is cut off and was passed over"),
+    _K.LAST_LINE_CUT_OFF: Wording("{path}: the last line is truncated and was ignored"),
     _K.RUN_UNFINISHED: Wording(
         "{path}: the run did not finish: {left} of {planned} planned cases have no outcome"
     ),
-    _K.LAST_LINE_WITHOUT_END: Wording("{path}: the last line is incomplete: was the file cut off?"),
+    _K.LAST_LINE_WITHOUT_END: Wording("{path}: the last line is incomplete: was the file truncated?"),
     _K.SAMPLES_SUMMED_UP: Wording(
-        "{path}: in {summed_up} of {cases:count case} one number stands for samples that are not in the file, so their variation is unknown; {how_to_save}"
+        "{path}: {summed_up} of {cases:count case} have a single number instead of samples, so their variation is unknown; {how_to_save}"
     ),
     _K.ZERO_TIMES: Wording(
         "{path}: times of 0 in {zeros} of {cases:count case}: too short for the tool that measured them"
     ),
     _K.NO_RULE: Wording(
-        "nothing says how to judge '{metric}' ({rows:count row}): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
+        "no rule for '{metric}' ({rows:count row}): add --rule '{metric}=ratio_ceiling:1.05', or '{metric}=ignore'"
     ),
-    _K.UNKNOWN_STATUS: Wording("'{status}' is no status that torchstone knows: it is taken for a failure"),
-    _K.DTYPES_NOT_MEASURED: Wording("no result has the dtype {dtypes}, which the baseline has a column for"),
+    _K.UNKNOWN_STATUS: Wording("unknown status '{status}': treated as a failure"),
+    _K.DTYPES_NOT_MEASURED: Wording("no result has the dtype {dtypes}, for which the baseline has a column"),
     _K.NOT_AVAILABLE_HERE: Wording("not available here, and no baseline expects it: {cases}"),
     _K.MISSING_ROWS_IGNORED: Wording(
-        "{rows:count expected row} without a result; this policy ignores that, as the original does"
+        "{rows:count expected row} without a result: ignored by this policy, as by the original script"
     ),
     _K.ENVIRONMENTS_DIFFER: Wording(
-        "{results} and {baseline} are of different environments ({why}): times and memory were not compared; --cross-environment compares them all the same"
+        "{results} and {baseline} come from different environments ({why}): times and memory were not compared; --cross-environment compares them anyway"
     ),
     _K.ENVIRONMENTS_DIFFER_ANYWAY: Wording(
-        "{results} and {baseline} are of different environments ({why}): compared all the same (--cross-environment)"
+        "{results} and {baseline} come from different environments ({why}): compared anyway (--cross-environment)"
     ),
     _K.HIDDEN_VARIABLE: Wording(
         "{variables} is set in {where} environments, but its value is hidden: it may differ"
@@ -197,17 +197,17 @@ WORDING = {
         "{path} does not say which counter its counts are from; those of {other} are from the {counter} one"
     ),
     _K.COMPARED_WITH_ITSELF: Wording("{new} is the same run as {base}: it is compared with itself"),
-    _K.ONLY_IN_NEW: Wording("only NEW has, and nothing can be said about: {metrics}"),
+    _K.ONLY_IN_NEW: Wording("only NEW has these metrics, so they are not compared: {metrics}"),
     _K.UPSTREAM_SKIPS: Wording(
         "{case}: upstream {versions} compiles it in training without comparing anything (pass_due_to_skip), because eager differs from run to run{but}: are results and baseline of one version?"
     ),
     _K.NEAR_EDGE: Wording(
-        "near the edge: {row} is {found}, expected {wanted} ({change}): {used:.0f}% of what is allowed, which ends at {limit}"
+        "near the limit: {row} is {found}, expected {wanted} ({change}): {used:.0f}% of the allowed change; the limit is {limit}"
     ),
     _K.DRIFT: Wording(
         "drift: {row} has moved by {change} since {since}, for the {way}, in small steps over {runs} runs; its margin is {margin:.4g}%. To see it: {command}"
     ),
-    _K.MORE_NEAR_EDGE: Wording("{rows:count more row} that passed near the edge"),
+    _K.MORE_NEAR_EDGE: Wording("{rows:count more row} that passed near the limit"),
     _K.MORE_DRIFTED: Wording("{rows:count more row} that drifted"),
     _K.MORE_UPSTREAM_SKIPS: Wording("{rows:count more row} of models whose eager results differ"),
     _K.REMOVAL_WITHOUT_USE: Wording(
@@ -219,14 +219,14 @@ WORDING = {
     _K.PAST_ELSEWHERE: Wording("from another environment ({why}), so {what}not used: {paths}"),
     _K.NO_COMMON_PAST: Wording("--history has none of the judged cases, so no drift can be found"),
     _K.PROFILE_NOT_SHOWN: Wording("the profile of {case} is not shown: {why}"),
-    _K.EMPTY_SHARD: Wording("shard {shard}/{shards} has no cases: all are in others"),
+    _K.EMPTY_SHARD: Wording("shard {shard}/{shards} has no cases: all are in other shards"),
     _K.RANKS_SHARE_CORES: Wording(
-        "{ranks:count rank} share {cores:count core}: their times say little about more cores"
+        "{ranks:count rank} share {cores:count core}: their times do not predict times on more cores"
     ),
     _K.WEAK_COUNTER: Wording(
         "the {counter} counter is used ({what}): 'torchstone doctor' says how to get a better one"
     ),
-    _K.WORKERS_SPAWNED: Wording("workers are spawned, which takes longer: {problem}"),
+    _K.WORKERS_SPAWNED: Wording("workers are spawned instead of forked, which takes longer: {problem}"),
     _K.STARTING_WORKERS: Wording("{note}"),
     _K.ONLY_ON_ONE_SIDE: Wording("only {side} has {case}, so it is not compared"),
     _K.SIDES_ARE_EQUAL: Wording("A and B are identical: any change found is a false alarm"),
