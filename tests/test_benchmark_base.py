@@ -15,9 +15,9 @@ import pytest
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.define import benchmark_base
 from torchstone.define.counted import Counted
+from torchstone.worker.benchmark_sources import SourceError, find_measured, load_source
 from torchstone.worker.pr_time_files import PrTimeBenchmark
 from torchstone.worker.protocol.replies import CountedFound
-from torchstone.worker.sources import SourceError, find_measured, load_source
 from torchstone.worker.survey import _look_at
 
 Load = Callable[..., dict[str, Any]]

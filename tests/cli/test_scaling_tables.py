@@ -28,8 +28,8 @@ from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 from torchstone.reporting.dialects.case_label import Labels, round_words
 from torchstone.reporting.views.scaling_view import (
-    bucket_words,
     conditions_of,
+    find_bucket,
     format_part,
     format_peak,
     format_rate,
@@ -223,7 +223,7 @@ def words_of(**given: object) -> tuple[str, str]:
     levels = given.pop("levels", FOUR)
     (shown,) = scaling_of(run_of_rounds(*bucket_rounds("mlp", levels, **given)))  # type: ignore[arg-type]
     (sweep,) = shown.buckets
-    return bucket_words(sweep), interval_note(sweep)
+    return str(find_bucket(sweep)), interval_note(sweep)
 
 
 class TestWords:

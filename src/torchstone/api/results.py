@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -71,7 +71,7 @@ class RunResult(Struct, frozen=True):
             raise KeyError(name if not found else f"{name}: {count_of(len(found), 'case')}, use the id")
         return found[0]
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return one dictionary for each measurement, and one for each case without any: case, axes, status, metric, value."""
         return [record for outcome in self.outcomes for record in _records(outcome)]
 
@@ -93,7 +93,7 @@ class RunResult(Struct, frozen=True):
         return show_html(tabulate_run(self.run, self.path))
 
 
-def _records(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def _records(outcome: Outcome) -> Iterator[dict[str, object]]:
     case = outcome.case
     common = {
         "case": case.id,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from torchstone.core.errors import InputError, TorchstoneError, UsageError
 from torchstone.core.records import STATUS_RULES, Rule, ScopedRule, is_pattern
+from torchstone.core.toml_file import TomlTable, read_toml, tables
+from torchstone.core.upstream import find_version, known_versions
 from torchstone.core.vocabulary import ACCURACY, Verdict
 
 CONFIG_NAME = "torchstone.toml"
@@ -76,8 +79,6 @@ def load_config(path: str | None) -> ConfigFile:
 
 def read_config(path: str) -> ConfigFile:
     """Read a configuration file."""
-    from torchstone.core.toml_file import TomlTable, read_toml, tables  # noqa: PLC0415  (most runs have no such file)
-
     document, text = read_toml(path)
     if unknown := set(document) - {"check", "rule"}:
         name = sorted(unknown)[0]
@@ -109,8 +110,6 @@ def read_config(path: str) -> ConfigFile:
 def _upstream_version(name: str, error: MakeError) -> str | None:
     if not name:
         return None
-    from torchstone.core.upstream import find_version, known_versions  # noqa: PLC0415  (few files name one)
-
     return find_version(name, error(f"no such version: {name}", "upstream_version", known_versions())).name
 
 
@@ -129,7 +128,7 @@ def _verdicts(names: tuple[str, ...], error: MakeError, key: str) -> tuple[Verdi
     return tuple(Verdict(name) for name in names)
 
 
-def _rule_of(values: dict[str, Any], error: MakeError) -> ScopedRule:
+def _rule_of(values: Mapping[str, Any], error: MakeError) -> ScopedRule:
     """Build a rule from its keys; ``error(problem, key, advice)`` makes the exception for an invalid key."""
     for key in ("metric", "case", "kind", "better"):
         if not isinstance(values.get(key, ""), str):
@@ -205,7 +204,7 @@ def parse_rule(text: str) -> ScopedRule:
     fields = RULE_KINDS[kind][0]
     if len(given) > len(fields):
         raise error(f"too many values for {kind}", "", f"it takes: {', '.join(fields) or 'nothing'}")
-    values: dict[str, Any] = {"metric": metric, "case": case or "*", "kind": kind}
+    values: dict[str, str | float] = {"metric": metric, "case": case or "*", "kind": kind}
     for field, value in zip(fields, given, strict=False):
         values[field] = value if field == "better" else _number(value, error)
     scoped = _rule_of(values, error)

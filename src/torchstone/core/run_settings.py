@@ -6,6 +6,7 @@ Keys of another version, or of another tool, are kept in ``rest`` and written ba
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
@@ -129,15 +130,15 @@ class Environment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 NO_ENVIRONMENT = Environment()
 
 
-def settings_from(settings: JsonObject) -> Settings:
+def settings_from(settings: Mapping[str, object]) -> Settings:
     """Settings as a run file has them; a value that cannot be meant is a ValidationError.
 
     A file without sources was not measured by torchstone: its settings are another tool's.
     """
-    return _from_mapping(settings, Settings) if settings.get("sources") else Settings(rest=settings)
+    return _from_mapping(settings, Settings) if settings.get("sources") else Settings(rest=dict(settings))
 
 
-def environment_from(environment: JsonObject) -> Environment:
+def environment_from(environment: Mapping[str, object]) -> Environment:
     """An environment as a run file or a worker has it; a fact of another shape than it must have is a ValidationError."""
     return _from_mapping(environment, Environment)
 
@@ -170,7 +171,7 @@ def _list_words(found: re.Match[str]) -> str:
 _Record = TypeVar("_Record", Settings, Environment)
 
 
-def _from_mapping(values: JsonObject, kind: type[_Record]) -> _Record:
+def _from_mapping(values: Mapping[str, object], kind: type[_Record]) -> _Record:
     fields = [name for name in kind.__struct_fields__ if name != "rest"]
     known = {name: values[name] for name in fields if name in values}
     rest = {name: value for name, value in values.items() if name not in known}
@@ -179,5 +180,5 @@ def _from_mapping(values: JsonObject, kind: type[_Record]) -> _Record:
 
 def _to_mapping(record: Settings | Environment) -> dict[str, object]:
     known: JsonObject = to_builtins(record)
-    rest: JsonObject = known.pop("rest", {})
+    rest: dict[str, object] = known.pop("rest", {})
     return {name: list(value) if type(value) is tuple else value for name, value in known.items()} | rest

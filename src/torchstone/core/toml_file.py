@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from torchstone.core.disk import BOM, read_text
 from torchstone.core.errors import InputError, printable
 from torchstone.core.text.safe_text import is_plain
 
-_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z", re.DOTALL)
+_POSITION = r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)\Z"  # of an error of tomllib
 
 
 class TomlTable:
     """One table of a TOML file, with typed access to its keys; unknown keys are an error."""
 
     def __init__(
-        self, path: str, line: int, values: dict[str, Any], known: tuple[str, ...], text: str
+        self, path: str, line: int, values: Mapping[str, object], known: tuple[str, ...], text: str
     ) -> None:
         self.path = path
         self.line = line
@@ -74,10 +74,12 @@ def read_toml(path: str) -> tuple[dict[str, Any], str]:
 
 def parse_toml(path: str, text: str) -> dict[str, Any]:
     """Parse TOML."""
+    import tomllib  # noqa: PLC0415  (start-up: it takes 3 ms, and most checks read no TOML)
+
     try:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
-        found = _POSITION.match(str(error))
+        found = re.match(_POSITION, str(error), re.DOTALL)
         if not found:
             raise InputError(str(error), path=path) from None
         line, column = found[2] or text.count("\n") + 1, found[3]
@@ -94,7 +96,7 @@ def parse_toml(path: str, text: str) -> dict[str, Any]:
 
 
 def tables(
-    path: str, document: dict[str, Any], text: str, name: str, known: tuple[str, ...]
+    path: str, document: Mapping[str, object], text: str, name: str, known: tuple[str, ...]
 ) -> list[TomlTable]:
     """Return the tables of an array ``[[name]]``, each with its line."""
     found = document.get(name, [])

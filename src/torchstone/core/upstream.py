@@ -13,6 +13,7 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.records import matches_name
+from torchstone.core.toml_file import read_toml
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "upstream_flaky.toml")
 EVERYWHERE = "everywhere"
@@ -56,8 +57,6 @@ class Removal(Struct, frozen=True):
 @cache
 def upstream_versions() -> tuple[UpstreamVersion, ...]:
     """Return all versions whose lists ship with torchstone; the first is the default."""
-    from torchstone.core.toml_file import read_toml  # noqa: PLC0415  (TOML takes its time to import, and most checks need none)
-
     document, _ = read_toml(DATA)
     metrics = {gate: tuple(names) for gate, names in document["metrics"].items()}
     return tuple(

@@ -32,7 +32,7 @@ def _refuse_constant(name: str) -> None:
     raise _RefusedError(f"{name} is not a valid JSON number")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) < len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)

@@ -7,9 +7,8 @@ An expired entry covers nothing, and blocks itself. A table ``[[not_flaky]]`` re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Any
 
 from torchstone.core.disk import replace_text
 from torchstone.core.errors import InputError, UsageError
@@ -38,7 +37,7 @@ def read_removals(path: str) -> list[Removal]:
     return _removals(path, document, text)
 
 
-def _removals(path: str, document: dict[str, Any], text: str) -> list[Removal]:
+def _removals(path: str, document: Mapping[str, object], text: str) -> list[Removal]:
     return [_removal(each) for each in tables(path, document, text, NOT_FLAKY, _REMOVAL_KEYS)]
 
 
@@ -50,7 +49,7 @@ def _removal(entry: TomlTable) -> Removal:
     return Removal(case, reason, entry.path, entry.line, entry.texts("metric"), entry.text("platform"))
 
 
-def _entries(path: str, document: dict[str, Any], text: str) -> list[QuarantineEntry]:
+def _entries(path: str, document: Mapping[str, object], text: str) -> list[QuarantineEntry]:
     if unknown := [name for name in document if name not in {"quarantine", NOT_FLAKY}]:
         problem = f"expected tables [[quarantine]] and [[{NOT_FLAKY}]], and nothing else"
         raise InputError(problem, path=path, line=1, column=unknown[0])

@@ -19,8 +19,8 @@ from torchstone.core.text.suggestions import ask_whether_meant, did_you_mean, fi
 from torchstone.define.benchmark_base import NAME as BENCHMARK_BASE
 from torchstone.measure.plan import Listing
 from torchstone.suites import BUILT_IN, load_suite
+from torchstone.worker.benchmark_sources import NOTHING_DEFINED, list_packages
 from torchstone.worker.protocol.replies import BenchmarkFound, CountedFound, SourceFound
-from torchstone.worker.sources import NOTHING_DEFINED, list_packages
 from torchstone.worker.survey import describe, describe_counted
 
 LARGEST_SOURCE = 64 << 20

@@ -8,8 +8,8 @@ import os
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
 from torchstone.worker import worker_environment
+from torchstone.worker.benchmark_sources import find_measured, import_modules, load_source, prepare
 from torchstone.worker.protocol.jobs import MeasureJob
-from torchstone.worker.sources import find_measured, import_modules, load_source, prepare
 
 
 def load_measured(job: MeasureJob) -> Benchmark | Counted:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.define.benchmarks import Benchmark
 from torchstone.define.counted import Counted
-from torchstone.worker import sources
+from torchstone.worker import benchmark_sources
+from torchstone.worker.benchmark_sources import EmptySourceError, SourceError, import_modules, load_source
 from torchstone.worker.protocol.jobs import SurveyJob
 from torchstone.worker.protocol.replies import (
     BenchmarkFound,
@@ -21,7 +22,6 @@ from torchstone.worker.protocol.replies import (
     SourceFound,
     SurveyReply,
 )
-from torchstone.worker.sources import EmptySourceError, SourceError, import_modules, load_source
 from torchstone.worker.torch_code import survey_torch
 from torchstone.worker.worker_environment import PACKAGE, is_in_packages
 
@@ -47,7 +47,7 @@ def survey(job: SurveyJob, tell: Callable[[LookingAt], None]) -> SurveyReply:
         tuple(_own_files([name for name in sys.modules if name not in at_start])),
         tuple(_third_party([name for name in sys.modules if name not in before])),
     )
-    return survey_torch(job, reply, sources.default_threads) if job.torch else reply
+    return survey_torch(job, reply, benchmark_sources.default_threads) if job.torch else reply
 
 
 class TorchLoadingError(Exception):

@@ -13,6 +13,7 @@ import sys
 import traceback
 
 from torchstone.worker import worker_environment
+from torchstone.worker.benchmark_sources import SourceError
 from torchstone.worker.cache_template import compile_tiny_graph, fill
 from torchstone.worker.channel import Channel, Message, as_json
 from torchstone.worker.failures import failure_of, is_torch_missing, status_of, trace_of
@@ -47,7 +48,6 @@ from torchstone.worker.protocol.replies import (
     encode_reply,
 )
 from torchstone.worker.ranks.agent import run_round
-from torchstone.worker.sources import SourceError
 from torchstone.worker.survey import TorchLoadingError, survey
 from torchstone.worker.torch_code import run_case
 

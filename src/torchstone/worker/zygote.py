@@ -19,7 +19,8 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from torchstone.core.benchmark_source import BenchmarkSource
-from torchstone.worker import sources
+from torchstone.worker import benchmark_sources
+from torchstone.worker.benchmark_sources import SourceError, load_source, prepare
 from torchstone.worker.cache_template import compile_tiny_graph, fill, is_filled
 from torchstone.worker.failures import is_torch_missing
 from torchstone.worker.keeper import has_hung_up, open_control, serve, tell
@@ -27,7 +28,6 @@ from torchstone.worker.machine.clock import monotonic
 from torchstone.worker.process_tree import adopt_orphans, die_with_parent, dying_with_parent, kill_children
 from torchstone.worker.protocol.keeper_messages import KeeperBroken, KeeperReady, KeeperSetup
 from torchstone.worker.repeatable import make_repeatable
-from torchstone.worker.sources import SourceError, load_source, prepare
 from torchstone.worker.worker import run_worker
 from torchstone.worker.worker_environment import enter
 
@@ -64,7 +64,7 @@ def preload(setup: KeeperSetup) -> KeeperReady | KeeperBroken:
     except Exception as error:  # noqa: BLE001  (nothing works without torch; the parent reports it)
         traceback.print_exc()  # the whole traceback goes to the log
         return KeeperBroken(f"{type(error).__name__}: {error}", is_torch_missing(error))
-    sources.default_threads = torch.get_num_threads()
+    benchmark_sources.default_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     notes = [note for source in setup.sources for note in _prepare_source(source)]
     _stop_tqdm_monitor()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -84,7 +84,7 @@ class CheckResult(Struct, frozen=True):
         """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
         return render_report(self.report, style)
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return one dictionary for each row: case, metric, verdict, whether it blocks, actual and expected value."""
         return [
             {

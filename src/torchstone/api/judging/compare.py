@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from msgspec import Struct, structs
 
@@ -121,7 +121,7 @@ class CompareResult(Struct, frozen=True):
         """Render the report as text, Markdown, JUnit, JSON or GitHub annotations."""
         return render_report(self.report, style)
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return one dictionary for each row: case, metric, verdict, both values, the ratio new/base and its interval."""
         return [record_of(row) for row in self.rows]
 
@@ -139,7 +139,7 @@ class CompareResult(Struct, frozen=True):
         return show_html(ResultTable(self.headline, header, shown, (*notes, *map(str, self.cautions))))
 
 
-def record_of(row: Row) -> dict[str, Any]:
+def record_of(row: Row) -> dict[str, object]:
     """Return a row as a dictionary: case, metric, verdict, both values, the ratio new/base and its interval."""
     comparison = row.comparison
     return {

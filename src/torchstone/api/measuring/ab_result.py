@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -118,7 +118,7 @@ class AbResult(Struct, frozen=True):
             return render_ab(_make_page(self))
         return render_report(self.report, style, color=color, width=width)
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return a dictionary for each row: case, metric, verdict, both values, the ratio B/A and its interval."""
         return [record_of(row) for row in self.rows]
 

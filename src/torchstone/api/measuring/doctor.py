@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
@@ -42,9 +40,9 @@ class DoctorResult(Struct, frozen=True):
         """Render the findings as text, worst first."""
         return render_findings(self.findings, TextPage(width, color=color))
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return one dictionary for each finding: topic, level, what, why, advice."""
-        found: list[dict[str, Any]] = msgspec.to_builtins(list(self.findings))
+        found: list[dict[str, object]] = msgspec.to_builtins(list(self.findings))
         return found
 
     def __str__(self) -> str:

@@ -100,9 +100,9 @@ def with_limits(settings: Settings, request: RunRequest) -> Settings:
     return structs.replace(settings, **limits_of(request))
 
 
-def _compile_options(request: RunRequest) -> dict[str, Any]:
+def _compile_options(request: RunRequest) -> dict[str, object]:
     """Return the options of torch.compile. Values are parsed as JSON if possible, so that ``true`` and ``4`` are not strings."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for key, text in request.compile_options:
         if key in values:
             raise UsageError(f"--option {key} is given twice")

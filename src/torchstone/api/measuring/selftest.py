@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -98,9 +98,9 @@ class SelftestResult(Struct, frozen=True):
         title = f"verdicts at a margin of {format_share(self.settings.margin)}"
         return ResultTable(title, header, rows, self.sentences)
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return a dictionary for each comparison: case, work added, verdict, pairs, seconds, ratio and its interval."""
-        found: list[dict[str, Any]] = msgspec.to_builtins(list(self.comparisons))
+        found: list[dict[str, object]] = msgspec.to_builtins(list(self.comparisons))
         return found
 
     def write(self, path: Path) -> None:

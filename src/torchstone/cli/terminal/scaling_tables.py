@@ -12,9 +12,9 @@ from torchstone.core.records import Outcome, Run
 from torchstone.core.text.units import count_of
 from torchstone.reporting.views.scaling_view import (
     ShownSweep,
-    bucket_words,
     conditions_of,
     ending_of,
+    find_bucket,
     format_part,
     format_peak,
     format_rate,
@@ -130,4 +130,4 @@ def _print_buckets(sweep: BucketSweep, *, several: bool) -> None:
             [f"{bucket.size} MB", format_time(bucket.seconds), interval, format_ratios(bucket), note]
         )
     print_table(_BUCKET_COLUMNS, lines, title=title)
-    print("\n".join(wrapped(f"{bucket_words(sweep)} ({interval_note(sweep)})", "", "  ")))
+    print("\n".join(wrapped(f"{find_bucket(sweep)} ({interval_note(sweep)})", "", "  ")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
@@ -14,7 +14,7 @@ _Details = TypeVar("_Details", bound=Struct)
 
 def take_known(
     stated: Mapping[str, object], kind: type[_Details]
-) -> tuple[_Details | None, dict[str, Any] | None]:
+) -> tuple[_Details | None, dict[str, object] | None]:
     """Return the fields of ``stated`` that fit the record, and the rest; None for either if there are none.
 
     A value of another form than the field's stays in the rest:

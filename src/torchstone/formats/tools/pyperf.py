@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from torchstone.core.errors import printable
 from torchstone.core.records import Number, Outcome, Reading, Revision
-from torchstone.core.run_settings import Environment, JsonObject
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import BYTES, PASSED, SECONDS, TRACKED
 from torchstone.formats.json_text import Fields
@@ -51,9 +51,9 @@ class _Facts:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self._known: JsonObject = {}
+        self._known: dict[str, object] = {}
 
-    def add(self, entry: Fields, metadata: JsonObject) -> None:
+    def add(self, entry: Fields, metadata: Mapping[str, object]) -> None:
         """Add the metadata of one process."""
         for name in self._names:
             value = metadata.get(name)
@@ -83,13 +83,13 @@ def _shortened(value: object) -> str:
     return printable(str(value), 60)
 
 
-def _read_benchmark(entry: Fields, metadata: JsonObject, facts: _Facts) -> Outcome:
+def _read_benchmark(entry: Fields, metadata: Mapping[str, object], facts: _Facts) -> Outcome:
     samples: list[Number] = []
     trials: list[int] = []
     own = _Facts(("name", "unit"))
     own.add(entry, metadata)
     for run, values in _runs(entry):
-        of_run = metadata | run.fields("metadata").value
+        of_run = {**metadata, **run.fields("metadata").value}
         facts.add(run, of_run)
         own.add(run, of_run)
         samples += values

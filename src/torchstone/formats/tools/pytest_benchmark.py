@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision
-from torchstone.core.run_settings import Environment, JsonObject
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.vocabulary import PASSED, SECONDS
 from torchstone.formats.json_text import Fields
@@ -79,7 +81,7 @@ def _environment(machine: Fields) -> Environment:
     )
 
 
-def _family(cpu: JsonObject) -> str | None:
+def _family(cpu: Mapping[str, object]) -> str | None:
     """Return vendor, family and model number in the notation of torchstone's environments."""
     vendor, family, model = (
         cpu.get("vendor_id_raw") or cpu.get("vendor_id"),

@@ -13,7 +13,7 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import printable
 from torchstone.core.records import Case, Measurement, Outcome, Reading, Revision, Variant, run_of
-from torchstone.core.run_settings import Environment, JsonObject
+from torchstone.core.run_settings import Environment
 from torchstone.core.text.safe_text import is_plain
 from torchstone.core.text.units import format_number
 from torchstone.core.vocabulary import SECONDS, TRACKED, Probe
@@ -167,7 +167,7 @@ def _fact(value: object) -> str | None:
     return value if isinstance(value, str) and value and is_plain(value) else None
 
 
-def _stated(facts: JsonObject) -> JsonObject:
+def _stated(facts: Mapping[str, object]) -> dict[str, object]:
     """Drop unknown facts and empty groups."""
     inner = {name: _stated(value) if isinstance(value, dict) else value for name, value in facts.items()}
     return {name: value for name, value in inner.items() if value not in (None, {})}

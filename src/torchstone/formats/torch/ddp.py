@@ -17,7 +17,7 @@ from msgspec import structs
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.errors import InputError, UsageError
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, Variant, run_of
-from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, Settings
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import PASSED, Probe
@@ -156,7 +156,7 @@ def write(run: Run) -> str:
     rounds = reports[0][1].outcomes if reports else ()
     groups = group_by_model(structs.replace(run, outcomes=rounds))
     _refuse_duplicates(groups)
-    results: list[JsonObject] = []
+    results: list[dict[str, object]] = []
     for model, size, outcomes in groups:
         result = [{"ranks": ranks_of(o.case), "measurements": _samples(o)} for o in outcomes]
         results.append({"model": model, "batch_size": size, "result": result})

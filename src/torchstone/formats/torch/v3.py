@@ -11,7 +11,7 @@ and so on) are kept in ``extra`` and written back, so that reading and writing i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -30,7 +30,7 @@ from torchstone.core.records import (
     brought_up_to_date,
     run_of,
 )
-from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject
+from torchstone.core.run_settings import NO_ENVIRONMENT, Environment
 from torchstone.core.text.safe_text import escape_json, is_plain
 from torchstone.core.vocabulary import (
     ACCURACY,
@@ -66,7 +66,7 @@ class _MetricRecord(NamedTuple):
 
     samples: tuple[Number, ...]
     details: MeasurementDetails | None
-    kept: JsonObject
+    kept: dict[str, object]
 
 
 class _Group:
@@ -76,9 +76,9 @@ class _Group:
         self.line = line
         self.lines: dict[str, int] = {}
         self.found: dict[str, _MetricRecord] = {}
-        self.others: list[JsonObject] = []
+        self.others: list[Mapping[str, object]] = []
         self.status: str = ""
-        self.extra: JsonObject = {}
+        self.extra: dict[str, object] = {}
 
 
 def read(path: str, text: str) -> Reading:
@@ -230,7 +230,7 @@ def _measurement(metric: str, found: _MetricRecord, probe: str) -> Measurement:
     )
     kept = found.kept
     if written != metric:
-        kept = kept | {"v3": merge({"metric": {"name": metric}}, kept.get("v3", {}))}
+        kept = kept | {"v3": merge({"metric": {"name": metric}}, object_at(kept, "v3"))}
     return brought_up_to_date(Measurement(meant, found.samples, found.details, kept or None))
 
 
@@ -239,12 +239,12 @@ def _written_name(metric: str, probe: str) -> str:
     return "compilation_latency" if metric == COMPILE_SECONDS and probe == Probe.ACCURACY else metric
 
 
-def _of_failure(group: _Group) -> JsonObject | None:
+def _of_failure(group: _Group) -> dict[str, object] | None:
     """Return the records of a failed case, to be kept in ``extra``: none is a measurement."""
     if list(group.lines) == ["speedup"]:
         return group.found["speedup"].kept or None
     others = [
-        found.kept | {"v3": merge(_of_metric(metric, found.samples), found.kept.get("v3", {}))}
+        found.kept | {"v3": merge(_of_metric(metric, found.samples), object_at(found.kept, "v3"))}
         for metric, found in group.found.items()
     ]
     return {"v3_others": [*others, *group.others]}
@@ -266,7 +266,7 @@ def write(run: Run) -> str:
     )
 
 
-def _records(run: Run, outcome: Outcome) -> list[JsonObject]:
+def _records(run: Run, outcome: Outcome) -> list[dict[str, object]]:
     case = outcome.case
     common = merge(describe_run(run), _describe(case.suite, case.benchmark, case.variant))
     others = _kept(outcome.extra, "v3_others", [])
@@ -291,15 +291,15 @@ def _is_bare_failure(outcome: Outcome) -> bool:
     return outcome.status not in {PASSED, SKIPPED, ""} and not outcome.measurements
 
 
-def _of_metric(name: str, samples: Sequence[Number]) -> JsonObject:
+def _of_metric(name: str, samples: Sequence[Number]) -> dict[str, object]:
     return {"metric": {"name": name, "benchmark_values": list(samples)}}
 
 
-def _of_status(status: str) -> JsonObject:
+def _of_status(status: str) -> dict[str, object]:
     return merge(_of_metric(ACCURACY, []), {"metric": {"extra_info": {"benchmark_values": [status]}}})
 
 
-def _complete(record: JsonObject, extra: JsonObject | None) -> JsonObject:
+def _complete(record: Mapping[str, object], extra: Mapping[str, object] | None) -> dict[str, object]:
     """Restore a record: add the fields kept when it was read, and remove those it lacked."""
     return without(merge(record, _kept(extra, "v3", {})), _kept(extra, "v3_absent", {}))
 
@@ -310,7 +310,7 @@ def _kept(extra: object, key: str, nothing: Any) -> Any:  # noqa: ANN401  (JSON 
     return kept if isinstance(kept, type(nothing)) else nothing
 
 
-def _describe(suite: str, benchmark: str, variant: Variant) -> JsonObject:
+def _describe(suite: str, benchmark: str, variant: Variant) -> dict[str, object]:
     """Return the fields that identify the case."""
     extra = {
         "device": variant.device,
@@ -323,7 +323,7 @@ def _describe(suite: str, benchmark: str, variant: Variant) -> JsonObject:
     return non_empty({"benchmark": non_empty(of_benchmark), "model": non_empty(of_model)})
 
 
-def _beyond(record: JsonObject, known: JsonObject) -> JsonObject:
+def _beyond(record: Mapping[str, object], known: Mapping[str, object]) -> dict[str, object]:
     """Return the fields to keep in ``extra``; see the module docstring."""
     kept = {"v3": subtract(record, known), "v3_absent": absent_from(record, known)}
     return {key: value for key, value in kept.items() if value}

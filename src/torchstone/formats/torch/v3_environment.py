@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchstone.core.records import Run
-from torchstone.core.run_settings import Environment, JsonObject
+from torchstone.core.run_settings import Environment
 from torchstone.formats.json_text import Fields
 from torchstone.formats.torch.json_objects import non_empty, object_at, text_at
 
@@ -31,7 +31,7 @@ def read_environment(record: Fields) -> Environment:
     )
 
 
-def describe_run(run: Run) -> JsonObject:
+def describe_run(run: Run) -> dict[str, object]:
     """Return the fields that all records of a run share: revision, machine and library versions."""
     versions = {name: {"version": version} for name, version in run.environment.versions.items()}
     return non_empty(
@@ -44,7 +44,7 @@ def describe_run(run: Run) -> JsonObject:
     )
 
 
-def _describe_machine(environment: Environment) -> list[JsonObject]:
+def _describe_machine(environment: Environment) -> list[dict[str, object]]:
     """Describe the machine in the database's terms: its name is the device type, its type the device model."""
     machine, software, devices = environment.machine, environment.software, environment.accelerators or ()
     first = devices[0] if devices else {}

@@ -12,10 +12,10 @@ from msgspec import Struct
 from torchstone.analyze.attribution import Attribution, CostChange, Step, trace
 from torchstone.core.errors import UsageError, printable
 from torchstone.core.records import Case, Number
-from torchstone.core.run_settings import JsonObject
 from torchstone.core.text.safe_text import escape_commands, escape_json, escape_lines
 from torchstone.core.text.units import count_of, format_change, format_number, short_number
 from torchstone.reporting.dialects.columns import columns
+from torchstone.reporting.dialects.markdown_page import code, escape
 from torchstone.reporting.html.profile_section import (
     MOST_STEPS,
     PYTHON,
@@ -259,7 +259,7 @@ def _cut_library(name: str) -> str:
 
 
 def _render_json(explanation: Explanation) -> str:
-    document: JsonObject = {
+    document: dict[str, object] = {
         "format": FORMAT,
         "base": explanation.base,
         "new": explanation.new,
@@ -273,13 +273,13 @@ def _render_json(explanation: Explanation) -> str:
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
-def _case_record(found: Attribution) -> JsonObject:
-    record: JsonObject = {
+def _case_record(found: Attribution) -> dict[str, object]:
+    record: dict[str, object] = {
         "counter": found.counter,
         "unit": found.unit,
         "total": _change_record(found.total),
         "phases": [
-            {"phase": each.phase} | _change_record(each) | {"share": each.share} for each in found.phases
+            {"phase": each.phase, **_change_record(each), "share": each.share} for each in found.phases
         ],
         "functions": [
             {"phase": each.phase, "library": each.library, "function": each.function} | _change_record(each)
@@ -308,8 +308,6 @@ def _render_markdown(explanation: Explanation, top: int) -> str:
 
 
 def _markdown_parts(explanation: Explanation, top: int) -> Iterator[str]:
-    from torchstone.reporting.dialects.markdown_report import code, escape  # noqa: PLC0415  (brings the gate along)
-
     title = (
         code(explanation.explained[0].label) if explanation.one else count_of(len(explanation.cases), "case")
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import msgspec
 
@@ -12,7 +11,7 @@ from torchstone.core.quarantine_entries import QuarantineEntry
 from torchstone.core.text.safe_text import escape_json
 from torchstone.gate.policy import upstream_label
 from torchstone.gate.verdicts import QUIET, Judgement, Overview, Release, Row
-from torchstone.reporting.views.report_view import ReportView
+from torchstone.reporting.views.report_view import ReportView, describe_method
 
 FORMAT = 1
 
@@ -21,7 +20,7 @@ def render_json(report: ReportView) -> str:
     """Render the whole report with all rows, as documented in docs/formats.md and docs/compare.md."""
     judgement, overview = report.judgement, report.judgement.overview
     upstream = judgement.policy.upstream_version
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "format": FORMAT,
         "policy": judgement.policy.name,
         **({"upstream_version": upstream} if upstream else {}),
@@ -44,7 +43,7 @@ def render_json(report: ReportView) -> str:
     return escape_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
 
 
-def _overview_before(overview: Overview) -> dict[str, Any]:
+def _overview_before(overview: Overview) -> dict[str, object]:
     return {
         "environment": overview.environment,
         "alpha": overview.alpha,
@@ -52,7 +51,7 @@ def _overview_before(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _overview_after(overview: Overview, judgement: Judgement) -> dict[str, Any]:
+def _overview_after(overview: Overview, judgement: Judgement) -> dict[str, object]:
     rate = overview.pass_rate
     return {
         "geometric_means": [
@@ -73,8 +72,8 @@ def _overview_after(overview: Overview, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _row(row: Row, report: ReportView) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _row(row: Row, report: ReportView) -> dict[str, object]:
+    record: dict[str, object] = {
         "name": row.case.benchmark,
         "case": row.case.id,
         "metric": row.metric,
@@ -87,9 +86,9 @@ def _row(row: Row, report: ReportView) -> dict[str, Any]:
     return record
 
 
-def _of_check(row: Row, report: ReportView) -> dict[str, Any]:
+def _of_check(row: Row, report: ReportView) -> dict[str, object]:
     """Return the fields of a row that was judged by a baseline."""
-    record: dict[str, Any] = {
+    record: dict[str, object] = {
         "actual": row.new_value,
         "expected": row.expected_value,
         "rule": row.rule.kind if row.rule else None,
@@ -110,9 +109,9 @@ def _of_check(row: Row, report: ReportView) -> dict[str, Any]:
     return record
 
 
-def _of_comparison(row: Row, report: ReportView) -> dict[str, Any]:
+def _of_comparison(row: Row, report: ReportView) -> dict[str, object]:
     """Return the fields of a row that compares two sides."""
-    record: dict[str, Any] = {"base": row.base_value, "new": row.new_value}
+    record: dict[str, object] = {"base": row.base_value, "new": row.new_value}
     if row.comparison is not None:
         record |= _effect(row, row.comparison)
     places = {"base_place": row.remarks.base_place, "new_place": row.remarks.new_place}
@@ -123,10 +122,8 @@ def _of_comparison(row: Row, report: ReportView) -> dict[str, Any]:
     return record
 
 
-def _effect(row: Row, found: Comparison) -> dict[str, Any]:
+def _effect(row: Row, found: Comparison) -> dict[str, object]:
     """Return effect, interval and significance; an unbounded end is null."""
-    from torchstone.reporting.views.comparison_rows import describe_method  # noqa: PLC0415  (a plain check does without the statistics)
-
     has_interval = bool(found.method)
     criteria = row.criteria
     return {
@@ -147,11 +144,11 @@ def _effect(row: Row, found: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(side: Evidence) -> dict[str, Any]:
+def _side(side: Evidence) -> dict[str, object]:
     return {"trials": len(side.values), "samples": side.samples, "trial_values": side.values}
 
 
-def _entry(entry: QuarantineEntry) -> dict[str, Any]:
+def _entry(entry: QuarantineEntry) -> dict[str, object]:
     stated = {
         "case": entry.case,
         "reason": entry.reason,
@@ -160,12 +157,13 @@ def _entry(entry: QuarantineEntry) -> dict[str, Any]:
         "owner": entry.owner,
     }
     dates = {"since": entry.since, "expires": entry.expires}
-    return {key: value for key, value in stated.items() if value} | {
-        k: d.isoformat() for k, d in dates.items() if d
+    return {
+        **{key: value for key, value in stated.items() if value},
+        **{key: day.isoformat() for key, day in dates.items() if day},
     }
 
 
-def _release(release: Release) -> dict[str, Any]:
+def _release(release: Release) -> dict[str, object]:
     return {
         "name": release.case.benchmark,
         "passed": release.passed,

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
 
 from torchstone.core.cautions import Caution
-from torchstone.core.errors import printable
 from torchstone.core.quarantine_entries import QuarantineEntry
-from torchstone.core.records import Case
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement, Overview, Release, Row
+from torchstone.reporting.dialects.markdown_page import LimitedPage, code, escape, make_table, table_head
 from torchstone.reporting.views.report_view import ReportView, quarantine_reason
 
-if TYPE_CHECKING:
-    from torchstone.reporting.views.effects import EffectTable
-
-Thing = TypeVar("Thing")
 GITHUB_LIMIT = 65_536
 LIMIT = 64_000  # the rest is for the lines that count what was left out
 
@@ -42,49 +34,35 @@ def render_markdown(report: ReportView) -> str:
     page.add(f"### torchstone: {report.headline}\n\n")
     if summary := report.summary:
         page.add(make_table([list(summary), [f"{number:,}" for number in summary.values()]]) + "\n")
-    if judgement.overview:
-        _add_overview(page, judgement.overview)
-    page.add_each(judgement.cautions, caution_line, "> {} more cautions\n\n", share=0.2)
-    _add_red(page, report)
     if judgement.overview is None:
-        for verdict, noun in _FOLDED.items():
-            _fold_list(page, report, verdict, noun)
+        _add_judged(page, report)
     else:
-        _fold_effects(page, report)
+        _add_compared(page, report, judgement.overview)
     _fold_releases(page, report)
     _add_rounds(page, judgement)
     return page.text
 
 
-class LimitedPage:
-    """Text that stops growing at a limit."""
+def _add_judged(page: LimitedPage, report: ReportView) -> None:
+    """Add cautions and rows of a check."""
+    _add_cautions(page, report)
+    _add_red(page, report)
+    for verdict, noun in _FOLDED.items():
+        _fold_list(page, report, verdict, noun)
 
-    def __init__(self, limit: int) -> None:
-        self._parts: list[str] = []
-        self._used = 0
-        self._limit = limit
 
-    @property
-    def text(self) -> str:
-        """Return the text so far."""
-        return "".join(self._parts)
+def _add_compared(page: LimitedPage, report: ReportView, overview: Overview) -> None:
+    """Add means, cautions and rows of a comparison."""
+    from torchstone.reporting.dialects.effects_markdown import add_overview, fold_effects  # noqa: PLC0415  (start-up: 8 ms, and a check without comparisons needs no statistics)
 
-    def add(self, part: str, *, must: bool = False, share: float = 1) -> bool:
-        """Add a part unless the text would exceed this share of the limit; return whether it was added."""
-        fits = must or self._used + len(part.encode()) <= self._limit * share
-        if fits:
-            self._parts.append(part)
-            self._used += len(part.encode())
-        return fits
+    add_overview(page, overview)
+    _add_cautions(page, report)
+    _add_red(page, report)
+    fold_effects(page, report)
 
-    def add_each(
-        self, things: Sequence[Thing], write: Callable[[Thing], str], left_out: str, *, share: float = 1
-    ) -> None:
-        """Add the text of each thing; from the first that does not fit on, things are only counted."""
-        for number, thing in enumerate(things):
-            if not self.add(write(thing), share=share):
-                self.add(left_out.format(f"{len(things) - number:,}"), must=True)
-                return
+
+def _add_cautions(page: LimitedPage, report: ReportView) -> None:
+    page.add_each(report.judgement.cautions, caution_line, "> {} more cautions\n\n", share=0.2)
 
 
 def _add_red(page: LimitedPage, report: ReportView) -> None:
@@ -142,49 +120,6 @@ def _bullet(report: ReportView, row: Row) -> str:
     return f"- {code(report.name_of(row.case))} {escape(report.finding_of(row))}{suffix}\n"
 
 
-def _fold_effects(page: LimitedPage, report: ReportView) -> None:
-    """Add the rows that do not block, as tables of effects."""
-    from torchstone.reporting.views.effects import make_effect_tables  # noqa: PLC0415  (a plain check does without the statistics)
-
-    for table in make_effect_tables(report):
-        title = f"{count_of(len(table.rows), 'row')} {table.verdict}"
-        if page.add(f"\n<details><summary>{title}</summary>\n\n"):
-            page.add(table_head(table.head))
-            page.add_each(table.rows, partial(_effect_line, table), "\n_{} more are not shown here._\n")
-            page.add("\n</details>\n", must=True)
-
-
-def _effect_line(table: EffectTable, row: Row) -> str:
-    name, metric, *cells = table.cells(row)
-    shown = [code(name, in_table=True), code(metric, in_table=True), *map(escape, cells)]
-    return f"| {' | '.join(shown)} |\n"
-
-
-def _add_overview(page: LimitedPage, overview: Overview) -> None:
-    from torchstone.reporting.views.comparison_rows import describe_mean, percent  # noqa: PLC0415  (a plain check does without the statistics)
-
-    if overview.means:
-        confidence = percent(1 - overview.alpha)
-        head = ["geometric mean, new/base", "better", "ratio", f"{confidence} interval", "cases"]
-        rows = [
-            [code(each.metric, in_table=True), each.better, *describe_mean(each.mean), f"{each.mean.cases:,}"]
-            for each in overview.means
-        ]
-        page.add(make_table([head, *rows]) + "\n")
-    rate = overview.pass_rate
-    if not rate.cases or rate.new == rate.base == rate.cases:
-        return
-    page.add(f"pass rate {rate.new:,} of {rate.cases:,}, was {rate.base:,}\n\n")
-    for what, changed in (("no longer passes", rate.lost), ("passes now", rate.gained)):
-        page.add_each(changed, partial(_status_line, what), "- {} more\n", share=0.3)
-    page.add("\n")
-
-
-def _status_line(what: str, changed: tuple[Case, str]) -> str:
-    case, status = changed
-    return f"- {what}: {code(case.id)} ({escape(status)})\n"
-
-
 def _add_rounds(page: LimitedPage, judgement: Judgement) -> None:
     """Add the rounds of two DDP reports, as the original prints them."""
     if not judgement.overview or not judgement.rounds or not judgement.rounds.rows:
@@ -225,32 +160,3 @@ def _expired_line(entry: QuarantineEntry) -> str:
 def caution_line(caution: Caution) -> str:
     """Format a caution as a quotation."""
     return f"> **caution** {escape(caution.text)}\n\n"
-
-
-def table_head(columns: Sequence[str]) -> str:
-    """Format the head of a table whose rows follow one by one."""
-    cells = "|".join(f" {column} " if column else " " for column in columns)
-    return f"|{cells}|\n|{'---|' * len(columns)}\n"
-
-
-def make_table(rows: list[list[str]]) -> str:
-    """Format rows as a table; the first row is the head."""
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def code(text: str, *, in_table: bool = False, limit: int = 400) -> str:
-    """Format any text as a code span; in a table, bars are escaped."""
-    shown = printable(text, limit)
-    if in_table:
-        shown = shown.replace("|", "\\|")
-    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
-    fence = "`" * (longest + 1)
-    return f"{fence} {shown} {fence}" if longest else f"{fence}{shown}{fence}"
-
-
-def escape(text: str) -> str:
-    """Escape text so that nothing in it is markup, a mention or a link to an issue."""
-    shown = printable(text, 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", shown).replace("@", "&#64;")

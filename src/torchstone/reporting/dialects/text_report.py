@@ -32,7 +32,8 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
     page, judgement = TextPage(width, color=color), report.judgement
     headline = _headline(report, page)
     lines = [*page.wrap(f"environment: {report.environment}", "", " " * INDENT)] if report.environment else []
-    lines += [*headline, *_summary(report, page)]
+    summary, rest = _around_red(report, page)
+    lines += [*headline, *summary]
     red = report.red
     most = MOST_RED_COMPARED if judgement.overview else MOST_RED
     for row in red[:most]:
@@ -41,7 +42,7 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
         lines += ["", *page.wrap(f"... and {left:,} more red rows; {ALL_RED}", "", "  ")]
     for entry in judgement.expired:
         lines += ["", *_expired_block(entry, page)]
-    lines += _rest(report, page)
+    lines += rest
     for caution in judgement.cautions:
         lines += page.wrap(caution.text, "caution: ", " " * 9)
     if judgement.rounds:
@@ -52,28 +53,27 @@ def render_text(report: ReportView, *, color: bool = False, width: int = 80) -> 
 
 
 def _headline(report: ReportView, page: TextPage) -> list[str]:
-    color = "green" if report.headline.startswith("PASS") else "yellow"
-    if report.judgement.exit_code:
-        color = "red"
-    elif report.judgement.overview is None:
-        color = "green"
+    color = "red" if report.judgement.exit_code else "green" if report.is_pass else "yellow"
     return [page.paint(line, "bold", color) for line in page.wrap(report.headline, "", "  ")]
 
 
-def _summary(report: ReportView, page: TextPage) -> Iterator[str]:
-    """Yield the counts; for a comparison also means and pass rates."""
-    overview = report.judgement.overview
+def _around_red(report: ReportView, page: TextPage) -> tuple[list[str], list[str]]:
+    """Return the lines before and after the red rows: the counts, and what does not block but deserves a look."""
+    overview, released = report.judgement.overview, _releases(report, page)
     if overview is None:
-        yield ""
-        yield from _counts(report.summary, page)
-        return
-    if report.summary:
-        yield ""
-        counts = "   ".join(f"{name} {number:,}" for name, number in report.summary.items())
-        yield from page.wrap(counts, "  ", "  ")
-    from torchstone.reporting.dialects.effects_text import overview_lines  # noqa: PLC0415  (a plain check does without the statistics)
+        others = [
+            line
+            for verdict in _OTHERS
+            for line in _other_rows(report, verdict, report.sort(report.of_verdict(verdict)), page)
+        ]
+        rest = [*others, *released]
+        return ["", *_counts(report.summary, page)], ["", *rest] if rest else []
+    from torchstone.reporting.dialects.effects_text import effect_lines, overview_lines  # noqa: PLC0415  (start-up: 9 ms, and a check without comparisons needs no statistics)
 
-    yield from overview_lines(report, overview, page)
+    counts = "   ".join(f"{name} {number:,}" for name, number in report.summary.items())
+    summary = ["", *page.wrap(counts, "  ", "  ")] if report.summary else []
+    summary += overview_lines(report, overview, page)
+    return summary, [*effect_lines(report, page), *(["", *released] if released else [])]
 
 
 def _counts(summary: dict[str, int], page: TextPage) -> Iterator[str]:
@@ -110,20 +110,6 @@ def _fields(fields: dict[str, str], page: TextPage) -> Iterator[str]:
     for name, value in fields.items():
         if value:
             yield from page.wrap(value, f"  {name:<10} ", " " * INDENT)
-
-
-def _rest(report: ReportView, page: TextPage) -> list[str]:
-    """Return the rows that do not block but deserve a look, and the quarantine entries to release."""
-    lines: list[str] = []
-    if report.judgement.overview is None:
-        for verdict in _OTHERS:
-            lines += _other_rows(report, verdict, report.sort(report.of_verdict(verdict)), page)
-        lines += _releases(report, page)
-        return ["", *lines] if lines else []
-    from torchstone.reporting.dialects.effects_text import effect_lines  # noqa: PLC0415  (a plain check does without the statistics)
-
-    released = _releases(report, page)
-    return [*effect_lines(report, page), *(["", *released] if released else [])]
 
 
 def _releases(report: ReportView, page: TextPage) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
@@ -15,10 +14,11 @@ from torchstone.reporting.html.elements import NOTHING, Child, Markup, element, 
 from torchstone.reporting.html.links import link_row
 from torchstone.reporting.views.case_row import ABSENT, FAIL, CaseRow
 from torchstone.reporting.views.scaling_view import (
+    BucketFinding,
     ShownSweep,
-    bucket_words,
     count_trials,
     ending_of,
+    find_bucket,
     format_part,
     format_peak,
     format_rate,
@@ -183,19 +183,19 @@ def render_buckets(sweep: BucketSweep) -> Markup:
     lines = [_bucket(bucket, best) for bucket in sweep.buckets]
     which = f" with {sweep.collective}" if sweep.collective else ""
     name = f"Bucket sizes on {count_of(sweep.ranks, 'rank')}{which}"
-    words = bucket_words(sweep)
     return join(
         element("h4", name),
-        element("p", _with_options(f"{words[:1].upper()}{words[1:]}.")),
+        element("p", _conclusion(find_bucket(sweep))),
         _scrolled(heads, lines, f"{name} of {sweep.of.name}", "buckets"),
         element("p", f"{interval_note(sweep)}.".replace("no ", "No ", 1), class_="quiet"),
     )
 
 
-def _with_options(text: str) -> Markup:
-    """Render text without breaking options of commands."""
-    parts = re.split(r"(--trials \d+)", text)
-    return join([element("code", part) if part.startswith("--") else part for part in parts])
+def _conclusion(found: BucketFinding) -> Markup:
+    text = f"{found.text[:1].upper()}{found.text[1:]}"
+    if not found.trials:
+        return join(f"{text}.")
+    return join(f"{text}: use ", element("code", found.option), " to find out.")
 
 
 def _bucket(bucket: Bucket, best: Bucket | None) -> Markup:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.core.run_settings import JsonObject
+from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, STATUSES, VERDICTS
 from torchstone.reporting.html.case_details import graph_break, render_tree, verdict_badge
@@ -47,13 +47,10 @@ def render_alerts(page: Page) -> Markup:
 
 
 def render_cautions(page: Page) -> Markup:
-    """Render cautions."""
-    texts = [*(page.gate.expired if page.gate else ()), *(each.text for each in page.cautions)]
-    alerts = [
-        element("div", long_text(text, 1_000), class_="alert")
-        for text in texts
-        if "the run did not finish" not in text
-    ]
+    """Render cautions; the alerts at the top already say which runs did not finish."""
+    shown = (each.text for each in page.cautions if each.kind is not CautionKind.RUN_UNFINISHED)
+    texts = [*(page.gate.expired if page.gate else ()), *shown]
+    alerts = [element("div", long_text(text, 1_000), class_="alert") for text in texts]
     for text, rows in page.case_cautions[:MOST_CAUTIONS]:
         alerts.append(element("div", long_text(text, 600), ": ", link_rows(rows), class_="alert"))
     if left := len(page.case_cautions) - MOST_CAUTIONS:
@@ -349,7 +346,7 @@ def _facts(facts: FileFacts, limit: int) -> Markup:
     )
 
 
-def _blocks(common: JsonObject, limit: int) -> Iterator[Markup]:
+def _blocks(common: Mapping[str, Mapping[str, object]], limit: int) -> Iterator[Markup]:
     """Yield a block per group of facts; the machine is separate from the software."""
     for name, part in common.items():
         groups = {key: below for key, below in part.items() if isinstance(below, dict | list) and below}

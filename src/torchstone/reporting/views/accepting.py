@@ -102,16 +102,15 @@ def _advise_on_new(row: Row, acceptance: Acceptance, baseline: str, results: str
         return AcceptAdvice(None, "fix it, or measure it again: it has no numbers to expect")
     if baseline not in acceptance.kinds:
         return AcceptAdvice(None, "use a baseline that covers these cases")
-    from torchstone.baselines.adopt import AdoptionOptions  # noqa: PLC0415  (only a report with red rows needs it)
-    from torchstone.baselines.new_rows import new_row  # noqa: PLC0415  (most checks have nothing to offer)
-    from torchstone.baselines.text_edits import case_in_row, why_unsupported  # noqa: PLC0415  (only a report with red rows needs it)
+    from torchstone.baselines import adopt, new_rows, text_edits  # noqa: PLC0415  (start-up: 14 ms, for red rows only)
 
     kind = acceptance.kinds[baseline]
-    case = case_in_row(row.new.case, kind)
-    options = AdoptionOptions(
+    case = text_edits.case_in_row(row.new.case, kind)
+    options = adopt.AdoptionOptions(
         add_new=True, environment_differences=acceptance.environment_differences.get((results, baseline), "")
     )
-    change, added = new_row(case, [row.new], acceptance.rules, options, None, why_unsupported(case, kind))
+    obstacle = text_edits.why_unsupported(case, kind)
+    change, added = new_rows.new_row(case, [row.new], acceptance.rules, options, None, obstacle)
     return (
         AcceptAdvice(("--add-new",)) if added is not None else AcceptAdvice(None, _why_refused(change.note))
     )
@@ -121,7 +120,7 @@ def _advise_on_change(row: Row, acceptance: Acceptance, baseline: str, results: 
     """Suggest adopting the number or status of a row, together with whatever must change with it."""
     if row.new is None or row.base is None:
         return AcceptAdvice(None, "fix the case: its baseline has no row that could change")
-    from torchstone.baselines.adopt import AdoptionOptions, compare_row, hold_unsupported_status  # noqa: PLC0415  (most checks have nothing to offer)
+    from torchstone.baselines.adopt import AdoptionOptions, compare_row, hold_unsupported_status  # noqa: PLC0415  (start-up: 14 ms, for red rows only)
 
     refused = ""
     for metrics in _choices(row, acceptance):

@@ -63,6 +63,11 @@ class Report(Struct, frozen=True):
         return f"{', '.join(parts)} ({policy})"
 
     @property
+    def is_pass(self) -> bool:
+        """Return whether nothing blocks."""
+        return not self.judgement.exit_code
+
+    @property
     def summary(self) -> dict[str, int]:
         """Return the counts, in display order."""
         counts = self.judgement.counts

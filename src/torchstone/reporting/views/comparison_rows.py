@@ -9,7 +9,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
+from torchstone.analyze.evidence import EXACT, Comparison
 from torchstone.analyze.two_samples import MOST_MORE, Mean
 from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.redaction import redact
@@ -19,7 +19,7 @@ from torchstone.core.vocabulary import ACCURACY, METRICS, Probe, Verdict
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.gate.verdicts import Judgement, Overview, Row
 from torchstone.reporting.views.names import Names
-from torchstone.reporting.views.report_view import RowText
+from torchstone.reporting.views.report_view import RowText, describe_method
 
 SORTS = ("verdict", "change", "name", "metric")
 _LARGE, _HUGE = 20.0, 100_000.0  # ratios too large to read as a change in percent
@@ -67,10 +67,23 @@ class CompareReport(Struct, frozen=True, dict=True):
             named = ", ".join(_counted(verdict, red[verdict]) for verdict in ORDER if red[verdict])
             return f"FAIL: {named} {of_all} ({policy})"
         still_open = judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0)
-        if still_open and not any(row.adjusted is not None and _is_decided(row) for row in judgement.rows):
+        if self._is_undecided:
             return f"INCONCLUSIVE: {still_open:,} {of_all} could not be decided, none is significantly worse ({policy})"
         open_too = f", {still_open:,} could not be decided" if still_open else ""
         return f"PASS: none {of_all} blocks{open_too} ({policy})"
+
+    @property
+    def is_pass(self) -> bool:
+        """Return whether nothing blocks, and something could be decided."""
+        judgement = self.judgement
+        are_unjudged = judgement.rounds is not None and not judgement.rows
+        return not (judgement.exit_code or are_unjudged or self._is_undecided)
+
+    @property
+    def _is_undecided(self) -> bool:
+        rows = self.judgement.rows
+        is_open = self.judgement.by_verdict.get(Verdict.INCONCLUSIVE, 0) > 0
+        return is_open and not any(row.adjusted is not None and _is_decided(row) for row in rows)
 
     @property
     def summary(self) -> dict[str, int]:
@@ -227,18 +240,6 @@ def _change_text(found: Comparison, confidence: str) -> str:
     between = "" if found.method == EXACT and found.low == found.high else interval_of(found.low, found.high)
     interval = f"{confidence} interval {between}" if found.method != EXACT else f"from {between}"
     return "; ".join(part for part in (change, interval if between else "") if part)
-
-
-def describe_method(found: Comparison) -> str:
-    """Return the method and its data: ``Welch's t on the logarithms of 5 and 5 trials (100 and 100 samples)``."""
-    trials = len(found.base.values), len(found.new.values)
-    samples = f"{found.base.samples:,} and {found.new.samples:,} samples"
-    if found.method == EXACT:
-        return f"exact, from {trials[0]:,} and {count_of(trials[1], 'trial')}"
-    if found.method == PAIRED:
-        return f"{count_of(trials[0], 'pair')} of trials that took turns ({samples})"
-    data = f"{trials[0]:,} and {count_of(trials[1], 'trial')} ({samples})"
-    return f"{found.method} on the logarithms of {data}" if found.method else f"none; {data}"
 
 
 def describe_certainty(row: Row, alpha: float) -> str:

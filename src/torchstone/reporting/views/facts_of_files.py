@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from torchstone.core.records import Reading
-from torchstone.core.run_settings import JsonObject
 
 NOT_STATED = "(not stated)"
 
@@ -24,7 +23,7 @@ class FactDifference(Struct, frozen=True):
 class FileFacts(Struct, frozen=True):
     """Revision, environment and settings of all files. ``silent`` are the files that state none of them."""
 
-    common: JsonObject
+    common: Mapping[str, Mapping[str, object]]
     differences: tuple[FactDifference, ...] = ()
     silent: tuple[str, ...] = ()
 
@@ -35,12 +34,13 @@ def collect_facts(readings: Sequence[Reading]) -> FileFacts:
     silent = tuple(reading.path for reading in readings if reading.path not in stated)
     differences: list[FactDifference] = []
     common = _common((), stated, differences)
-    return FileFacts(common, tuple(differences), silent)
+    sections = {name: part for name, part in common.items() if isinstance(part, dict)}
+    return FileFacts(sections, tuple(differences), silent)
 
 
-def _document(reading: Reading) -> JsonObject:
+def _document(reading: Reading) -> dict[str, object]:
     run = reading.run
-    revision: JsonObject = msgspec.to_builtins(run.revision)
+    revision: dict[str, object] = msgspec.to_builtins(run.revision)
     parts = {
         "revision": revision,
         "environment": run.environment.to_mapping(),
@@ -50,24 +50,24 @@ def _document(reading: Reading) -> JsonObject:
 
 
 def _common(
-    path: tuple[str, ...], documents: dict[str, JsonObject], differences: list[FactDifference]
-) -> JsonObject:
+    path: tuple[str, ...], documents: Mapping[str, Mapping[str, object]], differences: list[FactDifference]
+) -> dict[str, object]:
     """Return the facts that all documents share; the others are added to ``differences``."""
-    common: JsonObject = {}
+    common: dict[str, object] = {}
     for key in dict.fromkeys(key for document in documents.values() for key in document):
         values = {file: document.get(key, NOT_STATED) for file, document in documents.items()}
         first, *others = values.values()
         if all(value == first for value in others):
             common[key] = first
-        elif all(isinstance(value, dict) for value in values.values()):
-            if below := _common((*path, key), values, differences):
+        elif len(inner := {file: v for file, v in values.items() if isinstance(v, dict)}) == len(values):
+            if below := _common((*path, key), inner, differences):
                 common[key] = below
         else:
             differences.append(_difference((*path, key), values))
     return common
 
 
-def _difference(path: tuple[str, ...], values: JsonObject) -> FactDifference:
+def _difference(path: tuple[str, ...], values: Mapping[str, object]) -> FactDifference:
     files: dict[str, list[str]] = {}
     for file, value in values.items():
         files.setdefault(text_of(value), []).append(file)

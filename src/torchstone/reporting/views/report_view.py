@@ -7,7 +7,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from torchstone.analyze.evidence import EXACT, PAIRED, Comparison
 from torchstone.core.records import Case, FilePlace
+from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.verdicts import Judgement, Row
 
@@ -51,6 +53,10 @@ class ReportView(Protocol):
         """Return the result in one line."""
 
     @property
+    def is_pass(self) -> bool:
+        """Return whether nothing blocks, and something could be decided."""
+
+    @property
     def summary(self) -> dict[str, int]:
         """Return the counts, in display order."""
 
@@ -89,3 +95,15 @@ def quarantine_reason(row: Row) -> str:
     """Return why a row is quarantined; empty if it is not."""
     entry = row.remarks.quarantine if row.verdict is Verdict.QUARANTINED else None
     return entry.reason if entry else ""
+
+
+def describe_method(found: Comparison) -> str:
+    """Return the method and its data: ``Welch's t on the logarithms of 5 and 5 trials (100 and 100 samples)``."""
+    trials = len(found.base.values), len(found.new.values)
+    samples = f"{found.base.samples:,} and {found.new.samples:,} samples"
+    if found.method == EXACT:
+        return f"exact, from {trials[0]:,} and {count_of(trials[1], 'trial')}"
+    if found.method == PAIRED:
+        return f"{count_of(trials[0], 'pair')} of trials that took turns ({samples})"
+    data = f"{trials[0]:,} and {count_of(trials[1], 'trial')} ({samples})"
+    return f"{found.method} on the logarithms of {data}" if found.method else f"none; {data}"

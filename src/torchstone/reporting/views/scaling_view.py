@@ -209,24 +209,44 @@ def _efficiency_at_most_ranks(shown: ShownSweep) -> tuple[float, str, int, str] 
     return share, name, ranks, shown.title
 
 
-def bucket_words(sweep: BucketSweep) -> str:
+class BucketFinding(Struct, frozen=True):
+    """Conclusion of a sweep of bucket sizes, and how many trials would decide what it leaves open; 0 for none."""
+
+    text: str
+    trials: int = 0
+
+    @property
+    def option(self) -> str:
+        """The option that measures as many trials."""
+        return f"--trials {self.trials}"
+
+    def __str__(self) -> str:
+        return f"{self.text}: use {self.option} to find out" if self.trials else self.text
+
+
+def find_bucket(sweep: BucketSweep) -> BucketFinding:
     """Describe the result: ``25 MB is fastest; 50 MB is not clearly slower: use --trials 5 to find out``."""
     best = sweep.best
     if best is None:
-        return "no bucket size has a result"
+        return BucketFinding("no bucket size has a result")
     others = [bucket for bucket in sweep.buckets if bucket is not best and bucket.seconds is not None]
     if not others:
-        return f"only {best.size} MB has a result"
+        return BucketFinding(f"only {best.size} MB has a result")
     same = [bucket for bucket in others if bucket.is_as_fast and not bucket.is_slower]
     open_ = [bucket for bucket in others if not bucket.is_slower and bucket not in same]
     parts = [f"{best.size} MB is fastest"]
     if same:
         parts.append(f"{_sizes(same)} {_is(same)} as fast, within {format_share(SAME)}")
     if open_:
-        parts.append(f"{_sizes(open_)} {_is(open_)} not clearly slower: {_advice(sweep, open_)}")
-    elif sweep.trials == 1:
-        parts.append(f"measured in one job each, and another may differ: {_suggest(USUAL_TRIALS)}")
-    return "; ".join(parts)
+        parts.append(f"{_sizes(open_)} {_is(open_)} not clearly slower")
+        trials = _trials_needed(sweep, open_)
+        if not trials:
+            return BucketFinding(f"{'; '.join(parts)}: even {MOST_TRIALS} trials would not show a difference")
+        return BucketFinding("; ".join(parts), trials)
+    if sweep.trials == 1:
+        parts.append("measured in one job each, and another may differ")
+        return BucketFinding("; ".join(parts), USUAL_TRIALS)
+    return BucketFinding("; ".join(parts))
 
 
 def _sizes(buckets: Sequence[Bucket]) -> str:
@@ -238,19 +258,13 @@ def _is(buckets: Sequence[Bucket]) -> str:
     return "is" if len(buckets) == 1 else "are"
 
 
-def _advice(sweep: BucketSweep, buckets: Sequence[Bucket]) -> str:
-    """Suggest how many trials to run. One job does not show how much jobs differ."""
+def _trials_needed(sweep: BucketSweep, buckets: Sequence[Bucket]) -> int:
+    """Return how many trials would show a difference; 0 if too many. One job does not show how much jobs differ."""
     more = [bucket.more for bucket in buckets]
     if sweep.trials < 2 or None in more:
-        return _suggest(max(USUAL_TRIALS, 2 * sweep.trials))
+        return max(USUAL_TRIALS, 2 * sweep.trials)
     trials = sweep.trials + max(each for each in more if each is not None)
-    if trials > MOST_TRIALS:
-        return f"even {MOST_TRIALS} trials would not show a difference"
-    return _suggest(trials)
-
-
-def _suggest(trials: int) -> str:
-    return f"use --trials {trials} to find out"
+    return trials if trials <= MOST_TRIALS else 0
 
 
 def interval_note(sweep: BucketSweep) -> str:
@@ -268,20 +282,22 @@ def format_time(seconds: float | None) -> str:
     >>> format_time(0.029), format_time(1.25), format_time(0.1814), format_time(1234.5)
     ('29.0 ms', '1.25 s', '181 ms', '1,234 s')
     """
-    if seconds is None:
-        return ""
+    return "" if seconds is None else " ".join(_time_and_unit(seconds))
+
+
+def _time_and_unit(seconds: float) -> tuple[str, str]:
     if seconds >= 999.5:
-        return f"{short_number(round(seconds))} s"
+        return short_number(round(seconds)), "s"
     number, unit = (1000 * seconds, "ms") if seconds < 0.9995 else (seconds, "s")
-    return f"{f'{number:#.3g}'.removesuffix('.')} {unit}"
+    return f"{number:#.3g}".removesuffix("."), unit
 
 
 def format_times(low: float, high: float) -> str:
     """Format a range of times: ``50.1 to 52.3 ms``, or ``from 50.1 ms`` if it has no upper end."""
     if not math.isfinite(high):
         return f"from {format_time(low)}"
-    first, _, unit = format_time(low).partition(" ")
-    last, _, last_unit = format_time(high).partition(" ")
+    first, unit = _time_and_unit(low)
+    last, last_unit = _time_and_unit(high)
     return f"{first} to {last} {unit}" if unit == last_unit else f"{first} {unit} to {last} {last_unit}"
 
 

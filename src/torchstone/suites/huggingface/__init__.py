@@ -8,7 +8,7 @@ from importlib import import_module
 
 from torchstone.define.benchmarks import Benchmark, Check, Suite, Work
 from torchstone.suites.huggingface.recipes import RECIPES
-from torchstone.suites.preparation import prepare
+from torchstone.suites.model_preparation import prepare
 
 LOOSE_INFERENCE = {"GPT2ForSequenceClassification"}
 LOOSE_TRAINING = {"BertForMaskedLM", "MT5ForConditionalGeneration"}

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from torchstone.define.benchmarks import Benchmark, Check, Suite, Work
 from torchstone.suites.huggingface.llm_shapes import SHAPES
-from torchstone.suites.preparation import prepare
+from torchstone.suites.model_preparation import prepare
 
 DECODE = ":decode"
 

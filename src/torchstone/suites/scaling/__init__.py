@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 
 from torchstone.define.benchmarks import Benchmark, Check, Suite, Work
-from torchstone.suites.preparation import prepare
+from torchstone.suites.model_preparation import prepare
 
 BATCH_SIZES = {
     "convnet": 4,

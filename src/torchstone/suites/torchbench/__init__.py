@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from torchstone.define.benchmarks import MODES, Benchmark, Check, Suite, Work
-from torchstone.suites.preparation import prepare
+from torchstone.suites.model_preparation import prepare
 
 PACKAGE = "torchbenchmark"
 ADVICE = "clone https://github.com/pytorch/benchmark, run `python install.py MODEL` there for the models you want, and put the folder on PYTHONPATH"

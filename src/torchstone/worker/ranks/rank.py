@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from torchstone.define.benchmarks import Benchmark
+from torchstone.worker.benchmark_sources import SourceError
 from torchstone.worker.failures import status_of, trace_of
 from torchstone.worker.loading import load_measured
 from torchstone.worker.probes.reply import Stopped, tell
@@ -20,7 +21,6 @@ from torchstone.worker.process_tree import die_with_parent
 from torchstone.worker.protocol.jobs import MeasureJob, decode_job
 from torchstone.worker.protocol.rank_report import RankReport, write_report
 from torchstone.worker.ranks.progress import ProgressFile
-from torchstone.worker.sources import SourceError
 from torchstone.worker.torch_code import train_rank
 
 JOB = "job.json"

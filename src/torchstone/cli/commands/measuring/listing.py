@@ -18,8 +18,8 @@ from torchstone.measure.plan import Listing
 from torchstone.measure.session import Session
 from torchstone.measure.targets import list_built_in, read_listings, resolve_targets
 from torchstone.suites import BUILT_IN, load_suite
+from torchstone.worker.benchmark_sources import list_packages
 from torchstone.worker.protocol.jobs import SurveyJob
-from torchstone.worker.sources import list_packages
 
 OPTIONS = (Option("--json", "as_json", "", "Print as JSON."),)
 

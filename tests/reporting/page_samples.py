@@ -1,6 +1,6 @@
 """Runs as `torchstone run` writes them, for the page: every sort of end, real names, numbers that look measured.
 
-`python tests/report/page_samples.py FOLDER` writes them as run files, to look at the page they make.
+`python tests/reporting/page_samples.py FOLDER` writes them as run files, to look at the page they make.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import sys
 import pytest
 from suite_steps import no_network
 
-from torchstone.suites import preparation
+from torchstone.suites import model_preparation
 
 
 def run_python(script: str) -> str:
@@ -21,16 +21,16 @@ def run_python(script: str) -> str:
 
 
 def test_libraries_are_told_to_stay_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in preparation.OFFLINE:
+    for name in model_preparation.OFFLINE:
         monkeypatch.delenv(name, raising=False)
-    preparation.prepare()
+    model_preparation.prepare()
     assert os.environ["HF_HUB_OFFLINE"] == os.environ["TRANSFORMERS_OFFLINE"] == "1"
 
 
 @pytest.mark.slow
 def test_timm_and_transformers_can_be_imported_with_a_torchvision_made_for_another_torch() -> None:
     script = """
-from torchstone.suites.preparation import prepare
+from torchstone.suites.model_preparation import prepare
 prepare()
 prepare()
 import timm, torchvision, transformers.modeling_utils, huggingface_hub.constants
@@ -43,18 +43,20 @@ print(timm.is_model("resnet18"), torchvision.models.resnet18() is not None, hugg
 def test_only_a_torchvision_that_needs_it_is_mended() -> None:
     script = """
 import torch
-from torchstone.suites import preparation
+from torchstone.suites import model_preparation
 torch.version.cuda = "13.0"
-preparation.fix_torchvision()
-print(preparation._KEPT)
+model_preparation.fix_torchvision()
+print(model_preparation._KEPT)
 """
     assert run_python(script) == "[]\n"
 
 
 def test_a_missing_torchvision_is_nobodys_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
-    monkeypatch.setattr(preparation, "find_spec", lambda name: None if name == "torchvision" else object())
-    preparation.fix_torchvision()
+    monkeypatch.setattr(
+        model_preparation, "find_spec", lambda name: None if name == "torchvision" else object()
+    )
+    model_preparation.fix_torchvision()
 
 
 def test_the_guard_of_these_tests_notices_the_network() -> None:

@@ -11,7 +11,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from markdown_it import MarkdownIt
 
 from conftest import Command, WriteFile
-from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT, code, escape
+from torchstone.reporting.dialects.markdown_page import code, escape
+from torchstone.reporting.dialects.markdown_report import GITHUB_LIMIT
 from torchstone.reporting.dialects.text_page import TextPage
 
 HEADER = "dev,name,batch_size,accuracy,calls_captured,unique_graphs,graph_breaks\n"
