@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
-from torchstone.core.details.cache_details import CacheDetails, CacheMiss
+from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.details.round_details import RankDetails, RoundDetails

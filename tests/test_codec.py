@@ -90,7 +90,7 @@ def test_a_run_cut_off_anywhere_keeps_its_whole_lines() -> None:
         assert not reading.run.finished
         assert reading.run.plan == plan
         assert any("did not finish" in caution.text for caution in reading.cautions)
-        assert any("cut off" in caution.text for caution in reading.cautions) == (
+        assert any("truncated" in caution.text for caution in reading.cautions) == (
             not RUN[:end].endswith("\n")
         )
 

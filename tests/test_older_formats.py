@@ -9,7 +9,7 @@ import pytest
 
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
-from torchstone.core.details.cache_details import CacheMiss, ScenarioResult
+from torchstone.core.details.compile_cache_details import CacheMiss, ScenarioResult
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import AccuracyDetails, OutcomeDetails
 from torchstone.core.details.round_details import RoundSettings

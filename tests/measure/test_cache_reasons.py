@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.core.details.cache_details import CacheMiss
+from torchstone.core.details.compile_cache_details import CacheMiss
 from torchstone.measure.procedures.cache_misses import LONGEST_VALUE, find_native_miss, find_reasons
 from torchstone.worker.protocol.replies import CacheLookUp
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from torchstone.core.benchmark_source import BenchmarkSource
-from torchstone.core.details.cache_details import CacheDetails, ScenarioResult
+from torchstone.core.details.compile_cache_details import CacheDetails, ScenarioResult
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 from torchstone.core.vocabulary import SCENARIOS
 from torchstone.measure.case_end import WorkerEnd

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs, to_builtins
 
-from torchstone.core.details.cache_details import CacheDetails
+from torchstone.core.details.compile_cache_details import CacheDetails
 from torchstone.core.details.known_fields import redact_details, take_known
 from torchstone.core.details.round_details import RoundDetails
 from torchstone.core.text.redaction import redact_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from torchstone.core.details.cache_details import CacheMiss
+from torchstone.core.details.compile_cache_details import CacheMiss
 from torchstone.worker.protocol.replies import CacheLookUp
 
 MOST_PARTS = 3

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from torchstone.analyze.savings import CONFIDENCE, Saving, estimate_saving
 from torchstone.core.cautions import Caution, merged
-from torchstone.core.details.cache_details import CacheDetails, CacheMiss, ScenarioResult
+from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss, ScenarioResult
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
 from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.errors import InputError

@@ -8,7 +8,7 @@ from math import fsum
 
 from msgspec import Struct
 
-from torchstone.core.details.cache_details import CacheDetails, CacheMiss, ScenarioResult
+from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss, ScenarioResult
 from torchstone.core.records import Measurement, Outcome
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, PASSED, SCENARIOS, SKIPPED, Probe
