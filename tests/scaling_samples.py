@@ -18,7 +18,7 @@ from torchstone.core.records import Case, Failure, Measurement, Outcome, Revisio
 from torchstone.core.run_file import encode_run
 from torchstone.core.run_settings import environment_from
 
-STRAGGLER = "rank 3 on b: its own work takes 34% longer than that of the middle rank"
+STRAGGLER = "rank 3 on b: its own work takes 34% longer than that of the median rank"
 LOST = "rank 2 on b: no answer for 60 s in all_reduce; the link to b is gone"
 ENVIRONMENT: dict[str, Any] = {
     "machine": {"cpu": "AMD EPYC 7763 64-Core Processor", "cores": 8},

@@ -209,6 +209,11 @@ class TestCheck:
             ),
             ({"baselines": "expected.csv", "policy": "upstream", "upstream_version": "0.1"}, "0.1"),
             ({"as_of": "yesterday"}, "as_of"),
+            ({"baselines": "expected.csv", "kind": "unheard_of"}, "unheard_of: no such format"),
+            (
+                {"baselines": "expected.csv", "baseline_kind": "unheard_of"},
+                "unheard_of: no such format",
+            ),
             ({}, "no baseline and no rule given"),
         ],
     )

@@ -114,13 +114,13 @@ def test_an_unknown_version_is_an_error_that_names_those_there_are(
     ran = torchstone("check", *given, "--upstream-version", "2.1")
     assert ran.code == 2
     assert "2.1: no such version" in ran.err
-    assert "known are recorded, 2.13, 2026-06" in ran.err
+    assert "known versions: recorded, 2.13, 2026-06" in ran.err
     assert torchstone("quarantine", "list", "--upstream-version", "2.1").code == 2
     write("torchstone.toml", '[check]\npolicy = "upstream"\nupstream_version = "2.1"\n')
     ran = torchstone("check", *given)
     assert ran.code == 2
     assert "torchstone.toml:3: column upstream_version: no such version: 2.1" in ran.err
-    assert "known are recorded, 2.13, 2026-06" in ran.err
+    assert "known versions: recorded, 2.13, 2026-06" in ran.err
 
 
 def test_a_version_without_the_policy_is_refused(torchstone: Command, write: WriteFile) -> None:

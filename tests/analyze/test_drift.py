@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.drift import FEWEST, find_drift, goes_one_way, trend_chance
+from torchstone.analyze.drift import FEWEST, find_drift, goes_one_way, trend_p_value
 
 MARGIN = 0.05
 
@@ -85,7 +85,7 @@ def test_noise_is_hardly_ever_taken_for_drift_and_drift_hardly_ever_missed() -> 
     ],
 )
 def test_the_chance_of_a_trend_is_the_one_of_the_books(values: list[float], expected: float) -> None:
-    assert trend_chance(values) == pytest.approx(expected, rel=0.02)
+    assert trend_p_value(values) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [0, 1, 2, 3, 4], [-1, 1, 2, 3, 4]])

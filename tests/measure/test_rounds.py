@@ -190,7 +190,7 @@ def test_communication_is_that_of_the_middle_rank_and_stragglers_have_names() ->
     assert outcome.value("communication_share") == pytest.approx(50)
     assert outcome.value("rank_spread") == pytest.approx(100)
     assert list(round_of(outcome).stragglers) == [
-        "rank 3 on b: its own work takes 100% longer than that of the middle rank"
+        "rank 3 on b: its own work takes 100% longer than that of the median rank"
     ]
 
 
@@ -212,7 +212,7 @@ def test_a_rank_that_is_slow_now_and_then_is_no_straggler() -> None:
         ([Host("a", (0, 1), (failure(0, "lost"),), {1: Progress("run", 6)}, {1: -9})], "worker_died", (1, "a"), "ended by SIGKILL in iteration 7"),
         ([Host("a", (0, 1), (failure(0, "lost"),), {1: Progress()}, {1: 7})], "worker_died", (1, "a"), "exited with code 7 while loading, without a report"),
         ([Host("a", (0, 1), (failure(0, "waited", "timeout"),), {1: Progress("run", 6)})], "timeout", (1, "a"), "hangs in iteration 7: rank 0 waited for it until waited of 0"),
-        ([Host("a", (0,), (failure(0, "waited", "timeout"),)), Host("b", (1,), lost=True)], "worker_died", (None, "b"), "lost: it does not answer any more (it had rank 1)"),
+        ([Host("a", (0,), (failure(0, "waited", "timeout"),)), Host("b", (1,), lost=True)], "worker_died", (None, "b"), "lost: it no longer answers (it had rank 1)"),
         ([Host("a", (0,), (failure(0, "own"),)), Host("b", (1,), lost=True)], "fail_to_run", (0, "a"), "own of 0"),
         ([Host("a", (0, 1), (failure(0, "waited", "timeout", 4), failure(1, "waited", "timeout", 3)))], "timeout", (1, "a"), "waited of 1"),
         ([Host("a", (0, 1), (), {}, {}, "did not finish within 9 s")], "fail_to_run", (0, "a"), "did not finish within 9 s"),

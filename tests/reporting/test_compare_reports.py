@@ -72,7 +72,7 @@ def test_a_long_table_is_cut_and_says_where_the_rest_is(torchstone: Command, tmp
     new = [passed(f"case{n:03}", times(5, seed=500 + n)) for n in range(100)]
     pair = write_run(tmp_path, "base.jsonl", base), write_run(tmp_path, "new.jsonl", new)
     out = torchstone("compare", *pair, "--margin", "15%").out
-    assert "... and 70 more; --format json has them all" in out
+    assert "... and 70 more; --format json lists all of them" in out
     assert len(out.splitlines()) < 60
 
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 FEWEST = 4
 """The minimum number of values: three steps."""
 FEWEST_FOR_A_TREND = 6
-CHANCE = 0.01
+SIGNIFICANCE_LEVEL = 0.01
 END = 3  # values that define the level at either end
 
 
@@ -47,7 +47,7 @@ def find_drift(values: Sequence[float], margin: float) -> Drift | None:
     moved = series[-1] - series[0] if few else median(series[-END:]) - median(series[:END])
     if abs(moved) <= allowed:
         return None
-    if not (goes_one_way(series) if few else trend_chance(series) < CHANCE):
+    if not (goes_one_way(series) if few else trend_p_value(series) < SIGNIFICANCE_LEVEL):
         return None
     return Drift(math.expm1(moved), start)
 
@@ -62,10 +62,10 @@ def goes_one_way(values: Sequence[float]) -> bool:
     return all(step > 0 for step in steps) or all(step < 0 for step in steps)
 
 
-def trend_chance(values: Sequence[float]) -> float:
+def trend_p_value(values: Sequence[float]) -> float:
     """Return the p-value of the Mann-Kendall trend test.
 
-    >>> round(trend_chance([1, 2, 3, 4, 5, 6]), 4)
+    >>> round(trend_p_value([1, 2, 3, 4, 5, 6]), 4)
     0.0085
     """
     count = len(values)

@@ -48,7 +48,7 @@ class LearnedMargin(Struct, frozen=True):
 
 
 class PastMeasurements(Struct, frozen=True):
-    """Past measurements by case, oldest first, and the accepted share of false alarms."""
+    """Past measurements by case, oldest first, and the accepted rate of false alarms."""
 
     outcomes: dict[Case, tuple[Outcome, ...]]
     false_alarms: float
@@ -68,7 +68,7 @@ def learn_row(
     past: PastMeasurements | None,
     line: int,
 ) -> Change:
-    """Adopt the median if it moved by more than a third of the learned margin, and the margin itself."""
+    """Adopt the learned margin, and the median if it moved by more than a third of that margin."""
     before, stated = old.value, allowance(rule, old.margin)
     new = learn_value(case, found, before, rule, past)
     if not new.is_usable:
@@ -114,7 +114,7 @@ def _learn_from_past(
     past: Sequence[Measurement],
     false_alarms: float,
 ) -> LearnedMargin:
-    """Return the median of the newest level, and the margin for the given share of false alarms."""
+    """Return the median of the newest level, and the margin for the given rate of false alarms."""
     now, values = median(measurement.value for measurement in found), [each.value for each in past]
     if len(values) < FEWEST:
         why = f"{count_of(len(values), 'past value')}: learning a margin needs {FEWEST} or more"
@@ -140,12 +140,12 @@ def _learn_from_past(
 
 
 def _least_learned_margin(measurement: Measurement) -> float:
-    """Return the smallest margin to learn from past runs; for times it is smaller than that from repeats."""
+    """Return the smallest margin to learn from past runs; for times, it is smaller than the one for repeats."""
     return min(least_margin(measurement), LEAST_LEARNED_MARGIN_OF_TIMES)
 
 
 def _int_if_all_are(middle: Number, measurements: Sequence[Measurement]) -> Number:
-    """Return an int if all values are ints, because the original's updater reads nothing else."""
+    """Return an int if all values are ints, because PyTorch's updater script reads only ints."""
     return int(middle) if all(isinstance(each.value, int) for each in measurements) else middle
 
 

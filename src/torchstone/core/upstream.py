@@ -24,7 +24,7 @@ _REASONS = {
 
 
 class UpstreamVersion(Struct, frozen=True):
-    """The lists of one version: what its gates let pass, and the models whose eager results its runner expects to differ."""
+    """The lists of one version: the flaky models that its gates accept, and the models whose eager results its runner expects to differ."""
 
     name: str
     source: str
@@ -33,7 +33,7 @@ class UpstreamVersion(Struct, frozen=True):
 
 
 class Removal(Struct, frozen=True):
-    """A user's word that a model is not flaky here: its entries are taken out of the list."""
+    """A user's statement that a model is not flaky here: its entries are removed from the list."""
 
     case: str
     reason: str
@@ -48,7 +48,7 @@ class Removal(Struct, frozen=True):
         return f"{self.path}:{self.line}"
 
     def removes(self, entry: QuarantineEntry) -> bool:
-        """Return whether it removes this entry: by name, and by metric and platform if it names any."""
+        """Return whether it removes this entry: the name must match, and so must metric and platform where stated."""
         if self.metrics and not any(matches_name(mine, of) for mine in self.metrics for of in entry.metrics):
             return False
         return matches_name(self.case, entry.case) and self.platform in {"", entry.platform}
@@ -95,7 +95,7 @@ def find_version(name: str | None, error: TorchstoneError | None = None) -> Upst
 
 def known_versions() -> str:
     """Return the names of all versions, as advice."""
-    return f"known are {', '.join(version.name for version in upstream_versions())}"
+    return f"known versions: {', '.join(version.name for version in upstream_versions())}"
 
 
 def without_removed(
@@ -108,7 +108,7 @@ def without_removed(
 
 
 def tell_idle(removal: Removal, version: str) -> Caution:
-    """The caution about a removal that removes nothing."""
+    """Return the caution about a removal that matches no entry."""
     where = f" on {removal.platform}" if removal.platform else ""
     of_what = f" for {', '.join(removal.metrics)}" if removal.metrics else ""
     return make_caution(
@@ -121,5 +121,5 @@ def tell_idle(removal: Removal, version: str) -> Caution:
 
 
 def platforms_of(expected: Sequence[str]) -> frozenset[str]:
-    """Return the platforms that the original derives from the paths of expected files."""
+    """Return the platforms that PyTorch's script derives from the paths of expected files."""
     return frozenset("rocm" if "rocm" in path else os.path.basename(path) for path in expected)

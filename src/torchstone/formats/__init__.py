@@ -128,6 +128,8 @@ WRITTEN = tuple(kind for kind, known in FORMATS.items() if known.writer)
 
 def read_file(path: str, kind: str = "") -> Reading:
     """Read a file of any format; ``kind`` names the format, otherwise its content tells."""
+    if kind and kind not in FORMATS:
+        raise UsageError(f"{kind}: no such format", advice=f"the formats are {', '.join(FORMATS)}")
     text = read_text(path)
     return FORMATS[kind or recognise(path, text)].read(path, text)
 

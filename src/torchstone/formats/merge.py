@@ -29,7 +29,7 @@ class Results(Struct, frozen=True):
         return sum(len(reading.run.outcomes) for reading in self.readings)
 
     def unmeasured(self) -> Iterator[tuple[Reading, Case]]:
-        """Yield the planned cases of run files that no file has an outcome for."""
+        """Yield the planned cases that have no outcome in any file."""
         if all(len(reading.run.plan) <= len(reading.run.outcomes) for reading in self.readings):
             return
         measured = {outcome.case for _, _, outcome in self}
@@ -160,13 +160,13 @@ def no_match(patterns: Sequence[str], readings: Iterable[Reading]) -> UsageError
     parts = [pattern.partition("[")[0].split("::") for pattern in patterns]
     texts = [next((part for part in reversed(each) if part not in PROBES), "") for each in parts]
     close = dict.fromkeys(match for text in texts for match in find_similar(text, names, 3))
-    usual = "patterns match names and ids: * and ? stand for any text"
+    usual = "patterns match names and ids: * stands for any text, ? for one character"
     advice = f"did you mean {' or '.join(close)}?" if close else usual
     return UsageError(f"--only {' '.join(patterns)}: no case matches", advice=advice)
 
 
 FURTHER_AXES = ("tag", "wrapper")
-"""Axes that some files lack, and that --set can state."""
+"""Axes that some files lack and that --set can add."""
 SETTABLE = ("suite", *AXES, *FURTHER_AXES)
 
 

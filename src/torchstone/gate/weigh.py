@@ -38,7 +38,7 @@ NO_VALUE = Evidence((), 0, VALUE)
 
 
 def value_of(measurement: Measurement | None) -> Evidence:
-    """Return the single value of a measurement as evidence; rules with limits judge these."""
+    """Return the single value of a measurement as evidence, to be judged by a rule with limits."""
     if measurement is None:
         return NO_VALUE
     return Evidence((measurement.value,), len(measurement.samples), VALUE)
@@ -65,7 +65,7 @@ def _in_pairs(measurement: Measurement) -> Evidence:
 
 
 def are_paired(base: Measurement, new: Measurement) -> bool:
-    """Whether the trials of two measurements took turns: both name the same session and have the same number of trials."""
+    """Return whether the trials of two measurements took turns: both name the same session and have the same number of trials."""
     if not new.details or not base.details:
         return False
     session = new.details.pairs

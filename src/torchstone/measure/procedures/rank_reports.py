@@ -1,4 +1,4 @@
-"""What the ranks of a round left in its folder, and the one outcome that all of it adds up to."""
+"""Read what the ranks of a round left in its folder, and combine it into one outcome."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _RATE = "examples_per_second"
 
 
 class Host(Struct, frozen=True):
-    """One host's part in a round: who it is, which ranks it had, what it says of them; ``lost`` if it does not say anything.
+    """One host's part in a round: its name, its ranks, and what it reports about them; ``lost`` if it no longer answers.
 
-    ``exits`` are of ranks that ended by themselves: torchrun ends the others with SIGTERM.
+    ``exits`` are the exit codes of ranks that ended by themselves: torchrun ends the others with SIGTERM.
     """
 
     name: str
@@ -62,20 +62,20 @@ def read_host(name: str, folder: str, ranks: Sequence[int], end: WorkerEnd) -> H
 
 
 def _read_report(folder: str, rank: int) -> RankReport | None:
-    """The report of a rank; None if it left none. One that does not fit the protocol counts as the rank's own failure."""
+    """Return the report of a rank; None if it left none. A report that is not valid counts as the rank's own failure."""
     try:
         with open(report_path(folder, rank), "rb") as file:
             return decode_report(json.load(file), rank)
     except MalformedError as error:
-        message = f"its report makes no sense; something may have written into it: {error}"
+        message = f"its report is not valid; something else may have written to it: {error}"
         return RankReport(rank, "worker_died", cause="own", phase="run", message=message)
-    except (OSError, ValueError, RecursionError):  # none, or a part of one
+    except (OSError, ValueError, RecursionError):  # missing or incomplete
         return None
 
 
 @dataclass(frozen=True)
 class _HostAnswer:
-    """What another host says of its part of a round."""
+    """What another host reports about its part of a round."""
 
     reports: tuple[RankReport, ...] = ()
     progress: dict[str, tuple[str, Count]] | None = None
@@ -84,18 +84,18 @@ class _HostAnswer:
 
 
 def encode_host(host: Host) -> dict[str, object]:
-    """What a host tells host 0 of its part."""
+    """Encode what a host reports to host 0 about its part."""
     progress = {str(rank): (at.phase, at.iteration) for rank, at in host.progress.items()}
     exits = {str(rank): code for rank, code in host.exits.items()}
     return to_json(_HostAnswer(host.reports, progress, exits, host.problem))
 
 
 def decode_host(answer: object, name: str, ranks: tuple[int, ...]) -> Host:
-    """What another host says of its ranks. An answer that makes no sense is the fault of that host."""
+    """Decode what another host reports about its ranks. An answer that is not valid is that host's fault."""
     try:
         told = from_json(_HostAnswer, answer, "the answer")
     except MalformedError as error:
-        return Host(name, ranks, problem=f"its answer makes no sense: {error}")
+        return Host(name, ranks, problem=f"its answer is not valid: {error}")
     reports = tuple({report.rank: report for report in told.reports if report.rank in ranks}.values())
     progress = {rank: Progress(*(told.progress or {}).get(str(rank), ())) for rank in ranks}
     exits = {rank: code for rank in ranks if (code := (told.exits or {}).get(str(rank))) is not None}
@@ -126,7 +126,7 @@ Fault = tuple[str, int | None, str, str, str]
 
 
 def find_fault(hosts: Sequence[Host], local: Outcome) -> Fault:
-    """Who is at fault: whoever died or raised something of its own, before those that only noticed that another was gone."""
+    """Find the rank or host at fault. One that died or failed by itself comes before one that only noticed that another was gone."""
     failed = [(host, each) for host in hosts for each in host.reports if each.status != PASSED]
     own = [(host, each) for host, each in failed if each.cause == "own"]
     for host in hosts:
@@ -144,14 +144,14 @@ def find_fault(hosts: Sequence[Host], local: Outcome) -> Fault:
                 "worker_died",
                 None,
                 host.name,
-                f"lost: it does not answer any more (it had rank {ranks})",
+                f"lost: it no longer answers (it had rank {ranks})",
                 "",
             )
     return _find_silent(hosts, failed, local)
 
 
 def _find_silent(hosts: Sequence[Host], failed: Sequence[tuple[Host, RankReport]], local: Outcome) -> Fault:
-    """Nobody says that the fault is his own: the one that hangs is the one that has come least far, and says nothing."""
+    """Find the fault if no rank reports its own: of the ranks without a report, blame the one that made the least progress."""
     told = {each.rank for host in hosts for each in host.reports}
     silent = [
         (host.progress.get(rank, Progress()).iteration, rank, host)
@@ -212,9 +212,10 @@ def _of_communication(reports: Sequence[RankReport]) -> list[Measurement]:
 
 
 def find_stragglers(reports: Sequence[RankReport]) -> list[str]:
-    """The ranks for which all others wait.
+    """Describe the ranks that all others wait for.
 
-    Their own work takes a tenth longer than that of the middle rank, in nearly every iteration, and that is a tenth of an iteration.
+    The own work of such a rank is slower than that of the median rank in nearly every iteration, typically by more than 10 %,
+    and the difference is more than 10 % of an iteration.
     """
     if len(reports) < 2 or not all(each.own for each in reports):
         return []
@@ -227,7 +228,7 @@ def find_stragglers(reports: Sequence[RankReport]) -> list[str]:
         if min(more, costs) > _STRAGGLES and sum(map((1.0).__lt__, ratios)) >= _NEARLY_ALWAYS * len(ratios):
             found.append(
                 f"rank {each.rank} on {each.host}: its own work takes {more:.0%} longer "
-                "than that of the middle rank"
+                "than that of the median rank"
             )
     return found
 
@@ -246,7 +247,7 @@ def _describe(report: RankReport) -> RankDetails:
 
 
 def with_efficiency(outcome: Outcome, done: Sequence[Outcome], plan: Sequence[Case]) -> Outcome:
-    """An outcome with its efficiency against the smallest round that is planned of the same benchmark; without it where that failed, or there are several."""
+    """Add the efficiency relative to the smallest planned round of the same benchmark, unless that round failed or is not unique."""
     family = [case for case in plan if _family(case) == _family(outcome.case)] or [outcome.case]
     smallest = min(family, key=_size)
     if sum(_size(case) == _size(smallest) for case in family) > 1:
@@ -276,6 +277,6 @@ def _size(case: Case) -> tuple[int, bool]:
 
 
 def ranks_in(case: Case) -> int:
-    """How many ranks a round has."""
+    """Return the number of ranks in a round."""
     text = dict(case.variant.further).get("ranks", "1")
     return int(text) if text.isdecimal() else 1

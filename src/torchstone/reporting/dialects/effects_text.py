@@ -23,7 +23,7 @@ _COLORS = {
     Verdict.NEW: "blue",
     Verdict.SAME: "dim",
 }
-_MORE = "--format json has them all"
+_MORE = "--format json lists all of them"
 
 
 def confidence_of(report: ReportView) -> str:

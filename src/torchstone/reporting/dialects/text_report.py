@@ -119,7 +119,7 @@ def _releases(report: ReportView, page: TextPage) -> list[str]:
         text = f"could be released: {printable(release.case.name)} {how} ({release.entry.place})"
         lines += page.wrap(text, "", " " * (INDENT + 2))
     if (left := len(report.judgement.releases) - MOST_OTHERS) > 0:
-        lines.append(f"... and {left:,} more could be released; --format json has them all")
+        lines.append(f"... and {left:,} more could be released; --format json lists all of them")
     return lines
 
 
@@ -132,7 +132,7 @@ def _other_rows(report: ReportView, verdict: Verdict, rows: Sequence[Row], page:
         yield page.paint(f"{verdict:<12}", _OTHERS[verdict]) + " " + first[INDENT:]
         yield from more
     if len(rows) > MOST_OTHERS:
-        yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json has them all"
+        yield f"{'':<12} ... and {len(rows) - MOST_OTHERS:,} more ({verdict}); --format json lists all of them"
 
 
 def round_lines(table: RoundTable) -> Iterator[str]:

@@ -19,7 +19,7 @@ Captured = torch.nn.Module | torch.Tensor
 def find_captured(function: Callable[..., Any]) -> dict[str, Captured]:
     """Return the modules and tensors a callable captures, by a name that is the same for every copy.
 
-    A module is listed under an empty name. Global variables are ignored: they are shared by everyone.
+    A module is listed under an empty name. Global variables are ignored: all copies share them.
     """
     if isinstance(function, torch.nn.Module):
         return {"": function}
@@ -61,7 +61,7 @@ def _held(value: object, name: str, depth: int) -> Iterator[tuple[str, Captured]
 def _parts(value: object, depth: int) -> Iterator[tuple[str, object]]:
     """Yield the direct contents of a value, where an author is likely to have put a model."""
     if isinstance(value, types.MethodType):
-        # The bound object: look into its attributes, though other objects are not searched.
+        # Search the attributes of the bound object; other nested objects are not searched.
         owner = value.__self__
         yield from [("", owner)] if isinstance(owner, torch.nn.Module) else _attributes(owner)
     elif isinstance(value, functools.partial):
