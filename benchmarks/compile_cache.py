@@ -69,7 +69,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
 
 def saving_text(saving: Measurement) -> str:
     """A saving with its interval."""
-    interval = (saving.extra or {}).get("interval")
+    interval = saving.details.interval if saving.details else None
     return f"{saving.value:.0f} %" + (f" ({interval[0]:.0f} to {interval[1]:.0f})" if interval else "")
 
 
@@ -87,7 +87,8 @@ def is_really_warm(outcomes: Sequence[Outcome]) -> bool:
 
 def is_lean(outcomes: Sequence[Outcome], seconds: float) -> bool:
     """Whether little of the time went into anything but compiling."""
-    compiling = float(sum((outcome.extra or {})["phases"]["compile"] for outcome in outcomes))
+    phases = [outcome.details.phases or {} for outcome in outcomes if outcome.details]
+    compiling = sum(each["compile"] for each in phases)
     share = 1 - compiling / seconds
     print(
         f"{seconds:.0f} s in all, {compiling:.0f} s of them compiling: the rest is {100 * share:.1f} % (wanted: under 10 %): {verdict(share < MOST_OF_THE_TIME)}"

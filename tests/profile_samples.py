@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from stated_facts import with_facts
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
@@ -140,7 +141,8 @@ def outcome_of(case: Case, stated: object, status: str = "pass") -> Outcome:
                 "compile_time_instruction_count", (total, total + 1), MeasurementDetails(counter="simulated")
             ),
         )
-    return Outcome(case, status, measured, extra=extra if stated is None else extra | {"profile": stated})
+    facts = extra if stated is None else extra | {"profile": stated}
+    return with_facts(Outcome(case, status, measured), facts)
 
 
 def run_of(*outcomes: Outcome, name: str = "run", environment: Json = ENVIRONMENT) -> Run:

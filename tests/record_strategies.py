@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
+from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import OutcomeDetails
+from torchstone.core.details.round_details import RankDetails, RoundDetails
 from torchstone.core.records import (
     Case,
     Failure,
@@ -289,6 +292,16 @@ def full_runs(draw: st.DrawFn) -> Run:
     )
     measurements = st.builds(Measurement, NAMES, samples, st.none() | details, st.none() | JSON_OBJECTS)
     failures = st.builds(Failure, TEXTS, TEXTS, TEXTS, TEXTS)
+    outcome_details = st.builds(
+        OutcomeDetails,
+        duration=st.none() | st.floats(0, 1e300),
+        phases=st.none() | st.dictionaries(TEXTS, st.floats(0, 1e300), max_size=2),
+        category=TEXTS,
+        profile=st.none() | JSON_OBJECTS,
+        log=TEXTS,
+        compile_cache=st.none() | st.builds(CacheDetails, not_warm=st.tuples(st.builds(CacheMiss, TEXTS))),
+        scaling=st.none() | st.builds(RoundDetails, ranks=st.tuples(st.builds(RankDetails, COUNTS, TEXTS))),
+    )
     outcomes = [
         Outcome(
             case,
@@ -299,6 +312,7 @@ def full_runs(draw: st.DrawFn) -> Run:
             draw(st.none() | JSON_OBJECTS),
             tuple(draw(st.lists(CAUTIONS, max_size=2))),
             draw(st.none() | PROVENANCES),
+            details=draw(st.none() | outcome_details),
         )
         for case in measured
     ]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from stated_facts import with_facts
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Revision, Run, Variant
@@ -105,11 +106,11 @@ def round_passed(
     if stragglers:
         extra["stragglers"] = list(stragglers)
     repro = f"torchstone run scaling --only '{case.id}'"
-    return Outcome(case, "pass", tuple(measured), repro=repro, extra=extra)
+    return with_facts(Outcome(case, "pass", tuple(measured), repro=repro), extra)
 
 
 def round_failed(case: Case, status: str = "timeout", message: str = LOST) -> Outcome:
-    return Outcome(case, status, (), Failure("run", message), extra={"duration": 61.0})
+    return with_facts(Outcome(case, status, (), Failure("run", message)), {"duration": 61.0})
 
 
 def run_of_rounds(*outcomes: Outcome, name: str = "scaling") -> Run:

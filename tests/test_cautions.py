@@ -89,6 +89,8 @@ def test_graph_breaks_of_another_form_make_an_answer_worthless() -> None:
     outcome = _outcome({"extra": {"graph_breaks": [entry], "recompile_reasons": ["size"]}})
     assert outcome.capture == CaptureDetails((GraphBreak("branch", "a.py:3", "if x:", 2),), ("size",))
     assert not outcome.extra
+    fallback = _outcome({"extra": {"graph_breaks": [{**entry, "fallback": True}]}})
+    assert fallback.capture == CaptureDetails((GraphBreak("branch", "a.py:3", "if x:", 2, fallback=True),))
     for garbage in ([1], 5, [{"reason": 5}], [{"reason": "a", "count": "b"}]):
         assert _outcome({"extra": {"graph_breaks": garbage}}).status == "worker_died"
 

@@ -90,7 +90,7 @@ def test_a_run_cut_off_anywhere_keeps_its_whole_lines() -> None:
         assert not reading.run.finished
         assert reading.run.plan == plan
         assert any("did not finish" in caution.text for caution in reading.cautions)
-        assert any("cut off" in caution.text for caution in reading.cautions) == (
+        assert any("truncated" in caution.text for caution in reading.cautions) == (
             not RUN[:end].endswith("\n")
         )
 
@@ -165,6 +165,19 @@ def test_blank_lines_are_passed_over() -> None:
             HEAD + changed(MOCO, measurements=[{"metric": "m", "samples": [1], "details": {"trials": [0]}}]),
             2,
             "outcome.measurements[0].details.trials[0]",
+        ),
+        (HEAD + changed(MOCO, details={"duration": -1}), 2, "outcome.details.duration"),
+        (HEAD + changed(MOCO, details={"phases": {"run": "long"}}), 2, "outcome.details.phases[...]"),
+        (HEAD + changed(MOCO, details={"offers": {}}), 2, "outcome.details"),
+        (
+            HEAD + changed(MOCO, details={"compile_cache": {"not_warm": [{"graph": "0/0"}]}}),
+            2,
+            "outcome.details.compile_cache.not_warm[0]",
+        ),
+        (
+            HEAD + changed(MOCO, details={"scaling": {"ranks": [{"rank": "first"}]}}),
+            2,
+            "outcome.details.scaling.ranks[0].rank",
         ),
         (planned(benchmark="a\nb"), 1, "plan"),
         (planned(suite="\u2028"), 1, "plan"),

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import profile_samples
+from stated_facts import with_facts
 from torchstone.cli.main import run as run_command
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.errors import InputError
@@ -95,7 +96,9 @@ def write_files(folder: Path, number: int, alike: int) -> dict[str, str]:
         for name, plan in plans.items()
     }
     counted = tuple(Case(f"loop_{at}", "instructions", "compile_time") for at in range(number // 8))
-    runs["PROFILED"] = Run("p", counted, tuple(Outcome(case, "pass", (), extra=profile) for case in counted))
+    runs["PROFILED"] = Run(
+        "p", counted, tuple(with_facts(Outcome(case, "pass"), profile) for case in counted)
+    )
     texts = {name: encode_run(run) for name, run in runs.items()}
     rows = [
         f"cuda,m{at},{1 + at % 8},{'fail_to_run' if at % 10 == 9 else 'pass'},{at % 3}\n"

@@ -10,7 +10,10 @@ import pytest
 
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
+from torchstone.core.details.compile_cache_details import CacheMiss, ScenarioResult
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import AccuracyDetails, OutcomeDetails
+from torchstone.core.details.round_details import RoundSettings
 from torchstone.core.errors import UsageError
 from torchstone.core.fingerprint import fingerprint
 from torchstone.core.records import Outcome, Run
@@ -141,3 +144,48 @@ def test_a_finished_file_stays_as_it_is(tmp_path: Path) -> None:
     journal.close()
     assert reading.run.finished
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_that_torchstone_recorded_of_an_outcome_is_a_field(name: str) -> None:
+    lines = map(json.loads, (FOLDER / f"{name}.jsonl").read_text().splitlines()[1:-1])
+    for outcome, line in zip(read(name).outcomes, lines, strict=True):
+        recorded = {
+            key: value
+            for key, value in line["outcome"]["extra"].items()
+            if key not in {"cautions", "graph_breaks", "recompile_reasons"} and value != ""
+        }
+        assert outcome.extra is None
+        assert json.loads(json.dumps(outcome.facts())) == recorded
+
+
+def test_details_of_probes() -> None:
+    run = read("probes")
+    accuracy, cache = (outcome_of(run, probe).details for probe in (Probe.ACCURACY, Probe.COMPILE_CACHE))
+    assert accuracy is not None
+    assert accuracy.accuracy == AccuracyDetails(0.0001, cosine=False, reference="float64")
+    assert cache is not None
+    assert cache.compile_cache is not None
+    assert cache.compile_cache.scenarios["warm"] == ScenarioResult("pass")
+    assert cache.compile_cache.probing_seconds == 89.051
+    first = cache.compile_cache.not_warm[0]
+    reason = "what inductor wrote was compiled again, in 1.9 s (cold: 2.0 s): it is not among what was saved"
+    assert first == CacheMiss(reason, "portable", 1, "all", "native", "miss")
+    rounds = read("rounds").outcomes[2].details
+    assert rounds is not None
+    assert rounds.scaling is not None
+    assert isinstance(rounds.scaling.round, RoundSettings)
+    assert [rank.rank for rank in rounds.scaling.ranks] == [0, 1]
+
+
+def test_facts_of_an_outcome_that_have_no_field_or_another_form_stay_in_extra() -> None:
+    case = {"benchmark": "a", "probe": "performance"}
+    stated = {"duration": 2, "phases": "many", "ranks": [{"rank": 0}, 5], "mine": {"a": 1}, "log": "hello"}
+    head = {"kind": "run", "format": 2, "id": "r", "plan": [case]}
+    outcome = {"case": case, "status": "pass", "extra": stated}
+    lines = (head, {"kind": "outcome", "outcome": outcome}, {"kind": "end", "outcomes": 1})
+    run = decode_run("r.jsonl", "".join(json.dumps(line) + "\n" for line in lines)).run
+    (found,) = run.outcomes
+    assert found.details == OutcomeDetails(duration=2.0, log="hello")
+    assert found.extra == {"phases": "many", "ranks": [{"rank": 0}, 5], "mine": {"a": 1}}
+    assert decode_run("r.jsonl", encode_run(run)).run == run

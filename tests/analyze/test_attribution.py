@@ -293,7 +293,7 @@ class TestBadProfiles:
     def test_what_is_wrong_and_where_is_said(self, change: dict[str, Any], column: str, problem: str) -> None:
         with pytest.raises(InputError) as raised:
             read(BEFORE | change)
-        assert raised.value.column == f"outcome.extra.profile.{column}"
+        assert raised.value.column == f"outcome.details.profile.{column}"
         assert str(raised.value).startswith("run.jsonl:7: ")
         assert problem in str(raised.value)
         assert "--probe instructions --profile" in str(raised.value)

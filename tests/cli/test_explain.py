@@ -341,7 +341,7 @@ class TestBadInput:
             run_of(of("b", BEFORE), of("a", BEFORE)), run_of(of("b", AFTER), of("a", AFTER | {"total": "1"}))
         )
         err = self.refused(torchstone, *BOTH, *wanted)
-        assert "new.jsonl:3: column outcome.extra.profile.total: expected a number" in err
+        assert "new.jsonl:3: column outcome.details.profile.total: expected a number" in err
 
     @pytest.mark.usefixtures("small")
     def test_stacks_nested_too_deeply_for_a_file(self, torchstone: Command, write: WriteFile) -> None:

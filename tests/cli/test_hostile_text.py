@@ -24,6 +24,7 @@ from torchstone.cli.commands.measuring.pr_time import show_rows as write_pr_time
 from torchstone.cli.commands.measuring.repro import show
 from torchstone.cli.terminal.output import SafeStream, safe_streams
 from torchstone.core.cautions import recorded
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
 
@@ -132,7 +133,9 @@ def test_an_explanation_is_safe(style: str, torchstone: Command, folder: Path) -
             [["::error::phase ##[x]", "##[group]library", "::error::function", cost]],
             stacks=stacks(["::root", cost, [["##[frame]", cost, []]]]),
         )
-        outcome = Outcome(case, "pass", extra={"profile": found}, cautions=(recorded(EVERYTHING),))
+        outcome = Outcome(
+            case, "pass", details=OutcomeDetails(profile=found), cautions=(recorded(EVERYTHING),)
+        )
         run = hostile_run(passes=name == "base.jsonl")
         run = structs.replace(run, plan=(case,), outcomes=(outcome,))
         (folder / name).write_text(encode_run(run))

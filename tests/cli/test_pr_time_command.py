@@ -175,8 +175,8 @@ def test_run_takes_the_same_file(torchstone: Command, tmp_path: Path, additions:
     assert done.code == 0, done.err
     (outcome,) = read_run(tmp_path / "run.jsonl").run.outcomes
     assert outcome.case.probe == "instructions"
-    assert outcome.extra
-    assert outcome.extra["category"] == "additions"
+    assert outcome.details
+    assert outcome.details.category == "additions"
 
 
 def test_a_suite_can_be_named_too(torchstone: Command, tmp_path: Path) -> None:

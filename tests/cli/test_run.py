@@ -16,6 +16,7 @@ import pytest
 
 from conftest import Command
 from live_processes import read_run
+from stated_facts import facts_of
 from torchstone.core.records import Outcome
 from torchstone.core.vocabulary import CAPTURE_METRICS
 
@@ -117,7 +118,7 @@ def test_measured_values_and_what_was_printed_are_kept(finished: Finished) -> No
         assert outcome.value(metric) is not None, metric
     (latency,) = [each for each in outcome.measurements if each.metric == "abs_latency"]
     assert len(latency.samples) == 20
-    assert "building 8" in (outcome.extra or {})["log"]
+    assert "building 8" in facts_of(outcome)["log"]
     failure = finished.outcomes()["broken", "accuracy"].failure
     assert failure is not None
     assert (failure.phase, failure.message) == ("load", "ValueError: broken <b>on purpose</b>")

@@ -104,8 +104,8 @@ def test_calls_are_counted_in_workers_and_nothing_one_does_is_noticed_by_the_nex
     assert measurement.metric == "compile_time_python_calls"
     assert measurement.details == MeasurementDetails(counter="python")
     assert len(measurement.samples) == 3
-    assert few.extra is not None
-    assert (few.extra["category"], few.extra["description"]) == ("small", "Adds a little")
+    assert few.details is not None
+    assert (few.details.category, few.details.description) == ("small", "Adds a little")
     assert "1 case not available here: it runs on cuda, and there is none here (elsewhere)" in ran.out
     assert "4/4 (100%)" in ran.out
 
@@ -249,8 +249,10 @@ def test_instructions_are_counted_by_simulation_and_profiled(counted: Command, t
     assert min(counts["compile_time_instruction_count"].samples) > 1_000_000
     forks = {m.metric: m.value for m in found["forks"].measurements}
     assert forks["instruction_count_tree"] > forks["instruction_count"]
-    assert found["few"].extra is not None
-    profile = found["few"].extra["profile"]
+    details = found["few"].details
+    assert details is not None
+    assert details.profile is not None
+    profile = details.profile
     assert (profile["counter"], profile["unit"]) == ("simulated", "instructions")
     assert sum(profile["phases"].values()) == profile["total"]
     assert any("PyEval" in function for _, _, function, _ in profile["functions"])

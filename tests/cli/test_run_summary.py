@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import Command, WriteFile, start_on_terminal
+from stated_facts import with_facts
 from torchstone.cli.terminal.run_summary import print_cache_reasons, print_summary, result_line
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
@@ -45,7 +46,7 @@ def outcome(
     if reasons:
         extra["not_warm"] = reasons
     case = Case(name, "compile_cache", "smoke", Variant("cpu", "inductor", "inference"))
-    return Outcome(case, status, tuple(measured), failure, extra=extra)
+    return with_facts(Outcome(case, status, tuple(measured), failure), extra)
 
 
 MLP = outcome("mlp", {"cold": 3.32, "warm": 0.174, "portable": 2.03, "precompile": 0.1})

@@ -114,7 +114,7 @@ def test_what_is_hidden_is_said_to_be(checkout: Checkout) -> None:
         assert "https://***@example.com/simple" in text
         assert "X-Amz-Signature=***&token=***" in text
     assert "fetching https://***@example.com/simple" in failure["log"]
-    assert "X-Amz-Signature=***" in outcomes["talks"]["extra"]["log"]
+    assert "X-Amz-Signature=***" in outcomes["talks"]["details"]["log"]
 
 
 def test_environments_with_hidden_values_are_compared_with_a_caution(checkout: Checkout) -> None:

@@ -11,6 +11,7 @@ from conftest import Command, WriteFile
 from record_strategies import pr_time_runs
 from sample_files import PR_TIME, PR_TIME_EXPECTED, read_as, rewrite
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.formats import FORMATS
@@ -127,9 +128,9 @@ def test_expected_counts_that_are_written_read_the_same(run: Run) -> None:
 
 
 def counted(*measurements: Measurement, **axes: Any) -> Outcome:  # noqa: ANN401  (of any type that an axis has)
-    extra = {"category": "loops", "description": 'a "loop"'}
+    details = OutcomeDetails(category="loops", description='a "loop"')
     case = Case("loop/eager", "instructions", "mine", Variant("cpu", "eager", "training", **axes))
-    return Outcome(case, "pass", measurements, extra=extra)
+    return Outcome(case, "pass", measurements, details=details)
 
 
 def test_records_are_those_of_the_original() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Command
-from stated_facts import measurement_of
+from stated_facts import measurement_of, with_facts
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
@@ -23,7 +23,7 @@ WriteFile = Callable[[str, str], str]
 
 def run_text(probe: str, *measurements: Measurement, extra: dict[str, Any] | None = None) -> str:
     case = Case("net", probe, "mine", Variant("cpu", "inductor", "inference", "float32", None, 4))
-    return encode_run(Run("r", (case,), (Outcome(case, "pass", measurements, extra=extra),)))
+    return encode_run(Run("r", (case,), (with_facts(Outcome(case, "pass", measurements), extra),)))
 
 
 def performance(seconds: float, name: str = NOW) -> str:

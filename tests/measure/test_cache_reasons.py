@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from torchstone.measure.procedures.cache_misses import LONGEST_VALUE, find_native_reason, find_reasons
+from torchstone.core.details.compile_cache_details import CacheMiss
+from torchstone.measure.procedures.cache_misses import LONGEST_VALUE, find_native_miss, find_reasons
+from torchstone.worker.protocol.replies import CacheLookUp
 
 
-def event(state: str, cache: str = "fx_graph", graph: str = "0/0", **told: Any) -> dict[str, Any]:  # noqa: ANN401
-    plain = {
-        "cache": cache,
-        "state": state,
-        "graph": graph,
-        "key": "k",
-        "reason": "",
-        "unsaved": "",
-        "parts": {},
-    }
-    return plain | told
+def event(state: str, cache: str = "fx_graph", graph: str = "0/0", **found: Any) -> CacheLookUp:  # noqa: ANN401  (fields of CacheLookUp)
+    return replace(CacheLookUp(cache, state, graph, "k", "", "", {}), **found)
 
 
-def reason_of(cold: list[dict[str, Any]], now: dict[str, Any], scenario: str = "warm") -> str:
+def reason_of(cold: list[CacheLookUp], now: CacheLookUp, scenario: str = "warm") -> str:
     (found,) = find_reasons(scenario, 1, cold, [now])
-    return str(found["reason"])
+    return found.reason
 
 
 def test_what_was_found_needs_no_reason() -> None:
@@ -38,14 +32,7 @@ def test_torchs_own_reason_is_handed_on_for_every_graph() -> None:
         event("bypass", "aot_autograd", "1/0", reason="no torchbind"),
     ]
     assert find_reasons("portable", 2, events, events) == [
-        {
-            "scenario": "portable",
-            "repeat": 2,
-            "graph": graph,
-            "cache": "aot_autograd",
-            "state": "bypass",
-            "reason": reason,
-        }
+        CacheMiss(reason, "portable", 2, graph, "aot_autograd", "bypass")
         for graph, reason in (("0/0", "no lambdas"), ("1/0", "no torchbind"))
     ]
 
@@ -109,7 +96,7 @@ def test_look_ups_of_one_graph_are_compared_in_their_order() -> None:
     cold = [event("miss", key="forward"), event("miss", key="backward")]
     now = [event("hit", key="forward"), event("miss", key="backward")]
     (found,) = find_reasons("warm", 1, cold, now)
-    assert "same key" in str(found["reason"])
+    assert "same key" in found.reason
 
 
 def test_a_look_up_that_the_cold_start_did_not_make() -> None:
@@ -123,18 +110,20 @@ SERVED = [event("bypass", "aot_autograd"), event("hit")]
 
 
 def test_compiling_natively_again_what_a_cache_had_is_told() -> None:
-    found = find_native_reason(SERVED, 2.0, 1.5)
+    found = find_native_miss("warm", 1, SERVED, 2.0, 1.5)
     assert found is not None
-    assert (found["cache"], found["state"]) == ("native", "miss")
-    assert "in 1.5 s (cold: 2.0 s)" in str(found["reason"])
-    assert find_native_reason([], 2.0, 1.5) is not None  # a whole package, of which no graph was looked up
+    assert (found.scenario, found.repeat, found.cache, found.state) == ("warm", 1, "native", "miss")
+    assert "in 1.5 s (cold: 2.0 s)" in found.reason
+    assert (
+        find_native_miss("warm", 1, [], 2.0, 1.5) is not None
+    )  # a whole package, of which no graph was looked up
 
 
 @pytest.mark.parametrize(("cold", "now"), [(2.0, 0.0), (0.1, 0.1), (10.0, 4.0)])
 def test_little_native_compiling_is_not_worth_a_word(cold: float, now: float) -> None:
-    assert find_native_reason(SERVED, cold, now) is None
+    assert find_native_miss("warm", 1, SERVED, cold, now) is None
 
 
 @pytest.mark.parametrize("anew", [event("miss"), event("miss", "aot_autograd"), event("bypass")])
-def test_a_graph_that_was_compiled_anew_explains_the_native_compiler(anew: dict[str, Any]) -> None:
-    assert find_native_reason([*SERVED, anew], 2.0, 2.0) is None
+def test_a_graph_that_was_compiled_anew_explains_the_native_compiler(anew: CacheLookUp) -> None:
+    assert find_native_miss("warm", 1, [*SERVED, anew], 2.0, 2.0) is None

@@ -27,6 +27,7 @@ from live_processes import (
     start_torchstone,
     wait_until,
 )
+from stated_facts import facts_of
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.records import Case, Measurement, Outcome, Run, Variant
 from torchstone.core.run_file import encode_run
@@ -132,11 +133,6 @@ def samples(outcome: Outcome) -> dict[str, Any]:
     return {each.metric: each.samples for each in outcome.measurements}
 
 
-def extra_of(outcome: Outcome) -> dict[str, Any]:
-    assert outcome.extra is not None
-    return outcome.extra
-
-
 def said(outcome: Outcome) -> str:
     return outcome.failure.message if outcome.failure else ""
 
@@ -209,10 +205,10 @@ def test_every_graph_of_a_warm_and_of_a_portable_start_is_a_hit(finished: Finish
         assert found[f"{scenario}_hit_rate"] == (100, 100)
         assert found[f"{scenario}_cache_hit"] == found["cold_cache_miss"]
         assert found[f"{scenario}_cache_miss"] == found[f"{scenario}_cache_bypass"] == (0, 0)
-    assert extra_of(outcome)["scenarios"] == {
+    assert facts_of(outcome)["scenarios"] == {
         each: {"status": "pass"} for each in ("cold", "warm", "portable")
     }
-    reasons = extra_of(outcome).get("not_warm", [])
+    reasons = facts_of(outcome).get("not_warm", [])
     assert [each for each in reasons if each["cache"] != "native"] == []
     assert [each for each in reasons if each["scenario"] == "warm"] == []
 
@@ -240,7 +236,7 @@ def test_phases_add_up_to_the_compile_time(finished: Finished) -> None:
 def test_artifacts_are_kept_where_the_user_says(finished: Finished) -> None:
     path = Path(case_file(str(finished.folder / "saved"), finished.outcome.case, "artifacts"))
     assert [path] == list((finished.folder / "saved").iterdir())
-    assert path.stat().st_size == extra_of(finished.outcome)["artifacts"]["portable"]["bytes"]
+    assert path.stat().st_size == facts_of(finished.outcome)["artifacts"]["portable"]["bytes"]
 
 
 def test_a_users_cache_that_has_it_all_is_not_read(finished: Finished, tmp_path: Path) -> None:
@@ -257,7 +253,7 @@ def test_a_users_cache_that_has_it_all_is_not_read(finished: Finished, tmp_path:
     (outcome,) = read_run(tmp_path / "run.jsonl").run.outcomes
     assert samples(outcome)["cold_cache_hit"] == (0,)
     assert samples(outcome)["cold_cache_miss"] == samples(finished.outcome)["cold_cache_miss"][:1]
-    assert extra_of(outcome)["scenarios"] == {"cold": {"status": "pass"}}
+    assert facts_of(outcome)["scenarios"] == {"cold": {"status": "pass"}}
     assert list_tree(tmp_path / "users") == before
 
 
@@ -465,7 +461,7 @@ def test_a_bypassed_graph_has_torchs_reason(bench: Bench, trouble: Path) -> None
     assert outcome.status == "pass"
     assert samples(outcome)["warm_cache_bypass"] == (1,)
     assert samples(outcome)["warm_hit_rate"] == (50,)  # what inductor's own cache had
-    (reason,) = extra_of(outcome)["not_warm"]
+    (reason,) = facts_of(outcome)["not_warm"]
     assert {key: reason[key] for key in ("scenario", "graph", "cache", "state")} == {
         "scenario": "warm",
         "graph": "0/0",
@@ -484,7 +480,7 @@ def test_a_key_that_changes_between_processes_is_told_with_the_part_that_changed
     outcome = measure(bench, trouble, "another_key", ("cold", "warm"))
     assert outcome.status == "pass"
     assert samples(outcome)["warm_hit_rate"] == (0,)
-    reasons = {each["cache"]: each["reason"] for each in extra_of(outcome)["not_warm"]}
+    reasons = {each["cache"]: each["reason"] for each in facts_of(outcome)["not_warm"]}
     assert set(reasons) == {"aot_autograd", "fx_graph"}
     was, _, now = reasons["fx_graph"].partition(", is ")
     assert was.startswith("its key is another one: gm was ")
@@ -509,7 +505,7 @@ def test_a_model_that_fails_only_when_warm_keeps_the_other_numbers(bench: Bench,
     found = samples(outcome)
     assert {"cold_compile_seconds", "portable_compile_seconds", "portable_saved"} <= set(found)
     assert not {"warm_compile_seconds", "warm_saved"} & set(found)
-    statuses = {name: each["status"] for name, each in extra_of(outcome)["scenarios"].items()}
+    statuses = {name: each["status"] for name, each in facts_of(outcome)["scenarios"].items()}
     assert statuses == {"cold": "pass", "warm": "fail_to_run", "portable": "pass"}
 
 
@@ -596,8 +592,8 @@ def test_artifacts_of_another_model_are_told_to_lack_this_one(
     outcome = measure(bench, trouble, "another", ("cold", "portable"), load_artifacts=str(folder))
     assert outcome.status == "pass"
     assert samples(outcome)["portable_hit_rate"] == (0,)
-    assert all("not among the artifacts" in each["reason"] for each in extra_of(outcome)["not_warm"])
-    assert {each["scenario"] for each in extra_of(outcome)["not_warm"]} == {"portable"}
+    assert all("not among the artifacts" in each["reason"] for each in facts_of(outcome)["not_warm"])
+    assert {each["scenario"] for each in facts_of(outcome)["not_warm"]} == {"portable"}
 
 
 def test_artifacts_that_cannot_be_kept_are_told(bench: Bench, trouble: Path, tmp_path: Path) -> None:
@@ -755,7 +751,7 @@ def test_one_off_probing_is_paid_before_the_first_cold_start_and_reported_apart(
     assert any(name.endswith(".so") for name in first["files"])
     found = samples(outcome)
     assert found["warm_hit_rate"] == (100,)
-    assert extra_of(outcome)["probing_seconds"] > 0
+    assert facts_of(outcome)["probing_seconds"] > 0
     started = {each.metric: each.facts() for each in outcome.measurements}["cold_compile_seconds"]
     assert started == {"start": start, "definition": "torch_timers"}
 
@@ -776,4 +772,4 @@ def test_training_and_precompiling(tmp_path: Path) -> None:
         assert 0.6 * whole <= parts <= 1.05 * whole, scenario
     assert found["cold_cache_hit"] == (0,)
     assert found["warm_hit_rate"] == found["portable_hit_rate"] == (100,)
-    assert extra_of(outcome)["scenarios"]["precompile"]["status"] in {"pass", "not available"}
+    assert facts_of(outcome)["scenarios"]["precompile"]["status"] in {"pass", "not available"}

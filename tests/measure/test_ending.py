@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.core.vocabulary import STATUSES
@@ -72,7 +73,7 @@ def test_a_good_answer_is_kept_as_it_is() -> None:
     }
     outcome = end({"result": result}, log="hello\n")
     assert (outcome.status, outcome.value("speedup"), outcome.failure) == ("pass", 1.5, None)
-    assert outcome.extra == {"duration": 2, "log": "hello\n"}
+    assert outcome.details == OutcomeDetails(duration=2, log="hello\n")
 
 
 def test_a_worker_that_is_gone_without_an_answer_is_told_apart_by_the_way_it_went() -> None:

@@ -18,6 +18,7 @@ from hostile_answers import as_line, hostile
 from live_processes import Onlooker
 from torchstone.cli.commands.measuring.repro import show
 from torchstone.core.benchmark_source import BenchmarkSource
+from torchstone.core.details.round_details import RoundSettings
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.records import Case, Outcome, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
@@ -443,7 +444,16 @@ def test_any_reports_of_ranks_add_up_to_an_outcome(measure: Callable[..., list[O
             chance, {"reports": [kinds[1]], "progress": {"1": ["run", 3]}, "exits": {"1": -9}, "problem": ""}
         )
         here = Host("a", (0,), ())
-        read_back([conclude(ROUND, [here, decode_host(json.loads(as_line(answer)), "b", (1,))], outcome, {})])
+        read_back(
+            [
+                conclude(
+                    ROUND,
+                    [here, decode_host(json.loads(as_line(answer)), "b", (1,))],
+                    outcome,
+                    RoundSettings(),
+                )
+            ]
+        )
     assert {"pass", "worker_died", "fail_to_run"} <= statuses
 
 

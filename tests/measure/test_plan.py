@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome, Variant
 from torchstone.measure.plan import (
@@ -177,8 +178,16 @@ def test_shards_take_equally_long_where_durations_are_known() -> None:
 
 def test_durations_come_from_the_outcomes_of_earlier_runs() -> None:
     case = Case("m", "performance", "s")
-    assert durations_of([Outcome(case, "pass", extra={"duration": 3})]) == {case: 3.0}
-    assert durations_of([Outcome(case, "pass"), Outcome(case, "pass", extra={"duration": "long"})]) == {}
+    assert durations_of([Outcome(case, "pass", details=OutcomeDetails(duration=3))]) == {case: 3.0}
+    assert (
+        durations_of(
+            [
+                Outcome(case, "pass"),
+                Outcome(case, "pass", extra={"duration": "long"}, details=OutcomeDetails()),
+            ]
+        )
+        == {}
+    )
 
 
 def counted(name: str, device: str = "cpu") -> Listing:

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from torchstone.core.benchmark_source import BenchmarkSource
+from torchstone.core.details.compile_cache_details import CacheDetails, ScenarioResult
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Variant
 from torchstone.core.vocabulary import SCENARIOS
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.procedures.compile_cache_procedure import CacheProcedure
 from torchstone.measure.procedures.procedure import SingleProcedure
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, Scenario
+from torchstone.worker.protocol.replies import CaseDetails
 from torchstone.worker.worker_environment import CaseFolders
 
 CASE = Case("it", "compile_cache", "bench", Variant("cpu", "inductor", "inference", "float32"))
@@ -29,11 +32,12 @@ def folders(tmp_path: Path) -> CaseFolders:
     return CaseFolders(str(tmp_path / "scratch"), 3, str(template))
 
 
-def ended(seconds: float, status: str = "pass", message: str = "", **extra: Any) -> Outcome:  # noqa: ANN401
+def ended(seconds: float, status: str = "pass", message: str = "", **report: Any) -> WorkerEnd:  # noqa: ANN401  (fields of CaseDetails)
     """How a worker ended that took so many seconds to compile."""
     failure = Failure("compile", message) if status != "pass" else None
     offers = {"offers": {"portable": "", "precompile": ""}}
-    return Outcome(CASE, status, (Measurement("compile_seconds", (seconds,)),), failure, extra=offers | extra)
+    outcome = Outcome(CASE, status, (Measurement("compile_seconds", (seconds,)),), failure)
+    return WorkerEnd(outcome, CaseDetails(**offers | report))
 
 
 def look_ups(hit: int = 0, miss: int = 0, bypass: int = 0) -> dict[str, dict[str, int]]:
@@ -42,6 +46,12 @@ def look_ups(hit: int = 0, miss: int = 0, bypass: int = 0) -> dict[str, dict[str
 
 def samples(outcome: Outcome) -> dict[str, Any]:
     return {each.metric: each.samples for each in outcome.measurements}
+
+
+def found_in(outcome: Outcome) -> CacheDetails:
+    assert outcome.details is not None
+    assert outcome.details.compile_cache is not None
+    return outcome.details.compile_cache
 
 
 def scenario_of(job: MeasureJob) -> Scenario:
@@ -54,7 +64,7 @@ def cache_of(job: MeasureJob) -> str:
     return job.environment[CACHE]
 
 
-def run(procedure: CacheProcedure, ends: dict[str, list[Outcome]]) -> tuple[list[str], list[MeasureJob]]:
+def run(procedure: CacheProcedure, ends: dict[str, list[WorkerEnd]]) -> tuple[list[str], list[MeasureJob]]:
     """Take the procedure to its end; each worker ends as said for its scenario, in the order of the repeats."""
     steps, jobs = [], []
     while (job := procedure.next_job()) is not None:
@@ -75,7 +85,7 @@ def test_a_single_job_is_done_once_and_its_end_is_the_case() -> None:
     with pytest.raises(RuntimeError, match="has not ended yet"):
         procedure.outcome()
     outcome = Outcome(CASE, "pass")
-    procedure.take(outcome)
+    procedure.take(WorkerEnd(outcome))
     assert (procedure.outcome(), procedure.step()) == (outcome, "")
 
 
@@ -136,8 +146,7 @@ def test_hit_rates_are_those_of_all_look_ups(folders: CaseFolders) -> None:
     assert found["warm_hit_rate"] == (75, 25)
     assert (found["warm_cache_hit"], found["warm_cache_miss"]) == ((3, 1), (0, 2))
     assert found["warm_cache_bypass"] == (1, 1)
-    assert outcome.extra is not None
-    assert outcome.extra["caches"]["warm"]["fx_graph"] == {"hit": 3, "miss": 2, "bypass": 1}
+    assert found_in(outcome).caches["warm"]["fx_graph"] == {"hit": 3, "miss": 2, "bypass": 1}
 
 
 def test_nothing_looked_up_has_no_hit_rate(folders: CaseFolders) -> None:
@@ -164,7 +173,10 @@ def test_another_scenario_that_fails_leaves_the_rest_to_be_measured_and_the_firs
         {
             "cold": [ended(10), ended(10)],
             "warm": [ended(1, "fail_accuracy", "differs"), ended(1)],
-            "portable": [ended(5), Outcome(CASE, "worker_died", failure=Failure("compile", "crashed"))],
+            "portable": [
+                ended(5),
+                WorkerEnd(Outcome(CASE, "worker_died", failure=Failure("compile", "crashed"))),
+            ],
         },
     )
     assert len(steps) == 6
@@ -172,11 +184,10 @@ def test_another_scenario_that_fails_leaves_the_rest_to_be_measured_and_the_firs
     assert outcome.status == "fail_accuracy"
     assert outcome.failure is not None
     assert outcome.failure.message == "in the warm scenario: differs"
-    assert outcome.extra is not None
-    assert outcome.extra["scenarios"] == {
-        "cold": {"status": "pass"},
-        "warm": {"status": "fail_accuracy", "reason": "differs"},
-        "portable": {"status": "worker_died", "reason": "crashed"},
+    assert found_in(outcome).scenarios == {
+        "cold": ScenarioResult("pass"),
+        "warm": ScenarioResult("fail_accuracy", "differs"),
+        "portable": ScenarioResult("worker_died", "crashed"),
     }
     found = samples(outcome)
     assert found["warm_saved"] == pytest.approx((90,))
@@ -192,15 +203,9 @@ def test_a_scenario_that_torch_lacks_is_not_available_with_the_reason(folders: C
     assert steps == ["cold", "warm"]
     outcome = procedure.outcome()
     assert outcome.status == "pass"
-    assert outcome.extra is not None
-    assert outcome.extra["scenarios"]["portable"] == {
-        "status": "not available",
-        "reason": "nothing was recorded",
-    }
-    assert outcome.extra["scenarios"]["precompile"] == {
-        "status": "not available",
-        "reason": "torch 2.2 has no such thing",
-    }
+    scenarios = found_in(outcome).scenarios
+    assert scenarios["portable"] == ScenarioResult("not available", "nothing was recorded")
+    assert scenarios["precompile"] == ScenarioResult("not available", "torch 2.2 has no such thing")
 
 
 def test_precompiling_is_prepared_once_for_all_repeats(folders: CaseFolders) -> None:
@@ -223,8 +228,7 @@ def test_what_cannot_be_precompiled_is_not_available(folders: CaseFolders) -> No
     run(procedure, {"cold": [ended(10)], "precompile": [ended(9, "fail_to_run", "no closures")]})
     outcome = procedure.outcome()
     assert outcome.status == "pass"
-    assert outcome.extra is not None
-    assert "no closures" in outcome.extra["scenarios"]["precompile"]["reason"]
+    assert "no closures" in found_in(outcome).scenarios["precompile"].reason
 
 
 def test_artifacts_of_the_user_are_loaded_instead_of_our_own(folders: CaseFolders) -> None:
@@ -257,8 +261,7 @@ def test_a_folder_that_cannot_be_made_ends_the_case_and_names_the_scenario(
     assert outcome.failure is not None
     assert outcome.failure.message.startswith("in the portable scenario: ")
     assert samples(outcome)["warm_saved"] == pytest.approx((80,))
-    assert outcome.extra is not None
-    assert outcome.extra["scenarios"]["portable"]["status"] == "fail_to_run"
+    assert found_in(outcome).scenarios["portable"].status == "fail_to_run"
 
 
 def test_a_case_that_cannot_even_begin_has_an_outcome(tmp_path: Path) -> None:
@@ -271,13 +274,12 @@ def test_a_case_that_cannot_even_begin_has_an_outcome(tmp_path: Path) -> None:
     assert outcome.failure.message.startswith("in the cold scenario: ")
 
 
-@pytest.mark.parametrize(("seconds", "noted"), [(12.5, {"probing_seconds": 12.5}), (None, {})])
+@pytest.mark.parametrize("seconds", [12.5, None])
 def test_one_off_probing_is_reported_apart_where_it_is_known(
-    folders: CaseFolders, seconds: float | None, noted: dict[str, float]
+    folders: CaseFolders, seconds: float | None
 ) -> None:
     procedure = CacheProcedure(CASE, JOB, folders, ("cold",), probing_seconds=seconds)
     run(procedure, {"cold": [ended(10)]})
     outcome = procedure.outcome()
-    assert outcome.extra is not None
-    assert {key: value for key, value in outcome.extra.items() if key == "probing_seconds"} == noted
+    assert found_in(outcome).probing_seconds == seconds
     assert samples(outcome)["cold_compile_seconds"] == (10,)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import expect_no_process, read_run, run_torchstone, start_torchstone, wait_until
+from stated_facts import facts_of
 from torchstone.core.records import Outcome
 
 ROUNDS = Path(__file__).parent / "bench_rounds.py"
@@ -33,10 +34,10 @@ def test_two_processes_train_together_and_every_sample_of_each_is_kept(tmp_path:
     plain, together = outcomes
     assert plain.measurements[0].facts() == {"ranks": (4,)}
     assert together.measurements[0].facts() == {"ranks": (4, 4)}
-    assert together.extra is not None
-    assert [each["rank"] for each in together.extra["ranks"]] == [0, 1]
-    assert together.extra["round"]["iterations"] == 4
-    assert together.extra["round"]["warm_up"] == 2
+    facts = facts_of(together)
+    assert [each["rank"] for each in facts["ranks"]] == [0, 1]
+    assert facts["round"]["iterations"] == 4
+    assert facts["round"]["warm_up"] == 2
     share = together.value("communication_share")
     assert isinstance(share, float)
     assert 0 < share <= 100
@@ -86,9 +87,7 @@ def test_what_cannot_be_trained_says_why_and_what_straggles_is_named(tmp_path: P
     for name, why in (("frozen", "nothing to train"), ("function", "needs a torch.nn.Module")):
         assert found[name].status == "model_fail_to_load"
         assert why in found[name].failure.message  # type: ignore[union-attr]
-    straggling = found["straggling"].extra
-    assert straggling is not None
-    assert straggling["stragglers"][0].startswith("rank 1 on ")
+    assert facts_of(found["straggling"])["stragglers"][0].startswith("rank 1 on ")
     assert "2 parameters get no gradient" in found["straggling"].cautions[0].text
 
 

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from torchstone.core.benchmark_source import BenchmarkSource
+from torchstone.core.details.outcome_details import OutcomeDetails
+from torchstone.core.details.round_details import RoundDetails, RoundSettings
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Measurement, Outcome, Variant
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.hosts.host_job import find_differences, name_hosts
 from torchstone.measure.plan import Axes, Listing, Selection, plan_cases
 from torchstone.measure.procedures.rank_reports import (
@@ -35,6 +38,7 @@ from torchstone.measure.procedures.rounds import (
 from torchstone.measure.procedures.scaling_procedure import HostGroup, ScalingProcedure, answer_for, make_part
 from torchstone.worker.protocol.jobs import CaseAxes, MeasureJob, RoundPart, RoundPlan
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, write_report
+from torchstone.worker.protocol.replies import CaseDetails
 from torchstone.worker.ranks.progress import Progress
 
 CASE = Case(
@@ -43,8 +47,9 @@ CASE = Case(
     "s",
     Variant("cpu", "none", "training", "float32", None, 4, axes_of("ddp", 2, "gloo", 25.0)),
 )
-PASSED = Outcome(CASE, "pass", extra={"duration": 2.0})
-FAILED = Outcome(CASE, "fail_to_run", extra={"duration": 2.0, "exits": {"1": -9, "0": -15}})
+PASSED = Outcome(CASE, "pass", details=OutcomeDetails(duration=2.0))
+FAILED = Outcome(CASE, "fail_to_run", details=OutcomeDetails(duration=2.0))
+FAILED_RANKS = WorkerEnd(FAILED, CaseDetails(exits={"1": -9, "0": -15}))
 
 
 def report(rank: int, host: str = "a", **more: object) -> RankReport:
@@ -62,6 +67,12 @@ JOB = MeasureJob(
     BenchmarkSource("suite", "s"), "net", "scaling", CaseAxes("cpu", "none", "training", "float32")
 )
 PLAN = RoundPlan("ddp", 2, timeout=5.0)
+
+
+def round_of(outcome: Outcome) -> RoundDetails:
+    assert outcome.details is not None
+    assert outcome.details.scaling is not None
+    return outcome.details.scaling
 
 
 # --- the sweep
@@ -155,7 +166,7 @@ def test_a_benchmark_made_for_scaling_needs_no_probe() -> None:
 
 def test_a_round_has_the_samples_of_all_ranks_and_what_follows_from_them() -> None:
     host = Host("a", (0, 1), (report(0), report(1, samples=[0.2, 0.2, 0.4])))
-    outcome = conclude(CASE, [host], PASSED, {"warm_up": 5})
+    outcome = conclude(CASE, [host], PASSED, RoundSettings(5))
     assert outcome.status == "pass"
     times = outcome.measurements[0]
     assert times.samples == (0.1, 0.2, 0.3, 0.2, 0.2, 0.4)
@@ -164,20 +175,21 @@ def test_a_round_has_the_samples_of_all_ranks_and_what_follows_from_them() -> No
     assert outcome.value("iteration_time_p75") == pytest.approx(0.275)
     assert outcome.value("peak_memory") == 2.0
     assert outcome.value("communication_share") is None
-    assert outcome.extra is not None
-    assert outcome.extra["round"] == {"warm_up": 5, "hosts": ["a"], "iterations": 3}
+    assert round_of(outcome).round == RoundSettings(5, hosts=("a",), iterations=3)
 
 
 def test_communication_is_that_of_the_middle_rank_and_stragglers_have_names() -> None:
     ranks = [report(rank, own=[0.1] * 10, communication=[0.5] * 10) for rank in range(3)]
     ranks.append(report(3, "b", own=[0.2] * 10, communication=[0.1] * 10))
     outcome = conclude(
-        CASE, [Host("a", (0, 1, 2), tuple(ranks[:3])), Host("b", (3,), tuple(ranks[3:]))], PASSED, {}
+        CASE,
+        [Host("a", (0, 1, 2), tuple(ranks[:3])), Host("b", (3,), tuple(ranks[3:]))],
+        PASSED,
+        RoundSettings(),
     )
     assert outcome.value("communication_share") == pytest.approx(50)
     assert outcome.value("rank_spread") == pytest.approx(100)
-    assert outcome.extra is not None
-    assert outcome.extra["stragglers"] == [
+    assert list(round_of(outcome).stragglers) == [
         "rank 3 on b: its own work takes 100% longer than that of the median rank"
     ]
 
@@ -215,20 +227,19 @@ def test_the_fault_is_with_whoever_died_or_failed_first(
 
 def test_a_failure_names_the_rank_and_its_host() -> None:
     host = Host("node7", (0, 1), (failure(0, "lost"), failure(1, "own", "OOM")))
-    outcome = conclude(CASE, [host], FAILED, {})
+    outcome = conclude(CASE, [host], FAILED, RoundSettings())
     assert outcome.status == "OOM"
     assert outcome.failure is not None
     assert outcome.failure.message == "rank 1 on node7: own of 1"
     assert outcome.failure.traceback == "T"
-    assert outcome.extra is not None
-    assert "exits" not in outcome.extra
+    assert round_of(outcome) == RoundDetails(RoundSettings(hosts=("node7",)))
 
 
 def test_reports_and_progress_are_read_from_the_folder_of_the_round(tmp_path: Path) -> None:
     write_report(str(tmp_path), report(0))
     (tmp_path / "rank-1.json").write_text('{"rank": 1, "st')  # the disk was full
     (tmp_path / "progress-1").write_text("run 12            ")
-    host = read_host("a", str(tmp_path), (0, 1), FAILED)
+    host = read_host("a", str(tmp_path), (0, 1), FAILED_RANKS)
     assert [each.rank for each in host.reports] == [0]
     assert host.progress[1] == Progress("run", 12)
     assert host.progress[0] == Progress("load", 0)
@@ -239,7 +250,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
     write_report(str(tmp_path), report(1, "b"))
     part = make_part(JOB, RoundPart("id", PLAN, 2, 1), 1, "b", str(tmp_path)).round
     assert part is not None
-    answer = json.loads(json.dumps(answer_for(part, FAILED)))
+    answer = json.loads(json.dumps(answer_for(part, FAILED_RANKS)))
 
     class Line:
         def own_address(self) -> str:
@@ -265,7 +276,7 @@ def test_another_host_answers_with_all_that_it_knows(tmp_path: Path) -> None:
     assert line.ordered[1]["round"]["hosts"] == 2
     assert procedure.next_job() is None
     write_report(str(tmp_path), report(0))
-    procedure.take(PASSED)
+    procedure.take(WorkerEnd(PASSED))
     assert procedure.outcome().status == "pass"
     assert procedure.outcome().measurements[0].facts() == {"ranks": (3, 3)}
 
@@ -356,6 +367,6 @@ def test_cautions_of_ranks_are_merged() -> None:
         {"kind": "unused_parameters", "numbers": {"parameters": count}, "names": {}} for count in (2, 3)
     ]
     reports = (report(0, cautions=unused[:1]), report(1, cautions=unused[1:]))
-    outcome = conclude(CASE, [Host("a", (0, 1), reports)], PASSED, {})
+    outcome = conclude(CASE, [Host("a", (0, 1), reports)], PASSED, RoundSettings())
     (caution,) = outcome.cautions
     assert caution.text.startswith("2 to 3 parameters get no gradient")

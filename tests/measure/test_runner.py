@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from live_processes import Bench
+from stated_facts import facts_of
 from torchstone.api.measuring.preparation import prepare_request
 from torchstone.api.measuring.run import exit_code_of
 from torchstone.cli.options.run_options import OPTIONS, make_run_request
@@ -130,7 +131,7 @@ def test_a_module_of_the_folder_may_register_a_backend(
     supervisor = bench.session.supervisor(settings, choose_limits(settings, run), bench.watcher)
     for outcome in supervisor.execute(run.plan):
         assert outcome.status == "pass"
-        assert "compiled by counting" in (outcome.extra or {})["log"]
+        assert "compiled by counting" in facts_of(outcome)["log"]
 
 
 # A device that is a folder of Python functions: what PyTorch calls a private one, with memory statistics of its own.

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Command
 from live_processes import read_run
+from stated_facts import facts_of
 
 # Every other call sleeps, so that five calls of one side and five of the other differ by more than compiling takes.
 SLEEPY = """
@@ -65,7 +66,7 @@ def test_compile_seconds_are_right_where_calls_drown_the_difference(
     assert outcome.value("compilation_latency") is None
     seconds = outcome.value("compile_seconds")
     assert isinstance(seconds, float)
-    phases = (outcome.extra or {})["phases"]
+    phases = facts_of(outcome)["phases"]
     assert 0 < seconds < phases["compile"] - 1.2  # five calls slept for 1.24 s or more
     assert "compilation_latency is left out: five compiled calls minus five eager calls is" in done.out
     assert f"compile {seconds:.3g} s" in done.out

@@ -142,11 +142,14 @@ def test_srun_on_two_nodes_is_one_run_and_both_are_named(slurm: dict[str, str], 
     assert done.returncode == 0, done.stdout + done.stderr
     one, two = read_run(tmp_path / "r.jsonl").run.outcomes
     assert (one.status, two.status) == ("pass", "pass")
-    assert one.extra is not None
-    assert two.extra is not None
-    assert len(one.extra["round"]["hosts"]) == 1
-    assert sorted(two.extra["round"]["hosts"]) == ["blue", "red"]
-    assert [each["rank"] for each in two.extra["ranks"]] == [0, 1]
+    first, second = (each.details.scaling for each in (one, two) if each.details)
+    assert first is not None
+    assert first.round is not None
+    assert second is not None
+    assert second.round is not None
+    assert len(first.round.hosts) == 1
+    assert sorted(second.round.hosts) == ["blue", "red"]
+    assert [each.rank for each in second.ranks] == [0, 1]
     expect_no_process(mark)
 
 

@@ -16,6 +16,7 @@ from stated_facts import measurement_of
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, recorded
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.formats import read_file
 from torchstone.measure.procedures.trials import join_trials
@@ -42,7 +43,7 @@ def dying():
 
 def passed(**metrics: list[float]) -> Outcome:
     measurements = tuple(Measurement(name, tuple(samples)) for name, samples in metrics.items())
-    return Outcome(CASE, "pass", measurements, extra={"duration": 1.5, "phases": {"run": 1.0}})
+    return Outcome(CASE, "pass", measurements, details=OutcomeDetails(duration=1.5, phases={"run": 1.0}))
 
 
 def test_the_samples_of_all_trials_are_kept_and_which_trial_they_are_of() -> None:
@@ -50,7 +51,7 @@ def test_the_samples_of_all_trials_are_kept_and_which_trial_they_are_of() -> Non
     (latency,) = joined.measurements
     assert latency.trials == ((1.0, 3.0, 2.0), (5.0,))
     assert latency.trial_values == (2.0, 5.0)
-    assert joined.extra == {"duration": 3.0, "phases": {"run": 2.0}}
+    assert joined.details == OutcomeDetails(duration=3.0, phases={"run": 2.0})
 
 
 def test_one_trial_is_left_as_it_is() -> None:
@@ -85,7 +86,9 @@ def test_a_metric_that_a_trial_lacks_is_left_out() -> None:
 
 
 def test_a_trial_that_fails_is_the_cases_status_and_what_was_measured_before_is_kept() -> None:
-    failed = Outcome(CASE, "timeout", failure=Failure("run", "too long"), extra={"duration": 9.0})
+    failed = Outcome(
+        CASE, "timeout", failure=Failure("run", "too long"), details=OutcomeDetails(duration=9.0)
+    )
     joined = join_trials([passed(abs_latency=[1.0]), passed(abs_latency=[2.0]), failed])
     assert (joined.status, joined.failure) == ("timeout", failed.failure)
     assert joined.measurements[0].trial_values == (1.0, 2.0)

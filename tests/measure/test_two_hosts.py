@@ -20,6 +20,7 @@ from namespaces import Host, TwoHosts, supported, two_hosts
 
 import torchstone
 from live_processes import read_run, wait_until
+from stated_facts import facts_of
 from torchstone.core.records import Outcome
 from torchstone.worker.process_tree import list_children
 
@@ -310,9 +311,9 @@ def test_a_run_measures_rounds_on_one_host_and_on_both(
     outcomes = outcomes_of(first)
     assert list(outcomes) == [("none", "1", ""), ("ddp", "1", "25"), ("ddp", "2", "25")]
     assert {outcome.status for outcome in outcomes.values()} == {"pass"}
-    hosts_used = [(outcome.extra or {})["round"]["hosts"] for outcome in outcomes.values()]
-    assert hosts_used == [["alpha"], ["alpha"], ["alpha", "beta"]]
-    both = (outcomes["ddp", "2", "25"].extra or {})["ranks"]
+    hosts_used = [facts_of(outcome)["round"]["hosts"] for outcome in outcomes.values()]
+    assert hosts_used == [("alpha",), ("alpha",), ("alpha", "beta")]
+    both = facts_of(outcomes["ddp", "2", "25"])["ranks"]
     assert [(each["rank"], each["host"], each["local_rank"]) for each in both] == [
         (0, "alpha", 0),
         (1, "beta", 0),

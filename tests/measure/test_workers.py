@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_processes import Bench, marked_processes, wait_until
+from stated_facts import facts_of
 from torchstone.core.records import Failure, Outcome
 
 TROUBLE = Path(__file__).parent / "bench_trouble.py"
@@ -99,14 +100,14 @@ def test_a_model_that_floods_its_output_still_has_a_result_and_the_end_of_it_is_
     outcome = bench.measure(TROUBLE, ["floods"])["floods"]
     assert outcome.status == "pass"
     assert outcome.value("speedup")
-    log = (outcome.extra or {})["log"]
+    log = facts_of(outcome)["log"]
     assert log.endswith("x" * 1023 + "\n")
     assert len(log) < 10_000
 
 
 def test_what_a_model_prints_is_kept_in_its_outcome(bench: Bench) -> None:
     outcomes = bench.measure(TROUBLE, ["prints", "prints_and_fails"])
-    log = (outcomes["prints"].extra or {})["log"]
+    log = facts_of(outcomes["prints"])["log"]
     assert "said aloud\n" in log
     assert "said aside\n" in log
     assert "not utf-8: \ufffd\ufffd\n" in log
@@ -215,7 +216,7 @@ def test_a_file_may_print_and_start_threads_when_it_is_imported(bench: Bench, tm
     for probe in ("performance", "accuracy"):
         outcome = bench.measure(path, ["noisy"], probe=probe, backend="eager")["noisy"]
         assert outcome.status == "pass"
-        assert "imported\n" in (outcome.extra or {})["log"]
+        assert "imported\n" in facts_of(outcome)["log"]
 
 
 def test_how_workers_were_started_is_part_of_what_a_compile_time_means(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from stated_facts import measurement_of
+from stated_facts import measurement_of, with_facts
 from torchstone.core.cautions import recorded
 from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
 from torchstone.core.details.known_fields import take_known
@@ -175,15 +175,16 @@ def passed(case: Case, chance: random.Random, level: float) -> Outcome:
     is_noisy = case.benchmark in {"T5Small", "DistillGPT2"} and case.probe == Probe.PERFORMANCE
     cautions = (recorded(noisy),) if is_noisy else ()
     capture, _ = take_known(stated, CaptureDetails)
-    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra, cautions=cautions, capture=capture)
+    outcome = Outcome(case, "pass", found, repro=repro_of(case), cautions=cautions, capture=capture)
+    return with_facts(outcome, extra)
 
 
 def failed(case: Case, status: str) -> Outcome:
     phase, message = FAILURES[status]
     error = message.partition("\n")[0]
     traceback = TRACEBACK.format(error=error) if status not in {"timeout", "worker_died"} else ""
-    extra: dict[str, Any] = {"duration": 31.5, "phases": {"load": 3.0, "eager": 2.5}}
-    return Outcome(case, status, (), Failure(phase, message, traceback, LOG), repro_of(case), extra)
+    outcome = Outcome(case, status, (), Failure(phase, message, traceback, LOG), repro_of(case))
+    return with_facts(outcome, {"duration": 31.5, "phases": {"load": 3.0, "eager": 2.5}})
 
 
 def repro_of(case: Case) -> str:
@@ -346,7 +347,7 @@ def cached(name: str, cold: float, repeats: int = 1, missed: int = 0, without: s
         "not_warm": reasons,
     }
     found = cache_measurements(cold, scenarios, repeats, graphs, missed)
-    return Outcome(case, "pass", found, repro=repro_of(case), extra=extra)
+    return with_facts(Outcome(case, "pass", found, repro=repro_of(case)), extra)
 
 
 def cache_failed(name: str, scenario: str, status: str, message: str, cold: float = 0.0) -> Outcome:
@@ -357,9 +358,8 @@ def cache_failed(name: str, scenario: str, status: str, message: str, cold: floa
     stated[scenario] = {"status": status, "reason": message}
     failure = Failure("compile", f"in the {scenario} scenario: {message}", "", LOG)
     found = cache_measurements(cold, before, 1, 1, 0)
-    return Outcome(
-        case, status, found, failure, repro_of(case), {"duration": 9.0, "scenarios": stated, "caches": {}}
-    )
+    outcome = Outcome(case, status, found, failure, repro_of(case))
+    return with_facts(outcome, {"duration": 9.0, "scenarios": stated, "caches": {}})
 
 
 def cache_run() -> Run:
@@ -445,20 +445,21 @@ def nasty_run() -> Run:
         extra: dict[str, Any] = {
             ATTACK: {ATTACK: [ATTACK, {ATTACK: ATTACK}]},
             "graph_breaks": breaks,
-            "phases": ATTACK,
+            "phases": {ATTACK: 1.5},
             "duration": ATTACK,
             "recompile_reasons": [ATTACK, {"a": 1}],
             "log": ATTACK,
-            "scenarios": {"warm": {"status": ATTACK, "reason": ATTACK}, ATTACK: ATTACK, "cold": ATTACK},
-            "not_warm": [not_warm(*[ATTACK] * 5), ATTACK, {"reason": 1}],
-            "artifacts": {ATTACK: {"bytes": 7}, "portable": ATTACK},
+            "scenarios": {name: {"status": ATTACK, "reason": ATTACK} for name in ("warm", ATTACK)},
+            "not_warm": [not_warm(*[ATTACK] * 5)],
+            "artifacts": {ATTACK: {"bytes": 7}},
+            "caches": ATTACK,
+            "ranks": [{"rank": ATTACK}, ATTACK],
         }
         status = "pass" if number % 2 else ATTACK
         capture = CaptureDetails((GraphBreak(ATTACK, ATTACK, ATTACK),), (ATTACK,))
         cautions = (recorded(ATTACK),)
-        outcomes.append(
-            Outcome(case, status, measured, failure, f"rm {ATTACK}", extra, cautions, capture=capture)
-        )
+        outcome = Outcome(case, status, measured, failure, f"rm {ATTACK}", None, cautions, capture=capture)
+        outcomes.append(with_facts(outcome, extra))
     plan = tuple(outcome.case for outcome in outcomes)
     facts = {ATTACK: {ATTACK: ATTACK}, "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"g": ATTACK}}}}}}}}
     return Run(ATTACK, plan, tuple(outcomes), Revision(ATTACK, ATTACK, True, ATTACK), environment_from(facts), Settings(rest=facts))  # fmt: skip

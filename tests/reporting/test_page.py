@@ -33,7 +33,7 @@ from page_samples import (
 from conftest import Command, WriteFile
 from record_strategies import full_runs
 from sample_files import CANONICAL, TOOLS
-from stated_facts import measurement_of
+from stated_facts import measurement_of, with_facts
 from torchstone.core.records import Case, Failure, Measurement, Outcome, Reading, Run, Variant
 from torchstone.core.run_file import decode_run, encode_run
 from torchstone.formats.merge import merge
@@ -288,7 +288,7 @@ class TestContents:
             "cautions": 3,
             "accuracy": {"tolerance": 0.5},
         }
-        outcome = structs.replace(outcome_of("a", "performance", "pass"), extra=extra)
+        outcome = with_facts(outcome_of("a", "performance", "pass"), extra)
         text = Seen(html_of(run_of(outcome))).text
         assert "many" in text
         assert "long" in text

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 from page_samples import (
     BYPASSED,
     MARKUP,
@@ -23,6 +22,7 @@ from page_samples import (
 from test_page import Seen, expect_harmless, hostile_runs, html_of, page_of, run_of
 
 from record_strategies import JSON_VALUES
+from stated_facts import with_facts
 from torchstone.core.records import Case, Measurement, Outcome, Run
 from torchstone.core.vocabulary import METRICS, SCENARIOS, Probe
 from torchstone.reporting.html.cache_section import MOST_LINES, MOST_PICTURES
@@ -58,7 +58,7 @@ def timed(
         Measurement(f"{scenario}_compile_seconds", amount if isinstance(amount, tuple) else (amount,))
         for scenario, amount in seconds.items()
     )
-    return Outcome(Case(name, "compile_cache"), status, measured, extra=extra)
+    return with_facts(Outcome(Case(name, "compile_cache"), status, measured), extra)
 
 
 def totals_of(*outcomes: Outcome) -> dict[str, Any]:
@@ -121,14 +121,14 @@ class TestSection:
 
     def test_where_all_was_served_that_is_said(self) -> None:
         outcome = cached("a", 3.0)
-        extra = {key: value for key, value in (outcome.extra or {}).items() if key != "not_warm"}
-        text = Seen(section_of(html_of(run_of(structs.replace(outcome, extra=extra))))).text
+        facts = {name: value for name, value in outcome.facts().items() if name != "not_warm"}
+        text = Seen(section_of(html_of(run_of(with_facts(outcome, facts))))).text
         assert "After the cold start, every cache look-up was a hit." in text
         assert "Reasons for cache misses" not in text
 
     def test_misses_that_nobody_explains_are_not_called_served(self) -> None:
         outcome = cached("a", 3.0, missed=1)
-        text = Seen(section_of(html_of(run_of(structs.replace(outcome, extra={}))))).text
+        text = Seen(section_of(html_of(run_of(with_facts(outcome, {}))))).text
         assert "Some cache look-ups were not hits; no reason was recorded." in text
 
     def test_a_cold_start_alone_leaves_out_what_it_does_not_have(self) -> None:
@@ -314,7 +314,7 @@ def cache_runs(draw: st.DrawFn) -> Run:
             "artifacts": draw(JSON_VALUES),
         }
         status = draw(st.sampled_from(["pass", "fail_accuracy"]))
-        outcomes.append(Outcome(Case(f"m{number}", "compile_cache"), status, measured, extra=extra))
+        outcomes.append(with_facts(Outcome(Case(f"m{number}", "compile_cache"), status, measured), extra))
     return run_of(*outcomes)
 
 

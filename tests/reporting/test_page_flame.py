@@ -196,7 +196,9 @@ class TestPages:
         html = page(
             run_of(outcome_of(case_of("good"), sample_profile(changed=True)), outcome_of(case_of("bad"), bad))
         )
-        assert "the profile of bad is not shown: new.jsonl:3: column outcome.extra.profile.total" in self.err
+        assert (
+            "the profile of bad is not shown: new.jsonl:3: column outcome.details.profile.total" in self.err
+        )
         assert "the profile of bad is not shown" in html
         assert "Profiles: 1 case" in html
 

@@ -36,6 +36,7 @@ from scaling_samples import (
     sweep_of,
     times_of,
 )
+from stated_facts import with_facts
 from torchstone.core.records import Measurement, Outcome, Reading, Run
 from torchstone.core.run_file import encode_run
 from torchstone.formats.merge import merge
@@ -257,9 +258,9 @@ class TestPictures:
 class TestBadInput:
     @pytest.mark.parametrize("value", [ATTACK, 7, [ATTACK], [{"rank": ATTACK}], {"rank": 1}, [None, {}]])
     def test_ranks_and_stragglers_of_another_form_are_passed_over(self, value: object) -> None:
-        outcome = structs.replace(
+        outcome = with_facts(
             round_passed(round_case("mlp", "ddp", 2), times_of(0.1, 2)),
-            extra={"ranks": value, "stragglers": value, "round": value},
+            {"ranks": value, "stragglers": value, "round": value},
         )
         assert read_ranks(outcome) == []
         Seen(html_of(run_of_rounds(outcome)))
@@ -267,9 +268,7 @@ class TestBadInput:
     def test_names_and_hosts_are_text_and_nothing_else(self) -> None:
         case = structs.replace(round_case(ATTACK, ATTACK, 2), suite=ATTACK)
         entry = {"rank": 0, "host": ATTACK, "device": ATTACK, "median": ATTACK, "own": -1.0, "peak": 1e299}
-        passed = structs.replace(
-            round_passed(case, times_of(0.1, 2)), extra={"ranks": [entry], "stragglers": [ATTACK]}
-        )
+        passed = with_facts(round_passed(case, times_of(0.1, 2)), {"ranks": [entry], "stragglers": [ATTACK]})
         failed = round_failed(structs.replace(round_case(ATTACK, ATTACK, 4), suite=ATTACK), "timeout", ATTACK)
         html = beside(run_of_rounds(passed, failed), reading_of(run_of_rounds(passed, failed), ATTACK))
         assert "<img" not in html
@@ -300,15 +299,14 @@ class TestBadInput:
             {"rank": 0, "host": value, "median": value, "own": value},
             {"rank": 1, "host": said, "device": said, "median": value, "own": 0.1},
         ]
-        outcome = structs.replace(
+        outcome = with_facts(
             round_passed(round_case(f"mlp {said}", "ddp", 2), times_of(0.1, 2, iterations=2)),
-            extra={"ranks": ranks, "stragglers": [said, value]},
+            {"ranks": ranks, "stragglers": [said, value]},
         )
         html = html_of(run_of_rounds(outcome))
         expect_harmless(html)
-        shown = Seen(section_of(html))
-        assert f"mlp {said}" in shown.text
-        assert said in "\n".join(each for each in shown.texts if "mlp" not in each)  # its host
+        assert f"mlp {said}" in Seen(section_of(html)).text
+        assert said in "\n".join(each for each in Seen(html).texts if "mlp" not in each)  # its host
 
     @given(run=hostile_runs(ddp_runs()), base=ddp_runs())
     @settings(max_examples=settings().max_examples // 2, deadline=None)

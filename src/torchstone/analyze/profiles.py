@@ -1,6 +1,6 @@
 """Read the profile of an instruction count: its cost by compiler phase, by function and by call stack.
 
-``torchstone run --probe instructions --profile`` stores a profile in ``outcome.extra["profile"]`` of the run file. Call
+``torchstone run --probe instructions --profile`` stores a profile in ``outcome.details.profile`` of the run file. Call
 stacks are walked with loops: they may be deeper than Python's recursion limit.
 """
 
@@ -54,7 +54,7 @@ def read_profile(stated: object, path: str, line: int) -> Profile:
     """Read a profile from a run file; raise an ``InputError`` with the field if it is invalid."""
 
     def fail(field: str, problem: str) -> NoReturn:
-        column = f"outcome.extra.profile{field}"
+        column = f"outcome.details.profile{field}"
         raise InputError(problem, path=path, line=line, column=column, advice=_ADVICE)
 
     if not isinstance(stated, dict):

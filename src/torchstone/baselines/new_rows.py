@@ -92,7 +92,7 @@ def _new_row_of(
         if can_be_expected(measurement, agreeing, rules, options)
     ]
     measurements = tuple(measurement for measurement, _ in new)
-    outcome = Outcome(case, status, measurements, like.failure, extra=like.extra)
+    outcome = Outcome(case, status, measurements, like.failure, extra=like.extra, details=like.details)
     note = f"majority of {tally}" if tally else ""
     if case.probe == Probe.ACCURACY:
         return Change("add", case, ACCURACY, None, status, note), outcome

@@ -18,12 +18,12 @@ from torchstone.core.cautions import Caution
 from torchstone.core.details.capture_details import CaptureDetails
 from torchstone.core.details.known_fields import facts_of
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.details.outcome_details import OutcomeDetails, outcome_facts
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, JsonObject, Settings
 from torchstone.core.vocabulary import (
     ACCURACY,
     COMPILE_SECONDS,
     FORMER_NAMES,
-    LEFT_OUT,
     METRICS,
     SAVED,
     SCENARIOS,
@@ -224,7 +224,10 @@ class Provenance(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unkno
 
 
 class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """The one result of one planned case. ``repro`` is a command that measures just this case again."""
+    """The result of one planned case.
+
+    ``repro`` is a command that measures just this case again; ``extra`` keeps what else a foreign file states.
+    """
 
     case: Case
     status: str
@@ -235,6 +238,7 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
     cautions: tuple[Caution, ...] = ()
     provenance: Provenance | None = None
     capture: CaptureDetails | None = None
+    details: OutcomeDetails | None = None
 
     def value(self, metric: str) -> str | Number | None:
         """What was measured: the status for ``accuracy``, the estimated number for any other metric, None if absent."""
@@ -246,10 +250,13 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_
         return None
 
     def why_left_out(self, metric: str) -> str:
-        """Why there is no number of a metric, on purpose; empty where nothing is said of it."""
-        stated = (self.extra or {}).get(LEFT_OUT)
-        why = stated.get(metric) if isinstance(stated, dict) else None
-        return why if isinstance(why, str) else ""
+        """Return why a metric was left out on purpose; empty if not stated."""
+        left_out = self.details.left_out if self.details else None
+        return left_out.get(metric, "") if left_out else ""
+
+    def facts(self) -> dict[str, object]:
+        """Return everything stated beside status, measurements, failure, cautions and capture, by name."""
+        return outcome_facts(self.details, self.extra)
 
 
 class Revision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

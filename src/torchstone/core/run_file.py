@@ -7,7 +7,7 @@ worst has half of a last line, which is passed over.
 History of the format:
 
 1   the first: records as in ``records``, unknown fields refused; cautions are texts in ``extra``.
-2   cautions and capture are values; a measurement has ``details`` (in format 1 they are in its ``extra``, which now holds only what has no field);
+2   cautions and capture are values; measurements and outcomes have ``details`` (in format 1 they are in ``extra``, which now holds only what has no field);
     an outcome may say where it was measured (``provenance``); lines of kind ``control``.
 """
 
@@ -178,6 +178,7 @@ class _Pool:
             outcome.cautions,
             self._provenances.setdefault(there, there) if there else None,
             outcome.capture,
+            outcome.details,
         )
 
     def _measurement(self, measured: Measurement) -> Measurement:

@@ -135,7 +135,7 @@ def _outcome_losses(outcome: Outcome, copy: Outcome) -> Iterator[str]:
     for field in ("failure", "repro", "cautions", "provenance", "capture"):
         if (value := getattr(outcome, field)) and value != getattr(copy, field):
             yield field
-    yield from _extra_losses(outcome.extra, copy.extra)
+    yield from _extra_losses(outcome.facts(), copy.facts())
     copies = {measurement.metric: measurement for measurement in copy.measurements}
     for measurement in outcome.measurements:
         found = copies.get(measurement.metric)

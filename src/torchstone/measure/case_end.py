@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from msgspec import Struct, convert, structs
 
 from torchstone.core.cautions import caution_of, redact_caution
-from torchstone.core.details.capture_details import CaptureDetails
-from torchstone.core.details.known_fields import redact_details, take_known
+from torchstone.core.details.capture_details import CaptureDetails, GraphBreak
+from torchstone.core.details.known_fields import redact_details
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import (
+    NO_OUTCOME_DETAILS,
+    AccuracyDetails,
+    OutcomeDetails,
+    redact_outcome_details,
+)
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.text.redaction import redact, redact_values
 from torchstone.core.vocabulary import PASSED, SKIPPED
 from torchstone.measure.executors.protocol import describe_exit
 from torchstone.worker.protocol.codec import to_json
-from torchstone.worker.protocol.replies import CaseReply, ErrorReply, Malformed, Measured
+from torchstone.worker.protocol.replies import CaseDetails, CaseReply, ErrorReply, Malformed, Measured
 
 PASSING_LOG = 4096
 _LONGEST = 100_000
@@ -37,6 +45,18 @@ LastReply = CaseReply | ErrorReply | Malformed
 """A reply that ends a case: a result, an error, or a reply that does not fit the protocol."""
 
 
+class WorkerEnd(Struct, frozen=True):
+    """How a worker ended: its outcome, and what it reported to the procedure of its case alone."""
+
+    outcome: Outcome
+    report: CaseDetails = CaseDetails()
+
+
+def report_of(reply: LastReply | None) -> CaseDetails:
+    """Return what a worker reported beside its measurements; an empty record without a result."""
+    return reply.extra if isinstance(reply, CaseReply) else CaseDetails()
+
+
 def make_outcome(
     case: Case,
     reply: LastReply | None,
@@ -55,8 +75,8 @@ def make_outcome(
             return redact_outcome(_of_result(case, reply, log))
         case ErrorReply():
             failure = Failure(phase, _cut(reply.message), _cut(reply.traceback), log)
-            extra = {"duration": round(seconds, 3)}
-            return redact_outcome(Outcome(case, "eager_fail_to_run", failure=failure, extra=extra))
+            details = OutcomeDetails(duration=round(seconds, 3))
+            return redact_outcome(Outcome(case, "eager_fail_to_run", failure=failure, details=details))
         case Malformed():
             return redact_outcome(
                 _failed(case, "worker_died", phase, describe_malformed(reply), log, seconds)
@@ -85,6 +105,7 @@ def redact_outcome(outcome: Outcome) -> Outcome:
         extra=redact_values(outcome.extra),
         cautions=tuple(map(redact_caution, outcome.cautions)),
         capture=redact_details(outcome.capture),
+        details=redact_outcome_details(outcome.details),
     )
 
 
@@ -101,9 +122,8 @@ def out_of_memory_status(phase: str) -> str:
 
 
 def _failed(case: Case, status: str, phase: str, message: str, log: str, seconds: float) -> Outcome:
-    return Outcome(
-        case, status, failure=Failure(phase, message, log=log), extra={"duration": round(seconds, 3)}
-    )
+    details = OutcomeDetails(duration=round(seconds, 3))
+    return Outcome(case, status, failure=Failure(phase, message, log=log), details=details)
 
 
 def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
@@ -114,13 +134,36 @@ def _of_result(case: Case, reply: CaseReply, log: str) -> Outcome:
         failure = Failure(_cut(report.phase), _cut(report.message), _cut(report.traceback), log)
     elif reply.status not in {PASSED, SKIPPED}:
         failure = Failure(log=log)
-    extra = to_json(reply.extra)
-    if failure is None and log:
-        extra["log"] = log[-PASSING_LOG:]
-    measurements = tuple(map(_measurement, reply.measurements))
-    capture, rest = take_known(extra, CaptureDetails)
-    cautions = tuple(map(caution_of, reply.cautions))
-    return Outcome(case, reply.status, measurements, failure, extra=rest, cautions=cautions, capture=capture)
+    details = _details(reply.extra, log[-PASSING_LOG:] if failure is None else "")
+    return Outcome(
+        case,
+        reply.status,
+        tuple(map(_measurement, reply.measurements)),
+        failure,
+        cautions=tuple(map(caution_of, reply.cautions)),
+        capture=_capture(reply.extra),
+        details=None if details == NO_OUTCOME_DETAILS else details,
+    )
+
+
+def _details(report: CaseDetails, log: str) -> OutcomeDetails:
+    accuracy = report.accuracy
+    return OutcomeDetails(
+        duration=report.duration,
+        phases=report.phases,
+        left_out=report.left_out,
+        accuracy=AccuracyDetails(**asdict(accuracy)) if accuracy else None,
+        category=report.category or "",
+        description=report.description or "",
+        profile=report.profile,
+        log=log,
+    )
+
+
+def _capture(report: CaseDetails) -> CaptureDetails | None:
+    breaks = tuple(GraphBreak(**asdict(each)) for each in report.graph_breaks or ())
+    reasons = report.recompile_reasons or ()
+    return CaptureDetails(breaks, reasons) if breaks or reasons else None
 
 
 def _measurement(measured: Measured) -> Measurement:

@@ -7,7 +7,6 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -274,7 +273,6 @@ def durations_of(outcomes: Iterable[Outcome]) -> dict[Case, float]:
     """Return the duration of each case, if recorded."""
     found: dict[Case, float] = {}
     for outcome in outcomes:
-        seconds: Any = (outcome.extra or {}).get("duration")
-        if isinstance(seconds, int | float):
-            found[outcome.case] = float(seconds)
+        if outcome.details and outcome.details.duration is not None:
+            found[outcome.case] = outcome.details.duration
     return found

@@ -14,9 +14,11 @@ from torchstone.core.records import Case, Outcome
 from torchstone.measure.case_end import (
     Ending,
     LastReply,
+    WorkerEnd,
     make_outcome,
     out_of_memory_status,
     redact_outcome,
+    report_of,
 )
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.executors.worker_handle import STACKS_WAIT, Worker
@@ -265,8 +267,8 @@ class Supervisor:
     def _is_over(self, active: _Active) -> bool:
         return active.worker.exit_code is not None
 
-    def _end(self, number: int, active: _Active) -> Outcome:
-        """Return the outcome of a worker that has exited, and kill its remaining descendants."""
+    def _end(self, number: int, active: _Active) -> WorkerEnd:
+        """Return how a worker that has exited ended, and kill its remaining descendants."""
         worker = active.worker
         worker.kill()  # processes that it left behind in its session
         self._read_replies(number, active)
@@ -285,4 +287,4 @@ class Supervisor:
             out_of_memory=count_kernel_kills() > active.kernel_kills,
         )
         worker.close()
-        return outcome
+        return WorkerEnd(outcome, report_of(active.result))

@@ -8,6 +8,7 @@ from torchstone.core.cautions import recorded, redact_caution
 from torchstone.core.details.capture_details import CaptureDetails
 from torchstone.core.details.known_fields import redact_details, take_known
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import redact_outcome_details, take_outcome_details
 from torchstone.core.environment_variables import shown_value
 from torchstone.core.records import REDEFINED, Failure, Measurement, Outcome, brought_up_to_date
 from torchstone.core.run_settings import Environment
@@ -24,6 +25,9 @@ def present_outcome(outcome: Outcome, version: int) -> Outcome:
         outcome = structs.replace(outcome, measurements=measurements)
     if version == 1 and outcome.extra:
         outcome = _from_version_1(outcome)
+    if outcome.extra and not outcome.details:
+        details, rest = take_outcome_details(outcome.extra)
+        outcome = structs.replace(outcome, details=details, extra=rest)
     if _OUTDATED.isdisjoint([measurement.metric for measurement in outcome.measurements]):
         return outcome
     return structs.replace(outcome, measurements=tuple(map(brought_up_to_date, outcome.measurements)))
@@ -63,6 +67,7 @@ def redact_recorded(outcome: Outcome) -> Outcome:
         extra=redact_values(outcome.extra),
         cautions=tuple(map(redact_caution, outcome.cautions)),
         capture=redact_details(outcome.capture),
+        details=redact_outcome_details(outcome.details),
     )
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS
 from torchstone.core.errors import InputError, printable
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, run_of
 from torchstone.core.text.safe_text import escape_json
@@ -146,7 +147,7 @@ def write_records(outcome: Outcome) -> str:
 
 
 def _record(outcome: Outcome, measurement: Measurement) -> dict[str, object]:
-    case, stated = outcome.case, outcome.extra or {}
+    case, details = outcome.case, outcome.details or NO_OUTCOME_DETAILS
     counter = measurement.counter or ORIGINAL_COUNTER
     further = {} if counter == ORIGINAL_COUNTER else {"counter": counter}
     return {
@@ -156,13 +157,13 @@ def _record(outcome: Outcome, measurement: Measurement) -> dict[str, object]:
             "extra_info": {
                 "is_dynamic": case.variant.dynamic,
                 "device": case.variant.device,
-                "description": stated.get("description", ""),
+                "description": details.description,
                 **further,
             },
         },
         "model": {
             "name": case.benchmark,
-            "type": stated.get("category", ""),
+            "type": details.category,
             "backend": case.variant.backend,
         },
         "metric": {"name": measurement.metric, "benchmark_values": [smallest(measurement)]},

@@ -11,6 +11,7 @@ from torchstone.analyze.evidence import Comparison, Evidence
 from torchstone.analyze.sequential import ALPHA, MARGIN, Effect, PairedTest, fewest_pairs
 from torchstone.core.cautions import Caution, merged
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.records import Case, Measurement, Outcome, estimate
 from torchstone.core.vocabulary import COMPILE_SECONDS, NOT_AVAILABLE, PASSED, Verdict
 from torchstone.gate.blocking_policy import comparison_policy
@@ -215,14 +216,12 @@ class Contest:
 
     def outcome(self, side: int, repro: str) -> Outcome:
         """Return the outcome of one side over all its trials."""
-        extra = {"duration": round(self.seconds, 3)}
         last = self._last[side] if self._last else None
         measured = self._measurements(self._trials[side])
         if self.verdict and last and last.status != PASSED:
-            extra = {name: value for name, value in (last.extra or {}).items() if name != "code"}
-            return structs.replace(last, case=self.case, repro=repro, measurements=measured, extra=extra)
-        cautions = merged(self._cautions[side])
-        return Outcome(self.case, PASSED, measured, repro=repro, extra=extra, cautions=cautions)
+            return structs.replace(last, case=self.case, repro=repro, measurements=measured)
+        cautions, details = merged(self._cautions[side]), OutcomeDetails(duration=round(self.seconds, 3))
+        return Outcome(self.case, PASSED, measured, repro=repro, cautions=cautions, details=details)
 
     def _measurements(self, trials: Sequence[tuple[float, ...]]) -> tuple[Measurement, ...]:
         """Return all samples of a side, with their trials and pairing."""

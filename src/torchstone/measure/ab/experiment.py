@@ -17,7 +17,14 @@ from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.errors import UsageError
 from torchstone.core.records import Case, Outcome
 from torchstone.measure.ab.contest import METRICS, AbSettings, Contest
-from torchstone.measure.ab.pair import PairResult, PairWorker, measure_pair, origin_of_outcome, with_pair
+from torchstone.measure.ab.pair import (
+    CodeOrigin,
+    PairResult,
+    PairWorker,
+    measure_pair,
+    origin_of_report,
+    with_pair,
+)
 from torchstone.measure.ab.sides import Side, changes_between, choose_cores
 from torchstone.measure.executors.protocol import Launcher
 from torchstone.measure.journal import Journal
@@ -134,20 +141,20 @@ class PairRunner:
         """Compile from scratch in one worker of each side, one after the other."""
         jobs, launchers = self._jobs(contest, fresh=True), self._launchers()
         outcomes: dict[int, Outcome] = {}
+        codes: dict[int, CodeOrigin] = {}
         for number in (0, 1) if self._chance.random() < 0.5 else (1, 0):
-            supervisor = self._supervisor(launchers[number], jobs[number])
+            job = jobs[number]
+            procedure = SingleProcedure(replace(job, options=replace(job.options, repeat=1)))
+            supervisor = self._supervisor(launchers[number], procedure)
             with closing(supervisor.execute([contest.planned[number]])) as ended:
                 (outcomes[number],) = ended
+            codes[number] = origin_of_report(procedure.report())
         pair = (outcomes[0], outcomes[1])
-        codes = [origin_of_outcome(each) for each in pair]
         one, other = (_compile_times(each) for each in pair)
         return PairResult((one, other), pair, (codes[0], codes[1]))
 
-    def _supervisor(self, launcher: Launcher, job: MeasureJob) -> Supervisor:
-        quick = replace(job, options=replace(job.options, repeat=1))
-        return Supervisor(
-            launcher, self._limits, lambda *_: SingleProcedure(quick), lambda _: None, self._watcher
-        )
+    def _supervisor(self, launcher: Launcher, procedure: SingleProcedure) -> Supervisor:
+        return Supervisor(launcher, self._limits, lambda *_: procedure, lambda _: None, self._watcher)
 
 
 def need_separate_zygotes(sides: Sequence[Side]) -> bool:

@@ -19,7 +19,15 @@ from torchstone.measure.executors.worker_handle import STACKS_WAIT
 from torchstone.measure.memory import MemoryWatch, count_kernel_kills
 from torchstone.measure.supervisor import Watcher, WorkerLimits, is_last
 from torchstone.worker.protocol.jobs import MakeCalls, MeasureJob, PairPart
-from torchstone.worker.protocol.replies import PHASES, Malformed, PhaseReply, Reply, TurnReady, TurnTaken
+from torchstone.worker.protocol.replies import (
+    PHASES,
+    CaseDetails,
+    Malformed,
+    PhaseReply,
+    Reply,
+    TurnReady,
+    TurnTaken,
+)
 
 TURN = 2_000_000  # nanoseconds that a turn should take; short calls are timed in groups
 MOST_CALLS = 100_000
@@ -44,12 +52,10 @@ def origin_of_reply(ready: TurnReady) -> CodeOrigin:
     return CodeOrigin(ready.strays or (), ready.imported or (), ready.imported is not None)
 
 
-def origin_of_outcome(outcome: Outcome) -> CodeOrigin:
-    """Return the code origin in an outcome."""
-    code = (outcome.extra or {}).get("code")
-    if code is None:
-        return CodeOrigin()
-    return CodeOrigin(tuple(code.get("strays", ())), tuple(code.get("imported", ())), is_known=True)
+def origin_of_report(report: CaseDetails) -> CodeOrigin:
+    """Return the code origin in a worker's report of a case."""
+    code = report.code
+    return CodeOrigin(code.strays, code.imported, is_known=True) if code else CodeOrigin()
 
 
 def with_pair(job: MeasureJob, **changes: Any) -> MeasureJob:  # noqa: ANN401  (of any type that a field has)

@@ -13,8 +13,9 @@ from typing import Any
 
 import torchstone
 from torchstone.core.benchmark_source import BenchmarkSource
-from torchstone.core.records import Case, Outcome, Variant
+from torchstone.core.records import Case, Variant
 from torchstone.core.vocabulary import Probe
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.executors.protocol import CannotMeasureError
 from torchstone.measure.hosts.host_group import HostConnection, JobPosition, find_position
 from torchstone.measure.procedures.procedure import SingleProcedure
@@ -139,8 +140,8 @@ def follow(job: MultiHostJob, session: Session, limits: WorkerLimits, watcher: W
         number = int(str(order.pop("number")))
         ordered, part = _decode_round(order)
         if job.position.index < part.hosts:
-            own, outcome = _do_part(number, ordered, part, job, session, limits, watcher)
-            job.connection.answer(number, answer_for(own, outcome))
+            own, end = _do_part(number, ordered, part, job, session, limits, watcher)
+            job.connection.answer(number, answer_for(own, end))
 
 
 def _decode_round(order: Message) -> tuple[MeasureJob, RoundPart]:
@@ -163,8 +164,8 @@ def _do_part(
     session: Session,
     limits: WorkerLimits,
     watcher: Watcher,
-) -> tuple[RoundPart, Outcome]:
-    """Do this host's part of a round; return the part and its outcome."""
+) -> tuple[RoundPart, WorkerEnd]:
+    """Do this host's part of a round; return the part and how its worker ended."""
     index = job.position.index
     environment = worker_environment.make_case_folder(session.scratch, number, session.template, None)
     folder = worker_environment.CaseFolders(session.scratch, number, session.template).make("round")
@@ -178,8 +179,7 @@ def _do_part(
         folder,
     )
     case = Case(own.benchmark, Probe.SCALING.value, variant=Variant(own.axes.device))
-    supervisor = Supervisor(
-        session.launcher, limits, lambda *_: SingleProcedure(own), lambda _: None, watcher
-    )
+    procedure = SingleProcedure(own)
+    supervisor = Supervisor(session.launcher, limits, lambda *_: procedure, lambda _: None, watcher)
     (outcome,) = supervisor.execute([case])
-    return own.round or part, outcome
+    return own.round or part, WorkerEnd(outcome, procedure.report())

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from msgspec import Struct, structs
 
 from torchstone.analyze.savings import CONFIDENCE, Saving, estimate_saving
 from torchstone.core.cautions import Caution, merged
+from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss, ScenarioResult
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.details.outcome_details import OutcomeDetails
 from torchstone.core.errors import InputError
 from torchstone.core.records import (
     BY_TIMERS,
@@ -36,8 +37,10 @@ from torchstone.core.vocabulary import (
     SKIPPED,
     WARM,
 )
-from torchstone.measure.procedures.cache_misses import find_native_reason, find_reasons
+from torchstone.measure.case_end import WorkerEnd
+from torchstone.measure.procedures.cache_misses import find_native_miss, find_reasons
 from torchstone.worker.protocol.jobs import MeasureJob, Scenario
+from torchstone.worker.protocol.replies import CacheLookUp, CaseDetails
 from torchstone.worker.worker_environment import CaseFolders, ColdCache
 
 PREPARATION = "precompile, made ready"
@@ -84,7 +87,7 @@ class CacheProcedure:
         self._ahead = self._all_jobs()
         self._about = COLD
         self._present = ""
-        self._last: Outcome | None = None
+        self._last: WorkerEnd | None = None
         self._began = time.monotonic()
         self._notes = _Notes(job.start, probing_seconds)
 
@@ -106,15 +109,15 @@ class CacheProcedure:
         """The present scenario."""
         return self._present
 
-    def take(self, outcome: Outcome) -> None:
-        """Keep it for the procedure to go on with."""
-        self._last = outcome
+    def take(self, end: WorkerEnd) -> None:
+        """Receive the end of the current worker, from which the next job follows."""
+        self._last = end
 
     def outcome(self) -> Outcome:
         """Everything that was measured, with the savings, the reasons why a cache did not serve, and the first failure."""
         return self._notes.outcome(self._case, time.monotonic() - self._began)
 
-    def _all_jobs(self) -> Generator[MeasureJob, Outcome, None]:
+    def _all_jobs(self) -> Generator[MeasureJob, WorkerEnd, None]:
         artifacts = ""
         for repeat in range(1, self._repeats + 1):
             self._about = COLD
@@ -151,12 +154,12 @@ class CacheProcedure:
 
     def _measure(
         self, name: str, repeat: int, cache: ColdCache, scenario: Scenario
-    ) -> Generator[MeasureJob, Outcome, bool]:
+    ) -> Generator[MeasureJob, WorkerEnd, bool]:
         """One scenario in a worker of its own; says whether it ended well."""
-        outcome = yield self._job_for(name, repeat, cache, scenario)
-        return self._notes.take(name, repeat, outcome, cache.size())
+        end = yield self._job_for(name, repeat, cache, scenario)
+        return self._notes.take(name, repeat, end, cache.size())
 
-    def _prepare(self, repeat: int) -> Generator[MeasureJob, Outcome, str]:
+    def _prepare(self, repeat: int) -> Generator[MeasureJob, WorkerEnd, str]:
         """Compile once with what precompiling needs switched on; gives the file that it saved, which serves all repeats."""
         folder = self._folders.make("preparation")
         saved = os.path.join(folder, "artifacts")
@@ -179,37 +182,40 @@ class _Notes:
         self._samples: dict[str, list[float]] = {}
         self._status = PASSED
         self._failure: Failure | None = None
-        self._scenarios: dict[str, dict[str, str]] = {}
+        self._scenarios: dict[str, ScenarioResult] = {}
         self._offers: dict[str, str] = {}
         self._unsaved: dict[str, str] = {}
         self._caches: dict[str, dict[str, dict[str, int]]] = {}
-        self._cold_events: list[dict[str, Any]] = []
-        self._reasons: list[dict[str, object]] = []
-        self._extra: dict[str, Any] = {} if probing_seconds is None else {"probing_seconds": probing_seconds}
+        self._cold_look_ups: Sequence[CacheLookUp] = ()
+        self._misses: list[CacheMiss] = []
+        self._probing_seconds = probing_seconds
+        self._artifacts: dict[str, dict[str, int]] = {}
+        self._log = ""
         self._cautions: list[Caution] = []
         self._phases: dict[str, float] = {}
 
-    def take(self, scenario: str, repeat: int, outcome: Outcome, size: tuple[int, int]) -> bool:
-        """Add what a worker measured, and what it left in its cache; says whether it ended well."""
-        extra = outcome.extra or {}
-        self._take_common(PORTABLE, outcome)
-        if "log" in extra:
-            self._extra["log"] = extra["log"]
+    def take(self, scenario: str, repeat: int, end: WorkerEnd, size: tuple[int, int]) -> bool:
+        """Add the results of a worker and the size of its cache; return whether it passed or was skipped."""
+        outcome = end.outcome
+        self._take_common(PORTABLE, end)
+        if outcome.details and outcome.details.log:
+            self._log = outcome.details.log
         for measurement in outcome.measurements:
             self._samples.setdefault(f"{scenario}_{measurement.metric}", []).extend(measurement.samples)
         for quantity, amount in zip(("cache_files", "cache_bytes"), size, strict=True):
             self._samples.setdefault(f"{scenario}_{quantity}", []).append(amount)
-        self._take_look_ups(scenario, repeat, extra)
+        self._take_look_ups(scenario, repeat, end.report)
         good = outcome.status in {PASSED, SKIPPED}
         if good:
-            self._scenarios.setdefault(scenario, {"status": outcome.status})
+            self._scenarios.setdefault(scenario, ScenarioResult(outcome.status))
         else:
             self.fail_scenario(scenario, outcome.status, outcome.failure or Failure())
         return good
 
-    def take_preparation(self, outcome: Outcome, saved: str) -> bool:
-        """Take the worker that made what is loaded later; says whether there is something to load."""
-        self._take_common(PRECOMPILE, outcome)
+    def take_preparation(self, end: WorkerEnd, saved: str) -> bool:
+        """Add the worker that made the artifacts to load later; return whether there are any."""
+        outcome = end.outcome
+        self._take_common(PRECOMPILE, end)
         reason = ""
         if outcome.status != PASSED:
             failure = outcome.failure or Failure()
@@ -217,7 +223,7 @@ class _Notes:
         elif not os.path.exists(saved):
             reason = self._unsaved.get(PRECOMPILE, "nothing was saved")
         if reason:
-            self._scenarios[PRECOMPILE] = {"status": "not available", "reason": reason}
+            self._scenarios[PRECOMPILE] = ScenarioResult("not available", reason)
         return not reason
 
     def offers(self, scenario: str, load_from: str = "") -> bool:
@@ -226,31 +232,31 @@ class _Notes:
         if not reason and scenario == PORTABLE and not load_from:
             reason = self._unsaved.get(PORTABLE, "")
         if reason:
-            self._scenarios[scenario] = {"status": "not available", "reason": reason}
+            self._scenarios[scenario] = ScenarioResult("not available", reason)
         return not reason
 
     def fail_scenario(self, scenario: str, status: str, failure: Failure) -> None:
         """Note that a scenario failed; the first failure is the case's."""
-        self._scenarios[scenario] = {"status": status, "reason": failure.message}
+        self._scenarios[scenario] = ScenarioResult(status, failure.message)
         if self._failure is None:
             message = f"in the {scenario} scenario: {failure.message}"
             self._status, self._failure = status, structs.replace(failure, message=message)
 
-    def _take_common(self, saves_for: str, outcome: Outcome) -> None:
-        extra = outcome.extra or {}
-        self._offers |= extra.get("offers", {})
-        for phase, seconds in extra.get("phases", {}).items():
+    def _take_common(self, saves_for: str, end: WorkerEnd) -> None:
+        report, details = end.report, end.outcome.details
+        self._offers |= report.offers or {}
+        for phase, seconds in ((details.phases if details else None) or {}).items():
             self._phases[phase] = round(self._phases.get(phase, 0.0) + seconds, 4)
-        self._cautions += outcome.cautions
-        if "artifacts" in extra:
-            self._extra.setdefault("artifacts", {})[saves_for] = extra["artifacts"]
-        if "unsaved" in extra:
-            self._unsaved[saves_for] = str(extra["unsaved"])
+        self._cautions += end.outcome.cautions
+        if report.artifacts is not None:
+            self._artifacts[saves_for] = report.artifacts
+        if report.unsaved is not None:
+            self._unsaved[saves_for] = report.unsaved
 
-    def _take_look_ups(self, scenario: str, repeat: int, extra: Mapping[str, Any]) -> None:
-        """Count what the caches had, and say why what they did not have was not there."""
-        look_ups = extra.get("look_ups")
-        if not isinstance(look_ups, dict):
+    def _take_look_ups(self, scenario: str, repeat: int, report: CaseDetails) -> None:
+        """Count cache hits and misses, and find the reasons for misses."""
+        look_ups = report.look_ups
+        if look_ups is None:
             return
         counted = self._caches.setdefault(scenario, {})
         for cache, states in look_ups.items():
@@ -263,35 +269,32 @@ class _Notes:
             self._samples.setdefault(f"{scenario}_cache_{state}", []).append(count)
         if asked := sum(totals.values()):
             self._samples.setdefault(f"{scenario}_hit_rate", []).append(100 * totals[HIT] / asked)
-        events = extra.get("events", [])
+        events = report.events or ()
         if scenario == COLD:
-            self._cold_events = events
+            self._cold_look_ups = events
             return
-        self._reasons += find_reasons(scenario, repeat, self._cold_events, events)
+        self._misses += find_reasons(scenario, repeat, self._cold_look_ups, events)
         cold, now = (self._samples.get(f"{each}_native_seconds", [0.0])[-1] for each in (COLD, scenario))
-        if reason := find_native_reason(events, cold, now):
-            self._reasons.append({"scenario": scenario, "repeat": repeat, **reason})
+        if miss := find_native_miss(scenario, repeat, events, cold, now):
+            self._misses.append(miss)
 
     def outcome(self, case: Case, seconds: float) -> Outcome:
         """The one outcome."""
         measurements = [self._measurement(metric, samples) for metric, samples in self._samples.items()]
         measurements += self._savings()
-        extra: dict[str, object] = {
-            "duration": round(seconds, 3),
-            "phases": self._phases,
-            "scenarios": self._scenarios,
-            "caches": self._caches,
-            **self._extra,
-        }
-        if self._reasons:
-            extra["not_warm"] = self._reasons
+        found = CacheDetails(
+            self._scenarios, self._caches, self._probing_seconds, self._artifacts, tuple(self._misses)
+        )
+        details = OutcomeDetails(
+            duration=round(seconds, 3), phases=self._phases, log=self._log, compile_cache=found
+        )
         return Outcome(
             case,
             self._status,
             tuple(measurements),
             self._failure,
-            extra=extra,
             cautions=merged(self._cautions),
+            details=details,
         )
 
     def _measurement(self, metric: str, samples: Sequence[float]) -> Measurement:

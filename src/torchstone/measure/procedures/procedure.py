@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from torchstone.core.records import Outcome
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.worker.protocol.jobs import MeasureJob
+from torchstone.worker.protocol.replies import CaseDetails
 
 
 class Procedure(Protocol):
@@ -17,8 +19,8 @@ class Procedure(Protocol):
     def step(self) -> str:
         """Return the name of the current worker's step, for a display; empty if there is only one."""
 
-    def take(self, outcome: Outcome) -> None:
-        """Receive the outcome of the current worker."""
+    def take(self, end: WorkerEnd) -> None:
+        """Receive how the current worker ended."""
 
     def outcome(self) -> Outcome:
         """Return the outcome of the case."""
@@ -29,7 +31,7 @@ class SingleProcedure:
 
     def __init__(self, job: MeasureJob) -> None:
         self._job: MeasureJob | None = job
-        self._outcome: Outcome | None = None
+        self._end: WorkerEnd | None = None
 
     def next_job(self) -> MeasureJob | None:
         """Return the job once, then None."""
@@ -40,12 +42,16 @@ class SingleProcedure:
         """Return an empty name: there is only one step."""
         return ""
 
-    def take(self, outcome: Outcome) -> None:
-        """Receive the outcome, which is the case's."""
-        self._outcome = outcome
+    def take(self, end: WorkerEnd) -> None:
+        """Receive the end of the worker; its outcome is the case's."""
+        self._end = end
 
     def outcome(self) -> Outcome:
         """Return the outcome of the worker."""
-        if self._outcome is None:
+        if self._end is None:
             raise RuntimeError("the worker has not ended yet")
-        return self._outcome
+        return self._end.outcome
+
+    def report(self) -> CaseDetails:
+        """Return what the worker reported beside its measurements; an empty record if it did not start or gave no result."""
+        return self._end.report if self._end else CaseDetails()

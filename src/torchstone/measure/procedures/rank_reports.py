@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct, structs
@@ -13,8 +13,11 @@ from msgspec import Struct, structs
 from torchstone.analyze.scaling_curves import percentile
 from torchstone.core.cautions import caution_of, merged
 from torchstone.core.details.measurement_details import MeasurementDetails
+from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, OutcomeDetails
+from torchstone.core.details.round_details import RankDetails, RoundDetails, RoundSettings
 from torchstone.core.records import Case, Failure, Measurement, Outcome
 from torchstone.core.vocabulary import PASSED, PERCENTILES
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.executors.protocol import describe_exit
 from torchstone.worker.protocol.codec import Count, MalformedError, from_json, to_json
 from torchstone.worker.protocol.rank_report import RankReport, decode_report, report_path
@@ -40,12 +43,12 @@ class Host(Struct, frozen=True):
     lost: bool = False
 
 
-def read_host(name: str, folder: str, ranks: Sequence[int], outcome: Outcome) -> Host:
-    """Return what this host knows about its part: reports and progress of its ranks, and exit codes."""
+def read_host(name: str, folder: str, ranks: Sequence[int], end: WorkerEnd) -> Host:
+    """Return this host's part of a round: the reports of its ranks, and the exit codes of ranks without one."""
     found = [_read_report(folder, rank) for rank in ranks]
-    extra = outcome.extra or {}
-    exits = {int(rank): int(code) for rank, code in extra.get("exits", {}).items() if code != -signal.SIGTERM}
-    problem = str(extra.get("unmet", ""))
+    outcome, report = end.outcome, end.report
+    exits = {int(rank): code for rank, code in (report.exits or {}).items() if code != -signal.SIGTERM}
+    problem = report.unmet or ""
     if outcome.status not in {PASSED, "fail_to_run"} and not problem and outcome.failure:
         problem = outcome.failure.message
     return Host(
@@ -99,22 +102,23 @@ def decode_host(answer: object, name: str, ranks: tuple[int, ...]) -> Host:
     return Host(name, ranks, reports, progress, exits, told.problem)
 
 
-def conclude(case: Case, hosts: Sequence[Host], local: Outcome, told: Mapping[str, object]) -> Outcome:
+def conclude(case: Case, hosts: Sequence[Host], local: Outcome, settings: RoundSettings) -> Outcome:
     """Return the outcome of a round: measurements of all ranks, or the rank and host at fault."""
     reports = sorted((each for host in hosts for each in host.reports), key=lambda each: each.rank)
     wanted = sum(len(host.ranks) for host in hosts)
-    extra = {key: value for key, value in (local.extra or {}).items() if key not in {"exits", "unmet"}}
-    about: dict[str, object] = {**told, "hosts": [host.name for host in hosts]}
+    details = local.details or NO_OUTCOME_DETAILS
+    settings = structs.replace(settings, hosts=tuple(host.name for host in hosts))
     if len(reports) == wanted and all(each.status == PASSED for each in reports):
-        about["iterations"] = len(reports[0].samples)
-        return _passed(case, reports, {**extra, "round": about})
-    extra["round"] = about
+        settings = structs.replace(settings, iterations=len(reports[0].samples))
+        return _passed(case, reports, details, settings)
     status, rank, host, message, trace = find_fault(hosts, local)
     where = f"rank {rank} on {host}" if rank is not None else f"host {host}"
     phase = next((each.phase for each in reports if each.rank == rank), "run")
-    log = local.failure.log if local.failure else str(extra.pop("log", ""))
-    failure = Failure(phase, f"{where}: {message}", trace, log)
-    return Outcome(case, status, failure=failure, extra=extra)
+    failure = Failure(
+        phase, f"{where}: {message}", trace, local.failure.log if local.failure else details.log
+    )
+    details = structs.replace(details, log="", scaling=RoundDetails(settings))
+    return Outcome(case, status, failure=failure, details=details)
 
 
 Fault = tuple[str, int | None, str, str, str]
@@ -170,7 +174,9 @@ def _find_silent(hosts: Sequence[Host], failed: Sequence[tuple[Host, RankReport]
     return first.status, first.rank, host.name, first.message, first.traceback
 
 
-def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, object]) -> Outcome:
+def _passed(
+    case: Case, reports: Sequence[RankReport], details: OutcomeDetails, settings: RoundSettings
+) -> Outcome:
     samples = [sample for each in reports for sample in each.samples]
     examples = (case.variant.batch_size or 1) * len(reports)
     found = [
@@ -188,11 +194,10 @@ def _passed(case: Case, reports: Sequence[RankReport], extra: dict[str, object])
     found += _of_communication(reports)
     if peaks := tuple(each.peak / _GIGA for each in reports if each.peak):
         found.append(Measurement("peak_memory", peaks))
-    extra["ranks"] = [_describe(each) for each in reports]
-    if stragglers := find_stragglers(reports):
-        extra["stragglers"] = stragglers
+    of_round = RoundDetails(settings, tuple(map(_describe, reports)), tuple(find_stragglers(reports)))
     cautions = merged(caution_of(message) for each in reports for message in each.cautions)
-    return Outcome(case, PASSED, tuple(found), extra=extra, cautions=cautions)
+    details = structs.replace(details, scaling=of_round)
+    return Outcome(case, PASSED, tuple(found), cautions=cautions, details=details)
 
 
 def _of_communication(reports: Sequence[RankReport]) -> list[Measurement]:
@@ -228,21 +233,17 @@ def find_stragglers(reports: Sequence[RankReport]) -> list[str]:
     return found
 
 
-def _describe(report: RankReport) -> dict[str, object]:
-    told: dict[str, object] = {
-        "rank": report.rank,
-        "host": report.host,
-        "local_rank": report.local_rank,
-        "device": report.device,
-        "median": statistics.median(report.samples),
-    }
-    if report.own:
-        told["own"] = statistics.median(report.own)
-    if report.communication:
-        told["communication"] = 100 * statistics.median(report.communication)
-    if report.peak:
-        told["peak"] = report.peak / _GIGA
-    return told
+def _describe(report: RankReport) -> RankDetails:
+    return RankDetails(
+        report.rank,
+        report.host,
+        report.local_rank,
+        report.device,
+        statistics.median(report.samples),
+        own=statistics.median(report.own) if report.own else None,
+        communication=100 * statistics.median(report.communication) if report.communication else None,
+        peak=report.peak / _GIGA if report.peak else None,
+    )
 
 
 def with_efficiency(outcome: Outcome, done: Sequence[Outcome], plan: Sequence[Case]) -> Outcome:

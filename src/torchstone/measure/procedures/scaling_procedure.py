@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from torchstone.core.details.outcome_details import OutcomeDetails
+from torchstone.core.details.round_details import RoundSettings
 from torchstone.core.records import Case, Failure, Outcome
 from torchstone.core.text.units import count_of
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.measuring import Settings
 from torchstone.measure.procedures.rank_reports import (
     Host,
@@ -122,10 +125,10 @@ class ScalingProcedure:
         """Return an empty name: there is only one step."""
         return ""
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, end: WorkerEnd) -> None:
         """Combine the reports of this host's ranks with those of the other hosts."""
         names = self._host_group.names
-        hosts = [read_host(names[0], self._folder, range(self._local), outcome)]
+        hosts = [read_host(names[0], self._folder, range(self._local), end)]
         if self._hosts > 1 and self._host_group.link is not None:
             answers = self._host_group.link.collect(self._number, self._hosts, self._plan.timeout + GRACE)
             for index in range(1, self._hosts):
@@ -136,9 +139,8 @@ class ScalingProcedure:
                 else:
                     hosts.append(decode_host(answers[index], names[index], ranks))
         plan = self._plan
-        options = {"warm_up": plan.warm_up, "collective": plan.collective, "bucket_mb": plan.bucket_mb}
-        given = {key: value for key, value in options.items() if value}
-        self._outcome = conclude(self._case, hosts, outcome, given)
+        settings = RoundSettings(plan.warm_up or None, plan.collective, plan.bucket_mb or None)
+        self._outcome = conclude(self._case, hosts, end.outcome, settings)
 
     def outcome(self) -> Outcome:
         """Return the outcome of all hosts."""
@@ -167,11 +169,11 @@ def make_part(job: MeasureJob, part: RoundPart, index: int, host: str, folder: s
     return replace(job, round=replace(part, index=index, host=host, first=first, files=folder))
 
 
-def answer_for(part: RoundPart, outcome: Outcome) -> Message:
+def answer_for(part: RoundPart, end: WorkerEnd) -> Message:
     """Return the answer of another host about its part."""
     ranks = range(part.first, part.first + part.local_ranks)
-    return encode_host(read_host(part.host, part.files, ranks, outcome))
+    return encode_host(read_host(part.host, part.files, ranks, end))
 
 
 def _ended(case: Case, status: str, message: str) -> Outcome:
-    return Outcome(case, status, failure=Failure("load", message), extra={"duration": 0.0})
+    return Outcome(case, status, failure=Failure("load", message), details=OutcomeDetails(duration=0.0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import structs
 
@@ -12,16 +11,17 @@ from torchstone.analyze.student_t import t_quantile
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import make_caution, merged
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, OutcomeDetails
+from torchstone.core.details.round_details import RoundDetails
 from torchstone.core.records import Measurement, Outcome
-from torchstone.core.vocabulary import LEFT_OUT, PASSED
+from torchstone.core.vocabulary import PASSED
+from torchstone.measure.case_end import WorkerEnd
 from torchstone.measure.procedures.procedure import Procedure
 from torchstone.worker.protocol.jobs import MeasureJob
 
 CONFIDENCE = 0.95
 METHOD = "mean of the logarithms of the trials, Student's t"
 MOST = 50.0  # of a logarithm: beyond it nothing is known, and exponentials overflow
-_SUMS = ("duration",)
-_LISTS = ("stragglers",)
 _OF_ONE_TRIAL = {"interval": None, "confidence": None, "method": "", "pairs": None, "stopped": ""}
 """Details of one trial alone, at their defaults: they do not hold for several trials together."""
 
@@ -52,11 +52,11 @@ class TrialsProcedure:
         step = self._current.step() if self._current else ""
         return f"{len(self._outcomes) + 1}/{self._count} {step}".rstrip()
 
-    def take(self, outcome: Outcome) -> None:
-        """Hand it to the present trial."""
+    def take(self, end: WorkerEnd) -> None:
+        """Hand the end of the current worker to the current trial."""
         if self._current is None:
             raise RuntimeError("no trial is under way")
-        self._current.take(outcome)
+        self._current.take(end)
 
     def outcome(self) -> Outcome:
         """All trials as one outcome."""
@@ -75,7 +75,7 @@ def join_trials(outcomes: Sequence[Outcome]) -> Outcome:
     return structs.replace(
         last,
         measurements=_join_measurements(passed),
-        extra=_join_extras([each.extra or {} for each in outcomes]),
+        details=_join_details(outcomes),
         cautions=cautions,
         capture=outcomes[0].capture,
     )
@@ -128,19 +128,25 @@ def interval_of(measurement: Measurement) -> tuple[float, float] | None:
     return min(middle, math.exp(mean - reach)), max(middle, math.exp(mean + reach))
 
 
-def _join_extras(extras: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is said of the first trial, with times added up, and the stragglers of all."""
-    joined = dict(extras[0])
-    for key in _SUMS:
-        joined[key] = round(sum(extra.get(key, 0.0) for extra in extras), 3)
+def _join_details(outcomes: Sequence[Outcome]) -> OutcomeDetails:
+    """Return the details of the first trial, with the times of all trials added up, and everything left out and all stragglers of any."""
+    found = [each.details or NO_OUTCOME_DETAILS for each in outcomes]
     phases: dict[str, float] = {}
-    for extra in extras:
-        for phase, seconds in extra.get("phases", {}).items():
+    for each in found:
+        for phase, seconds in (each.phases or {}).items():
             phases[phase] = round(phases.get(phase, 0.0) + seconds, 4)
-    joined["phases"] = phases
-    if left_out := {metric: why for extra in extras for metric, why in extra.get(LEFT_OUT, {}).items()}:
-        joined[LEFT_OUT] = left_out
-    for key in _LISTS:
-        if told := list(dict.fromkeys(each for extra in extras for each in extra.get(key, []))):
-            joined[key] = told
-    return joined
+    left_out = {metric: why for each in found for metric, why in (each.left_out or {}).items()}
+    return structs.replace(
+        found[0],
+        duration=round(sum(each.duration or 0.0 for each in found), 3),
+        phases=phases,
+        left_out=left_out or None,
+        scaling=_join_rounds([each.scaling for each in found if each.scaling]),
+    )
+
+
+def _join_rounds(rounds: Sequence[RoundDetails]) -> RoundDetails | None:
+    if not rounds:
+        return None
+    stragglers = dict.fromkeys(text for each in rounds for text in each.stragglers)
+    return structs.replace(rounds[0], stragglers=tuple(stragglers))

@@ -19,6 +19,7 @@ from torchstone.reporting.views.caches import (
     ReasonGroup,
     Start,
     Total,
+    artifact_sizes,
     format_percent,
     format_seconds,
     format_size,
@@ -209,14 +210,7 @@ def _size(start: Start) -> Markup:
 
 def _artifacts(row: CaseRow) -> Markup:
     """Render the size of the portable artifacts."""
-    extra = row.outcome.extra if row.outcome else None
-    stated = (extra or {}).get("artifacts")
-    found = stated.items() if isinstance(stated, dict) else ()
-    sizes = [
-        (str(name), about["bytes"])
-        for name, about in found
-        if isinstance(about, dict) and type(about.get("bytes")) is int
-    ]
+    sizes = artifact_sizes(row.outcome).items()
     return join([element("span", f"{name} {format_size(size)}", class_="rate") for name, size in sizes])
 
 

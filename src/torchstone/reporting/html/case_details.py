@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone.core.details.capture_details import GraphBreak
+from torchstone.core.details.outcome_details import NO_OUTCOME_DETAILS, outcome_facts
 from torchstone.core.records import Failure, Measurement, Outcome
 from torchstone.core.text.safe_text import clean_log
 from torchstone.core.text.units import count_of, format_number, format_value
@@ -14,7 +15,7 @@ from torchstone.reporting.html.cache_details import render_matrix, render_reason
 from torchstone.reporting.html.elements import NOTHING, Markup, element, join, long_text
 from torchstone.reporting.svg.drawing import draw_parts, draw_samples
 from torchstone.reporting.views.caches import read_reasons, split_metric
-from torchstone.reporting.views.case_row import CaseFinding, CaseRow, as_number, interval_of, unit_of
+from torchstone.reporting.views.case_row import CaseFinding, CaseRow, interval_of, unit_of
 from torchstone.reporting.views.facts_of_files import text_of
 from torchstone.reporting.views.page_view import DetailLimits
 from torchstone.reporting.views.summary import graph_breaks
@@ -24,6 +25,7 @@ MOST_ENTRIES = 200
 _COUNTS = frozenset({*CAPTURE_METRICS, "recompiles"})
 _ORDER = {metric: number for number, metric in enumerate(METRICS)}
 _PHASES = ("load", "eager", "compile", "run", "compare")
+_SHOWN_APART = frozenset({"duration", "phases", "not_warm", "log", "profile"})
 
 
 def render_details(row: CaseRow, room: DetailLimits) -> Markup:
@@ -197,35 +199,33 @@ def _note(measurement: Measurement) -> str:
 
 def _extra(outcome: Outcome, room: DetailLimits) -> Iterator[Markup]:
     """Yield the times, graph breaks, reasons for recompiling and other details of an outcome."""
-    extra = dict(outcome.extra or {})
-    extra.pop("profile", None)  # has a section of its own
-    duration, phases = as_number(extra.get("duration")), _phases(extra.get("phases"))
-    if duration is not None or phases:
-        extra.pop("duration", None)
-        extra.pop("phases", None)
-        yield _times(duration, phases, compact=room.compact)
+    details = outcome.details or NO_OUTCOME_DETAILS
+    phases = _in_order(details.phases or {})
+    if details.duration is not None or phases:
+        yield _times(details.duration, phases, compact=room.compact)
     if breaks := graph_breaks(outcome):
         yield element("h3", "Graph breaks")
         yield element("ul", [element("li", graph_break(cause)) for cause in breaks], class_="breaks")
-    if read_reasons(outcome):
-        extra.pop("not_warm")
     if outcome.capture and (reasons := outcome.capture.recompile_reasons):
         items = [element("li", long_text(reason, 2_000), class_="found") for reason in reasons]
         yield join(element("h3", "Reasons for recompiling"), element("ul", items, class_="breaks"))
-    if isinstance(log := extra.get("log"), str) and log:
-        extra.pop("log")
-        yield _folded_text("Log", log, room.text)
-    if extra:
-        tree = render_tree(extra, room.text)
+    if details.log:
+        yield _folded_text("Log", details.log, room.text)
+    if others := _other_facts(outcome):
+        tree = render_tree(others, room.text)
         yield element("details", element("summary", "Other details"), tree)
 
 
-def _phases(stated: object) -> dict[str, float]:
-    """Return the seconds of each phase, in order."""
-    if not isinstance(stated, dict):
-        return {}
-    known = {str(name): number for name, value in stated.items() if (number := as_number(value)) is not None}
-    return {name: known[name] for name in dict.fromkeys((*_PHASES, *known)) if name in known}
+def _other_facts(outcome: Outcome) -> dict[str, object]:
+    """Return the details that have no place of their own on the page, and what a foreign file states."""
+    known = outcome_facts(outcome.details, None)
+    others = {name: value for name, value in known.items() if name not in _SHOWN_APART}
+    return {**others, **(outcome.extra or {})}
+
+
+def _in_order(phases: dict[str, float]) -> dict[str, float]:
+    """Return the seconds of each phase, in the order in which phases follow each other."""
+    return {name: phases[name] for name in dict.fromkeys((*_PHASES, *phases)) if name in phases}
 
 
 def _times(duration: float | None, phases: dict[str, float], *, compact: bool) -> Markup:

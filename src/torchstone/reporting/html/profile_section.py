@@ -32,7 +32,6 @@ MOST_CASES = 60
 MOST_FUNCTIONS = 25
 MOST_STEPS = 40
 _DEEPEST = 8  # indentation levels in the style sheet
-PROFILE = "profile"
 PYTHON = "python"
 PYTHON_COUNTER_NOTE = "The python counter does not count C++ code: changes there do not show here."
 
@@ -49,7 +48,7 @@ class Explained(Struct, frozen=True):
 
 def profile_of(outcome: Outcome | None) -> object:
     """Return the profile that an outcome states; None if there is none."""
-    return (outcome.extra or {}).get(PROFILE) if outcome else None
+    return outcome.details.profile if outcome and outcome.details else None
 
 
 def explain_rows(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 
 from msgspec import Struct
 
+from torchstone.core.details.compile_cache_details import CacheDetails, CacheMiss, ScenarioResult
 from torchstone.core.records import Measurement, Outcome
 from torchstone.core.text.units import count_of, format_number, format_value
 from torchstone.core.vocabulary import METRICS, PASSED, SCENARIOS, SKIPPED, Probe
@@ -120,12 +121,16 @@ def split_metric(metric: str) -> tuple[str, str] | None:
 def read_starts(outcome: Outcome) -> tuple[Start, ...]:
     """Return the scenarios of an outcome, in their usual order."""
     found = {measurement.metric: measurement for measurement in outcome.measurements}
-    stated = _dictionary((outcome.extra or {}).get("scenarios"))
-    starts = (_read_start(scenario, found, _dictionary(stated.get(scenario))) for scenario in SCENARIOS)
+    stated = _details_of(outcome).scenarios
+    starts = (_read_start(scenario, found, stated.get(scenario)) for scenario in SCENARIOS)
     return tuple(start for start in starts if start)
 
 
-def _read_start(scenario: str, found: dict[str, Measurement], stated: Mapping[str, object]) -> Start | None:
+def _details_of(outcome: Outcome) -> CacheDetails:
+    return (outcome.details.compile_cache if outcome.details else None) or CacheDetails()
+
+
+def _read_start(scenario: str, found: dict[str, Measurement], stated: ScenarioResult | None) -> Start | None:
     def value(quantity: str) -> float | None:
         measurement = found.get(f"{scenario}_{quantity}")
         return as_number(measurement.value) if measurement else None
@@ -134,15 +139,15 @@ def _read_start(scenario: str, found: dict[str, Measurement], stated: Mapping[st
         return _total(found.get(f"{scenario}_cache_{state}")) or 0.0
 
     seconds = value("compile_seconds")
-    if seconds is None and not stated:
+    if seconds is None and stated is None:
         return None
     hits = count("hit")
     compiled = found.get(f"{scenario}_compile_seconds")
     whole = _total(compiled)
     return Start(
         scenario,
-        str(stated.get("status") or (PASSED if seconds is not None else "")),
-        str(stated.get("reason") or ""),
+        (stated.status if stated else "") or (PASSED if seconds is not None else ""),
+        stated.reason if stated else "",
         seconds,
         whole / len(compiled.samples) if compiled and whole is not None else None,
         _parts(seconds, {phase: value(f"{phase}_seconds") or 0.0 for phase in PHASES if phase != REST}),
@@ -169,31 +174,28 @@ def _total(measurement: Measurement | None) -> float | None:
     return fsum(known) if known and len(known) == len(numbers) else None
 
 
-def _dictionary(stated: object) -> Mapping[str, object]:
-    return stated if isinstance(stated, dict) else {}
-
-
 def read_reasons(outcome: Outcome) -> tuple[Reason, ...]:
-    """Return why caches missed, as an outcome states it; malformed entries are ignored."""
-    stated = (outcome.extra or {}).get("not_warm")
-    found: dict[tuple[str, str, str, str], list[Mapping[str, object]]] = {}
-    for entry in stated if isinstance(stated, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("reason"), str):
-            scenario, cache, state = (_text(entry, key) for key in ("scenario", "cache", "state"))
-            key = (scenario, cache, state, _without_numbers(entry["reason"]))
-            found.setdefault(key, []).append(entry)
+    """Return why caches missed, as an outcome states it; reasons that differ only in numbers are one."""
+    found: dict[tuple[str, str, str, str], list[CacheMiss]] = {}
+    for miss in _details_of(outcome).not_warm:
+        key = (miss.scenario, miss.cache, miss.state, _without_numbers(miss.reason))
+        found.setdefault(key, []).append(miss)
     return tuple(
-        Reason(*key[:3], _text(entries[0], "reason"), _all_of(entries, "graph"), _all_of(entries, "repeat"))
-        for key, entries in found.items()
+        Reason(
+            *key[:3],
+            misses[0].reason,
+            tuple(dict.fromkeys(miss.graph for miss in misses if miss.graph)),
+            tuple(dict.fromkeys(str(miss.repeat) for miss in misses if miss.repeat is not None)),
+        )
+        for key, misses in found.items()
     )
 
 
-def _text(entry: Mapping[str, object], key: str) -> str:
-    return str(entry.get(key, ""))
-
-
-def _all_of(entries: Iterable[Mapping[str, object]], key: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for entry in entries if (text := _text(entry, key))))
+def artifact_sizes(outcome: Outcome | None) -> dict[str, float]:
+    """Return the size in bytes of the artifacts of each scenario that loads some."""
+    artifacts = _details_of(outcome).artifacts if outcome else {}
+    sizes = {scenario: as_number(found.get("bytes")) for scenario, found in artifacts.items()}
+    return {scenario: size for scenario, size in sizes.items() if size is not None}
 
 
 def _without_numbers(text: str) -> str:

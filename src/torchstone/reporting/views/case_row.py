@@ -134,8 +134,8 @@ class CaseRow(Struct, frozen=True, eq=False, gc=False):
     @property
     def is_plain(self) -> bool:
         """Return whether it needs no attention: as expected, without cautions, and without a profile."""
-        extra = self.outcome.extra if self.outcome else None
-        told = self.cautions or (extra is not None and extra.get("profile"))
+        details = self.outcome.details if self.outcome else None
+        told = self.cautions or (details is not None and details.profile)
         return self.is_good and not told and all(row.verdict in QUIET for row in self.judged)
 
     @property

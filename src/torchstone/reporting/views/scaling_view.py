@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from torchstone.analyze.bucket_sizes import SAME, Bucket, BucketSweep, sweep_buckets
 from torchstone.analyze.scaling_curves import Curve, CurveKey, Point, ScalingSweep, collect_sweeps
+from torchstone.core.details.round_details import RankDetails, RoundDetails
 from torchstone.core.errors import printable
 from torchstone.core.records import AXES, Case, Outcome, Reading, Run, axis_text
 from torchstone.core.text.units import count_of, format_share, short_number
 from torchstone.reporting.views.caches import format_size
-from torchstone.reporting.views.case_row import as_number
 
 MOST_TRIALS = 50  # the most trials to suggest
 USUAL_TRIALS = 5
@@ -58,18 +58,6 @@ class ShownSweep(Struct, frozen=True):
             for point in curve.points
             if self.name_of(curve) == name and point.ranks == ranks
         ]
-
-
-class Rank(Struct, frozen=True):
-    """The numbers of one rank; None if not stated."""
-
-    rank: int
-    host: str
-    device: str
-    median: float | None
-    own: float | None
-    communication: float | None
-    peak: float | None
 
 
 def scaling_of(run: Run) -> list[ShownSweep]:
@@ -160,26 +148,23 @@ def _condition(axis: str, value: str) -> str:
     return value if axis in {"device", "backend", "dtype"} else f"{axis} {value}"
 
 
-def read_ranks(outcome: Outcome | None) -> list[Rank]:
-    """Return the numbers of each rank of a round; malformed entries are ignored."""
-    stated = (outcome.extra or {}).get("ranks") if outcome else None
-    entries = [entry for entry in stated if isinstance(entry, dict)] if isinstance(stated, list) else []
-    return [_read_rank(entry["rank"], entry) for entry in entries if type(entry.get("rank")) is int]
+def read_ranks(outcome: Outcome | None) -> list[RankDetails]:
+    """Return the numbers of each rank of a round, with names that fit on a line."""
+    return [_shown_rank(each) for each in _round_of(outcome).ranks]
 
 
-def _read_rank(rank: int, entry: Mapping[str, object]) -> Rank:
-    numbers = [as_number(entry.get(key)) for key in ("median", "own", "communication", "peak")]
-    return Rank(rank, _text(entry.get("host")), _text(entry.get("device")), *numbers)
+def _round_of(outcome: Outcome | None) -> RoundDetails:
+    details = outcome.details if outcome else None
+    return (details.scaling if details else None) or RoundDetails()
 
 
-def _text(value: object) -> str:
-    return printable(value, 80) if isinstance(value, str) else ""
+def _shown_rank(rank: RankDetails) -> RankDetails:
+    return structs.replace(rank, host=printable(rank.host, 80), device=printable(rank.device, 80))
 
 
 def read_stragglers(outcome: Outcome | None) -> list[str]:
     """Return the descriptions of a round's stragglers."""
-    stated = (outcome.extra or {}).get("stragglers") if outcome else None
-    return [text for text in stated if isinstance(text, str)] if isinstance(stated, list) else []
+    return list(_round_of(outcome).stragglers)
 
 
 def count_trials(outcome: Outcome | None) -> int:

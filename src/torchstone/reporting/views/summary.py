@@ -14,7 +14,7 @@ from torchstone.core.records import Case, Measurement, Outcome
 from torchstone.core.text.units import format_number, short_number
 from torchstone.core.vocabulary import COMPILE_SECONDS, METRICS, NOT_AVAILABLE, Probe
 from torchstone.reporting.views.caches import Total, total_starts
-from torchstone.reporting.views.case_row import ABSENT, FAIL, OK, SPEEDUP, CaseRow, as_number
+from torchstone.reporting.views.case_row import ABSENT, FAIL, OK, SPEEDUP, CaseRow
 
 COMPILE_TIMES = (COMPILE_SECONDS, "compilation_latency")
 RATIO, EAGER_MEMORY, MEMORY = "compression_ratio", "eager_peak_mem", "dynamo_peak_mem"
@@ -169,7 +169,8 @@ def _count_statuses(rows: Iterable[CaseRow]) -> Iterator[tuple[str, str, int]]:
 
 
 def _duration(row: CaseRow) -> float | None:
-    return as_number((row.outcome.extra or {}).get("duration")) if row.outcome else None
+    details = row.outcome.details if row.outcome else None
+    return details.duration if details else None
 
 
 def group_rows(rows: Sequence[CaseRow], wrong: frozenset[Case]) -> tuple[list[str], list[Group]]:

@@ -116,13 +116,27 @@ class CacheLookUp:
 
 
 @dataclass(frozen=True)
+class AccuracyFound:
+    """How outputs were compared; see ``core.details.outcome_details.AccuracyDetails``."""
+
+    tolerance: float | None = None
+    cosine: bool | None = None
+    rebuilt: str = ""
+    reference: str = ""
+    why_cosine: str = ""
+
+
+@dataclass(frozen=True)
 class CaseDetails:
-    """What a worker says of a case beside its measurements; None where it says nothing."""
+    """What a worker reports of a case beside its measurements; None if it reports nothing.
+
+    ``code`` and everything after it are for the procedure of the case alone, and no part of the outcome.
+    """
 
     duration: Seconds | None = None
     phases: dict[str, Seconds] | None = None
     left_out: dict[str, str] | None = None
-    accuracy: dict[str, Json] | None = None
+    accuracy: AccuracyFound | None = None
     graph_breaks: tuple[GraphBreakFound, ...] | None = None
     recompile_reasons: tuple[str, ...] | None = None
     category: str | None = None

@@ -100,7 +100,8 @@ def _measure(
 def show(outcome: Outcome, label: str = "") -> None:
     """Print the result, the output of the worker, and the traceback of a failure."""
     failure = outcome.failure
-    log = failure.log if failure else str((outcome.extra or {}).get("log", ""))
+    passed_log = outcome.details.log if outcome.details else ""
+    log = failure.log if failure else passed_log
     if log:
         sys.stderr.write(f"{clean_log(log).removesuffix(chr(10))}\n")
     print(f"now:  {result_line(outcome, len(outcome.case.benchmark), label)}", flush=True)
