@@ -23,8 +23,8 @@ from run_suite import Silent, verdict
 
 from torchstone.analyze.evidence import Evidence
 from torchstone.analyze.multiple_comparisons import adjust
+from torchstone.analyze.ratio_interval import compare_trials
 from torchstone.analyze.sequential import ALPHA, MARGIN, PairedTest
-from torchstone.analyze.two_samples import compare_trials
 from torchstone.api.measuring.ab_request import SelftestRequest, prepare_pairs
 from torchstone.gate.criteria import USUAL_ALPHA
 from torchstone.measure.ab.contest import AbSettings

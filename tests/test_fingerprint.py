@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.core.fingerprint import differences, fingerprint, unknowns
+from torchstone.core.environments import differences, fingerprint, unknowns
 from torchstone.core.run_settings import NO_ENVIRONMENT, Environment, environment_from, settings_from
 
 FACTS: dict[str, Any] = {

@@ -14,8 +14,8 @@ from torchstone.core.details.compile_cache_details import CacheMiss, ScenarioRes
 from torchstone.core.details.measurement_details import MeasurementDetails
 from torchstone.core.details.outcome_details import AccuracyDetails, OutcomeDetails
 from torchstone.core.details.round_details import RoundSettings
+from torchstone.core.environments import fingerprint
 from torchstone.core.errors import UsageError
-from torchstone.core.fingerprint import fingerprint
 from torchstone.core.records import Outcome, Run
 from torchstone.core.run_file import FORMAT, decode_run, encode_run
 from torchstone.core.vocabulary import Probe

@@ -19,7 +19,7 @@ from msgspec import structs
 from conftest import Command, start_on_terminal
 from hostile_files import EMOJI, HOSTILE, NAMES, forbidden, hostile_outcome, hostile_run
 from profile_samples import profile, stacks
-from torchstone.api.measuring.run_files import write_outputs
+from torchstone.api.measuring.exports import write_outputs
 from torchstone.cli.commands.measuring.pr_time import show_rows as write_pr_time
 from torchstone.cli.commands.measuring.repro import show
 from torchstone.cli.terminal.output import SafeStream, safe_streams

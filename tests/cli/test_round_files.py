@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Command, Ran, WriteFile
 from round_files import failed_round, round_case, round_of, scaling_run, sweep
-from torchstone.api.measuring.run_files import write_ddp
+from torchstone.api.measuring.exports import write_ddp
 from torchstone.core.records import Outcome
 from torchstone.core.run_file import encode_run
 from torchstone.formats import FORMATS

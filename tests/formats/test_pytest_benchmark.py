@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sample_files import CANONICAL, DATA, assert_sound, read_as
+from torchstone.core.environments import differences
 from torchstone.core.errors import InputError
-from torchstone.core.fingerprint import differences
 from torchstone.core.records import Case, Outcome, Revision, Variant
 from torchstone.core.text.safe_text import is_plain
 

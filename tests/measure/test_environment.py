@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import torchstone
-from torchstone.core.fingerprint import fingerprint
+from torchstone.core.environments import fingerprint
 from torchstone.core.run_settings import environment_from
 from torchstone.worker.machine import accelerators
 from torchstone.worker.machine import recorded_environment as environment

@@ -18,9 +18,9 @@ from itertools import pairwise
 from msgspec import Struct
 
 from torchstone.analyze.evidence import Comparison, Evidence
-from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, median
+from torchstone.analyze.ratio_interval import compare_trials, mean_effect, more_trials
 from torchstone.analyze.scaling_curves import Point, ScalingSweep, bucket_size
-from torchstone.analyze.two_samples import compare_trials, mean_effect, more_trials
+from torchstone.analyze.speedup_ratio import BATCHES, FEWEST_PAIRS, median
 from torchstone.core.records import Case, Measurement, Number
 
 ALPHA = 0.05

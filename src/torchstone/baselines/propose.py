@@ -32,8 +32,8 @@ from torchstone.baselines.text_edits import (
     why_unsupported,
 )
 from torchstone.core.details.measurement_details import NO_DETAILS
+from torchstone.core.environments import differences
 from torchstone.core.errors import UsageError
-from torchstone.core.fingerprint import differences
 from torchstone.core.records import Case, Measurement, Number, Outcome, Reading, Run, matches_metric
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, PASSED, Probe
 from torchstone.formats.merge import is_selected, no_match

@@ -7,8 +7,8 @@ from msgspec import Struct
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merged
 from torchstone.core.details.measurement_details import NO_DETAILS, MeasurementDetails
+from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import printable
-from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import (
     BY_CALLS,
     BY_TIMERS,

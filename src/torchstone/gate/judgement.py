@@ -18,8 +18,8 @@ from torchstone.gate.blocking_policy import Policy
 from torchstone.gate.rules import RuleBook
 
 if TYPE_CHECKING:
+    from torchstone.analyze.ratio_interval import Mean
     from torchstone.analyze.scaling_curves import RoundChange
-    from torchstone.analyze.two_samples import Mean
     from torchstone.gate.criteria import Criteria
 
 QUIET = frozenset({Verdict.PASS, Verdict.SAME, Verdict.EXPECTED_FAILURE})
@@ -138,7 +138,7 @@ class Row(Struct, frozen=True, gc=False):
         levels = self.ruling.levels
         if self.comparison is None or self.criteria is None or levels is None:
             return None
-        from torchstone.analyze.two_samples import more_trials  # noqa: PLC0415  (start-up: most checks never ask for it)
+        from torchstone.analyze.ratio_interval import more_trials  # noqa: PLC0415  (start-up: most checks never ask for it)
 
         return more_trials(
             self.comparison, margin=self.criteria.margin, alpha=levels[0], certain_at=levels[1]

@@ -19,7 +19,7 @@ def weigh(base: Evidence, new: Evidence, *, alpha: float = 0.0, obstacle: str = 
         return Comparison(base, new, obstacle=obstacle)
     if base.kind == new.kind == VALUE:
         return _weigh_values(base, new)
-    from torchstone.analyze.two_samples import compare_pairs, compare_trials  # noqa: PLC0415  (start-up: most checks compare single values)
+    from torchstone.analyze.ratio_interval import compare_pairs, compare_trials  # noqa: PLC0415  (start-up: most checks compare single values)
 
     if base.trials and new.trials:
         return compare_pairs(base, new, (base.trials, new.trials), alpha=alpha)

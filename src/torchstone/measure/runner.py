@@ -13,8 +13,8 @@ from msgspec import Struct, structs
 from torchstone.core.benchmark_source import BenchmarkSource
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
+from torchstone.core.environments import differences, fingerprint, unknowns
 from torchstone.core.errors import InputError, UsageError
-from torchstone.core.fingerprint import differences, fingerprint, unknowns
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_settings import Environment, environment_from
 from torchstone.core.text.redaction import redact

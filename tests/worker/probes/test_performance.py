@@ -15,7 +15,7 @@ import torch
 from probe_steps import TORCH_WARNINGS, Ended, linear, measure, only, uncompiled
 from torch import Tensor, nn
 
-from torchstone.analyze.ratio import estimate_ratio, median
+from torchstone.analyze.speedup_ratio import estimate_ratio, median
 from torchstone.core.vocabulary import CAPTURE_METRICS, METRICS, Probe
 from torchstone.define.benchmarks import Work
 from torchstone.worker.probes import performance, warm_up

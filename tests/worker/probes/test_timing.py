@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.analyze.ratio import FEWEST_PAIRS
+from torchstone.analyze.speedup_ratio import FEWEST_PAIRS
 from torchstone.worker.probes import timing
 from torchstone.worker.probes.timing import (
     DISTURBED,

@@ -24,8 +24,8 @@ from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.baselines.text_edits import Change
 from torchstone.core.cautions import Caution, merged
 from torchstone.core.disk import replace_text
+from torchstone.core.environments import unknowns
 from torchstone.core.errors import UsageError
-from torchstone.core.fingerprint import unknowns
 from torchstone.core.records import Reading
 from torchstone.formats import FORMATS
 from torchstone.reporting.views.proposal_rows import tabulate_proposal

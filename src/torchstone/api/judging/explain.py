@@ -13,8 +13,8 @@ from torchstone.api.case_lookup import find_cases
 from torchstone.api.requests import Source, make_request
 from torchstone.api.sources import Input, read_input
 from torchstone.core.cautions import Caution
+from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import InputError, UsageError, printable
-from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Reading, Run
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import PASSED

@@ -18,8 +18,8 @@ from torchstone.baselines.row_changes import AdoptionOptions
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
 from torchstone.core.disk import read_text
+from torchstone.core.environments import differences
 from torchstone.core.errors import InputError, UsageError
-from torchstone.core.fingerprint import differences
 from torchstone.core.records import Case, Reading, is_pattern
 from torchstone.core.text.units import count_of
 from torchstone.formats import FORMATS, recognise

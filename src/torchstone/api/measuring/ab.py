@@ -22,12 +22,12 @@ from torchstone.api.measuring.ab_request import (
 )
 from torchstone.api.measuring.ab_result import ORDER, AbResult, CaseOfBoth
 from torchstone.api.measuring.events import AbWatcher, EventWatcher, OnEvent
-from torchstone.api.measuring.run_files import refuse_taken
+from torchstone.api.measuring.exports import refuse_taken
 from torchstone.api.requests import Texts, make_request
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution, merge_cautions, merged
+from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError
-from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import FilePlace, axis_text
 from torchstone.core.text.units import clock_text
 from torchstone.gate.apply_quarantine import Exemptions

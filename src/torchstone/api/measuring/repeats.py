@@ -8,8 +8,8 @@ from msgspec import structs
 
 from torchstone.api.measuring.consent import Ask, trust_run
 from torchstone.api.measuring.events import RunWatcher
+from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError
-from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Reading, Run
 from torchstone.measure.measuring import Settings, check_artifacts, settings_of_run
 from torchstone.measure.runner import (

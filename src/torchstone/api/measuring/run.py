@@ -10,8 +10,8 @@ from msgspec import structs
 
 from torchstone.api.measuring.consent import Ask, refuse, trust_artifacts, trust_run
 from torchstone.api.measuring.events import EventWatcher, OnEvent, RunWatcher
+from torchstone.api.measuring.exports import refuse_taken, write_run_files
 from torchstone.api.measuring.preparation import prepare_request, with_limits
-from torchstone.api.measuring.run_files import refuse_taken, write_run_files
 from torchstone.api.measuring.run_request import RunOptions, RunRequest
 from torchstone.api.measuring.run_rules import refuse_changes_of_resumed, refuse_unused
 from torchstone.api.requests import Texts, make_request

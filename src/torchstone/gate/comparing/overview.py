@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from torchstone.analyze.two_samples import mean_effect
+from torchstone.analyze.ratio_interval import mean_effect
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.cautions import Caution, make_caution
+from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError
-from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, matches_metric
 from torchstone.core.text.units import count_of
 from torchstone.core.vocabulary import ACCURACY, PASSED

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from torchstone.core.fingerprint import differences
+from torchstone.core.environments import differences
 from torchstone.core.records import Reading
 from torchstone.core.vocabulary import ACCURACY, NOT_AVAILABLE, Verdict
 from torchstone.gate.baseline import expects_status

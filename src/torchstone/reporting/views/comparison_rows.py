@@ -10,7 +10,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from torchstone.analyze.evidence import EXACT, Comparison
-from torchstone.analyze.two_samples import MOST_MORE, Mean
+from torchstone.analyze.ratio_interval import MOST_MORE, Mean
 from torchstone.core.records import Case, FilePlace
 from torchstone.core.text.redaction import redact
 from torchstone.core.text.safe_text import join_words, simple_command

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from torchstone.analyze.evidence import Comparison
-from torchstone.analyze.two_samples import MOST_MORE
+from torchstone.analyze.ratio_interval import MOST_MORE
 from torchstone.core.vocabulary import Verdict
 from torchstone.gate.judgement import Row
 from torchstone.reporting.views.comparison_rows import (

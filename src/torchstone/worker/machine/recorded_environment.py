@@ -1,7 +1,7 @@
 """Read the environment of a run: machine, accelerators, software, variables, threads.
 
 Standard library and torch only (torch inside functions): it runs inside a worker, where nothing else may be
-installed. An unknown fact is None or left out; no fact makes a run fail. ``torchstone.core.fingerprint``
+installed. An unknown fact is None or left out; no fact makes a run fail. ``torchstone.core.environments``
 defines which facts decide whether times may be compared.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torchstone.analyze.ratio import CONFIDENCE
+from torchstone.analyze.speedup_ratio import CONFIDENCE
 from torchstone.core.caution_kinds import CautionKind
 from torchstone.core.vocabulary import COMPILE_SECONDS
 from torchstone.define.benchmarks import Work

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torchstone.analyze.ratio import FEWEST_PAIRS, Ratio, estimate_ratio
+from torchstone.analyze.speedup_ratio import FEWEST_PAIRS, Ratio, estimate_ratio
 
 SHORTEST_BLOCK = 500_000  # nanoseconds: shorter blocks would measure clock and interrupts
 LONGEST_BLOCK = 20_000_000  # nanoseconds, if only the other side needs so many calls

@@ -16,8 +16,8 @@ from torchstone.cli.options.quantities import parse_count
 from torchstone.cli.terminal.run_display import make_display
 from torchstone.cli.terminal.run_summary import result_line
 from torchstone.core.disk import read_text
+from torchstone.core.environments import differences, unknowns
 from torchstone.core.errors import UsageError, printable
-from torchstone.core.fingerprint import differences, unknowns
 from torchstone.core.records import Case, Outcome, Run
 from torchstone.core.run_file import decode_run
 from torchstone.core.text.safe_text import clean_log

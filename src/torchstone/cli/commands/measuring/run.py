@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from torchstone.api.measuring.exports import write_run_files
 from torchstone.api.measuring.preparation import limits_of
 from torchstone.api.measuring.run import (
     FILE_LOST,
@@ -19,7 +20,6 @@ from torchstone.api.measuring.run import (
     plan_run,
     require_targets,
 )
-from torchstone.api.measuring.run_files import write_run_files
 from torchstone.api.measuring.run_request import RESUMABLE, RunRequest
 from torchstone.api.measuring.run_rules import may_scale, refuse_without
 from torchstone.api.requests import command_words

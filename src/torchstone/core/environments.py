@@ -1,4 +1,4 @@
-"""Which facts of an environment decide whether times may be compared, and in which of them two environments differ.
+"""Compare two environments: which facts decide whether times may be compared, and in which of them two runs differ.
 
 Nothing slow to import: the gate uses it, where every millisecond counts.
 """

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.analyze.ratio import BATCHES, FEWEST_PAIRS, Ratio, estimate_ratio, median
+from torchstone.analyze.speedup_ratio import BATCHES, FEWEST_PAIRS, Ratio, estimate_ratio, median
 
 times = st.floats(min_value=1e-3, max_value=1e12, allow_nan=False)
 pairs = st.lists(st.tuples(times, times), min_size=1, max_size=120)

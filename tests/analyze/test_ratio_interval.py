@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchstone.analyze.evidence import EXACT, PAIRED, WELCH, Comparison, Evidence
-from torchstone.analyze.two_samples import MOST_MORE, compare_pairs, compare_trials, mean_effect, more_trials
+from torchstone.analyze.ratio_interval import (
+    MOST_MORE,
+    compare_pairs,
+    compare_trials,
+    mean_effect,
+    more_trials,
+)
 
 
 def side(*values: float) -> Evidence:
