@@ -286,7 +286,7 @@ def test_a_child_of_the_zygote_says_how_it_ended() -> None:
         assert ran.stdout.strip() == code, work
 
 
-@pytest.mark.parametrize("kind", ["zygote", "keeper"])
+@pytest.mark.parametrize("kind", ["zygote", "forking"])
 def test_a_keeper_whose_parent_is_gone_before_it_has_begun_cleans_up_and_goes(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
