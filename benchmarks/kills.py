@@ -192,7 +192,7 @@ def finish(done: Round, arguments: tuple[str, ...], name: str) -> int:
 def strike(process: subprocess.Popen[bytes], target: str, number: signal.Signals) -> bool:
     """Send a signal to whoever is meant, as soon as it is there; False if the command ends before."""
     while process.poll() is None:
-        keepers = [pid for pid in list_children(process.pid) if b"torchstone.measure." in _command_line(pid)]
+        keepers = [pid for pid in list_children(process.pid) if b"torchstone.worker." in _command_line(pid)]
         workers = [pid for keeper in keepers for pid in list_children(keeper)]
         found = {
             "parent": [process.pid],
