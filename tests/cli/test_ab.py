@@ -254,7 +254,7 @@ def test_workers_of_a_side_are_spawned_where_those_of_the_other_cannot_be_forked
     monkeypatch.setattr(Side, "job", job)
     ran = torchstone("ab", "bench_ab.py::waits", "--b", f"env:PYTHONPATH={tmp_path / 'threads'}", *QUICK)
     assert ran.code == 0, ran.err
-    assert "workers are spawned, which takes longer" in ran.err
+    assert "workers are spawned instead of forked, which takes longer" in ran.err
     assert "loading torch for A again, because workers of the other side cannot be forked" in ran.err
     assert set(started) == {"spawn"}
 

@@ -35,6 +35,8 @@ from torchstone.measure.runner import PlanRequest, prepare_run
 from torchstone.measure.session import Session
 from torchstone.measure.supervisor import WorkerLimits
 from torchstone.measure.targets import Targets
+from torchstone.worker.probes.counting.call_tree import DEEPEST as DEEPEST_CALLS
+from torchstone.worker.probes.reply import Result
 from torchstone.worker.protocol.codec import to_json
 from torchstone.worker.protocol.jobs import Job, MakeCalls, MeasureJob, Order, SurveyJob
 from torchstone.worker.protocol.keeper_messages import decode_keeper_reply
@@ -48,6 +50,7 @@ from torchstone.worker.protocol.replies import (
     TurnWanted,
     decode_reply,
 )
+from torchstone.worker.worker import make_reply
 
 FEW = 100
 MANY = 10_000
@@ -219,6 +222,20 @@ def test_a_scenario_whose_answer_does_not_fit_fails(
     assert outcome.failure is not None
     assert outcome.failure.message.startswith("in the cold scenario: the worker's reply is invalid")
     assert next(iter(extra)) in outcome.failure.message
+
+
+def test_the_deepest_call_tree_of_a_profile_arrives(measure: Callable[..., list[Outcome]]) -> None:
+    tree: list[Any] = ["leaf", 1, []]
+    for _ in range(DEEPEST_CALLS + 1):
+        tree = ["call", 1, [tree]]
+    profile = {"counter": "python", "unit": "calls", "stacks": {"unit": "calls", "tree": tree}}
+    result = Result("pass", extra={"profile": profile})
+    (outcome,) = read_back(
+        measure(answering({"result": to_json(make_reply(result, None))}), case_of("instructions"))
+    )
+    assert outcome.status == "pass"
+    assert outcome.details is not None
+    assert outcome.details.profile == profile
 
 
 def round_with(*reports: Any) -> Callable[[MeasureJob], Script]:  # noqa: ANN401  (any JSON)

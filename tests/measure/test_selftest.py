@@ -65,7 +65,7 @@ def test_work_that_is_really_added_is_noticed_and_everything_is_written_down(tmp
     assert verdicts["bench_mine::broken", 0.0]["pairs"] == 0
     assert {each["slow_down"]: each["tries"] for each in told["scores"]} == {0.0: 1, 0.8: 1}
     assert "false alarms: 0 of 1" in done.stdout
-    assert "80% slower: 1 of 1 caught" in done.stdout
+    assert "80% slower: 1 of 1 detected" in done.stdout
 
 
 @pytest.mark.parametrize(
